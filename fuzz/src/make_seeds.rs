@@ -146,6 +146,7 @@ fn session(seeds: &Seeds) -> Result<()> {
             },
             peer,
             layout: "1 85 7 16381".into(),
+            attestation: None,
             nonce: [8; 32],
         };
         seeds.put("request", name, &request.encode())?;

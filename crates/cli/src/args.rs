@@ -36,7 +36,7 @@ use vesica_session::MAX_SCALE;
 use crate::config;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, LogFormat};
-use crate::offline::{Dealer, Offline};
+use crate::offline::{Dealer, Generator, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
 use terms::{TermOptions, typed};
@@ -94,6 +94,8 @@ pub(crate) enum Command {
     Offline(Offline),
     /// Deals correlations to two parties that both trust it
     Dealer(Dealer),
+    /// Makes one party's half of correlations in a trusted execution environment, with the other party's generator
+    Generator(Generator),
     /// Measures `receive` and `send` as two processes on this machine, on random tables
     Bench(Bench),
     /// Says what a run would take with each protocol: seconds, bytes, memory and money
@@ -299,8 +301,8 @@ pub(crate) struct Meeting {
     /// With --protocol ole: directory of prepared correlations (see `vesica offline`), of which the run takes one pair
     #[arg(long, value_name = "DIR")]
     offline_store: Option<PathBuf>,
-    /// With --offline tee: take only a pair whose dealer has shown this, as `vesica offline ls` prints it: a platform,
-    /// or "PLATFORM MEASUREMENT"; otherwise any pair whose dealer's report was not simulated
+    /// With --offline dealer or tee: take only a pair whose dealer, or both of whose generators, have shown this, as
+    /// `vesica offline ls` prints it: a platform, or "PLATFORM MEASUREMENT"; otherwise any but one with a simulated report
     #[arg(long, value_name = "SHOWN", requires = "offline_store")]
     attested: Option<String>,
     /// Most distinct keys that the peer may bring, and below 2^28 with what pads them in buckets; what it brings bounds
@@ -441,6 +443,7 @@ pub(crate) enum Measured {
     Send(Box<Send>),
     Offline(Offline),
     Dealer(Dealer),
+    Generator(Generator),
 }
 
 impl Meeting {

@@ -73,6 +73,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Check(options) => check::run(&options),
         Command::Offline(options) => offline::run(&options, Conditions::REAL),
         Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
+        Command::Generator(options) => offline::generator(&options, Conditions::REAL),
         Command::Bench(options) => bench::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Completions(options) => manual::completions(&options),

@@ -1,4 +1,6 @@
-//! `vesica offline` and `vesica dealer`
+//! `vesica offline`, `vesica dealer` and `vesica generator`
+
+mod shown;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,10 +9,9 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 use vesica::{
-    ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Measurement, Name,
-    Observer, OfflineStore, OfflineTerms, Platform, Registry, Role, Simulated, StoredHalf,
-    attester, deal, fetch_half, find_protocol, half_of_the_machine, make_half, parse_bytes,
-    parse_size, rfc3339,
+    ConnectOptions, Endpoint, Fingerprint, HalfRequest, Identity, Name, Observer, OfflineStore,
+    OfflineTerms, Registry, Role, StoredHalf, attester, deal, fetch_half, find_protocol, generate,
+    half_of_the_machine, make_half, parse_bytes, parse_size, rfc3339,
 };
 use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
@@ -24,6 +25,7 @@ use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 use crate::stdout::print_line;
+use shown::{Attestation, Expectations, PeerShown, Shown};
 
 #[derive(Debug, Args)]
 pub(crate) struct Offline {
@@ -33,7 +35,7 @@ pub(crate) struct Offline {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes a pair of correlations with the peer, or gets one from a dealer, and stores this side's half
+    /// Makes a pair of correlations with the peer, or gets this side's half from a dealer or a generator, and stores it
     Make(Box<Make>),
     /// Lists the halves in a store
     Ls(Ls),
@@ -56,170 +58,6 @@ enum Side {
     Receiver,
     /// The side that will send
     Sender,
-}
-
-/// The trusted execution environment (TEE) of a dealer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Attestation {
-    /// A virtual machine under AMD SEV-SNP
-    SevSnp,
-    /// A virtual machine under Intel TDX
-    Tdx,
-    /// None: for tests, and protects nothing
-    Simulated,
-}
-
-impl Attestation {
-    fn platform(self) -> Platform {
-        match self {
-            Attestation::SevSnp => Platform::SevSnp,
-            Attestation::Tdx => Platform::Tdx,
-            Attestation::Simulated => Platform::Simulated,
-        }
-    }
-
-    /// Says loudly that a simulation is one.
-    fn warn(self) {
-        if self == Attestation::Simulated {
-            let warning = format!(
-                "SIMULATED ATTESTATION. Anybody can make such a report: it says nothing about what the dealer runs, and \
-                 protects nothing. Its measurement is {}",
-                Simulated::MEASUREMENT
-            );
-            log::say(Level::Warning, &warning);
-        }
-    }
-}
-
-/// A generation of AMD's processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Processor {
-    /// EPYC 7003
-    Milan,
-    /// EPYC 9004 and 8004
-    Genoa,
-    /// EPYC 9005
-    Turin,
-}
-
-/// What a dealer has to show.
-#[derive(Debug, Args)]
-struct Shown {
-    /// With --offline tee: what the dealer runs in
-    #[arg(long, value_enum)]
-    attestation: Option<Attestation>,
-    /// With --offline tee: digest of what the dealer was started with, 96 hexadecimal digits
-    #[arg(long, value_name = "HEX", requires = "attestation")]
-    dealer_measurement: Option<Measurement>,
-    /// With --attestation sev-snp: the generation of the processor
-    #[arg(long, value_enum, value_name = "PRODUCT", requires = "attestation")]
-    dealer_product: Option<Processor>,
-    /// With --attestation sev-snp: the least versions of the product's firmware, as 4.0.24.219: bootloader, TEE, SNP and
-    /// microcode, with FMC before them for turin
-    #[arg(long, value_name = "VERSIONS", requires = "attestation")]
-    dealer_tcb: Option<String>,
-    /// With --attestation sev-snp: the privilege level that asks for the report, 0 if not given; another one means that you
-    /// trust what runs below it, such as a paravisor of the cloud
-    #[arg(long, value_name = "LEVEL", requires = "attestation", value_parser = clap::value_parser!(u32).range(0..=3))]
-    dealer_vmpl: Option<u32>,
-    /// Certificate of the processor's key (sev-snp; if the dealer has none) or collateral of the platform (tdx)
-    #[arg(long, value_name = "FILE", requires = "attestation")]
-    endorsements: Option<PathBuf>,
-}
-
-/// Longest file of endorsements, in bytes.
-#[cfg(feature = "tee")]
-const MAX_ENDORSEMENTS: u64 = 1 << 20;
-
-impl Shown {
-    /// What is expected, if the halves come from a dealer in a TEE.
-    fn expected(&self, origin: Origin) -> Result<Option<Expected>, Failure> {
-        let (attestation, measurement) = match (origin, self.attestation) {
-            (Origin::AttestedDealer, Some(attestation)) => {
-                let needed = || Failure::usage("--attestation needs --dealer-measurement");
-                (attestation, self.dealer_measurement.ok_or_else(needed)?)
-            }
-            (Origin::AttestedDealer, None) => {
-                return Err(Failure::usage("--offline tee needs --attestation"));
-            }
-            (_, Some(_)) => return Err(Failure::usage("--attestation goes with --offline tee")),
-            (_, None) => return Ok(None),
-        };
-        let is_snp = attestation == Attestation::SevSnp;
-        if self.dealer_tcb.is_some() != is_snp {
-            return Err(Failure::usage(
-                "--dealer-tcb goes with --attestation sev-snp",
-            ));
-        }
-        if !is_snp && (self.dealer_product.is_some() || self.dealer_vmpl.is_some()) {
-            return Err(Failure::usage(
-                "--dealer-product and --dealer-vmpl go with --attestation sev-snp",
-            ));
-        }
-        if is_snp && self.dealer_product.is_none() {
-            return Err(Failure::usage(
-                "--attestation sev-snp needs --dealer-product",
-            ));
-        }
-        if self.endorsements.is_some() && attestation == Attestation::Simulated {
-            return Err(Failure::usage("--endorsements are for real reports"));
-        }
-        attestation.warn();
-        let expected = match attestation {
-            Attestation::Simulated => Expected::new(Simulated, measurement),
-            _ => self.in_hardware(attestation, measurement)?,
-        };
-        Ok(Some(expected))
-    }
-
-    #[cfg(feature = "tee")]
-    fn in_hardware(
-        &self,
-        attestation: Attestation,
-        measurement: Measurement,
-    ) -> Result<Expected, Failure> {
-        let endorsements = self.endorsements.as_deref().map(read).transpose()?;
-        let collateral = || Failure::usage("--attestation tdx needs --endorsements");
-        Ok(match attestation {
-            Attestation::Tdx => {
-                let collateral = endorsements.ok_or_else(collateral)?;
-                Expected::new(vesica::Tdx::new(&collateral)?, measurement)
-            }
-            _ => {
-                let product = match self.dealer_product {
-                    None | Some(Processor::Milan) => vesica::Product::Milan,
-                    Some(Processor::Genoa) => vesica::Product::Genoa,
-                    Some(Processor::Turin) => vesica::Product::Turin,
-                };
-                let least = self.dealer_tcb.as_deref().unwrap_or_default().parse()?;
-                let verifier = vesica::SevSnp::new(product, least, endorsements)?;
-                let vmpl = self.dealer_vmpl.unwrap_or_default();
-                Expected::new(verifier.at_vmpl(vmpl), measurement)
-            }
-        })
-    }
-
-    #[cfg(not(feature = "tee"))]
-    fn in_hardware(&self, _: Attestation, _: Measurement) -> Result<Expected, Failure> {
-        Err(Failure::usage(
-            "this program was built without what checks reports of hardware (feature tee)",
-        ))
-    }
-}
-
-/// Reads a file of endorsements.
-#[cfg(feature = "tee")]
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    use std::io::Read;
-    let failed = |why: String| Failure::new(DATA, format!("{}: {why}", path.display()));
-    let mut bytes = Vec::new();
-    vesica_files::open_regular(path)
-        .and_then(|file| file.take(MAX_ENDORSEMENTS + 1).read_to_end(&mut bytes))
-        .map_err(|e| failed(e.to_string()))?;
-    match bytes.len() as u64 > MAX_ENDORSEMENTS {
-        true => Err(failed("too long for certificates".into())),
-        false => Ok(bytes),
-    }
 }
 
 #[derive(Debug, Args)]
@@ -247,9 +85,9 @@ struct Make {
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     lambda: u32,
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", conflicts_with = "dealer")]
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["dealer", "generator"])]
     listen: Option<String>,
-    /// Connect to the peer, or to the dealer, at HOST:PORT
+    /// Connect to the peer, the dealer or this side's generator at HOST:PORT
     #[arg(long, value_name = "ADDR")]
     connect: Option<String>,
     /// This side's identity, made by `vesica keygen`
@@ -258,11 +96,16 @@ struct Make {
     /// The fingerprint of the run's other party, vs1:…
     #[arg(long, value_name = "FINGERPRINT")]
     peer: Fingerprint,
-    /// With --offline dealer or tee: the dealer's fingerprint
+    /// With --offline dealer: the dealer's fingerprint
     #[arg(long, value_name = "FINGERPRINT")]
     dealer: Option<Fingerprint>,
+    /// With --offline tee: the fingerprint of this side's generator
+    #[arg(long, value_name = "FINGERPRINT")]
+    generator: Option<Fingerprint>,
     #[command(flatten)]
     shown: Shown,
+    #[command(flatten)]
+    peer_shown: PeerShown,
     /// Directory for the half, created if missing
     #[arg(long, value_name = "DIR")]
     offline_store: PathBuf,
@@ -317,10 +160,44 @@ pub(crate) struct Dealer {
     /// Memory for the halves, such as 512M or 4G: a pair that takes more is refused; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
-    /// Show both parties a report of the trusted execution environment that this runs in, for --offline tee
+    /// Show both parties a report of the trusted execution environment that this runs in
     #[arg(long, value_enum)]
     attestation: Option<Attestation>,
     /// Longest time for all of it, whatever the parties do
+    #[arg(long, value_name = "SECONDS", default_value = "43200", value_parser = seconds)]
+    deadline: Duration,
+    #[command(flatten)]
+    patience: Patience,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    progress: ProgressMode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Generator {
+    /// Wait for the party that this serves, and for the other generator unless --connect is given, at HOST:PORT; port 0
+    /// picks a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: String,
+    /// Connect to the other generator, which listens, at HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<String>,
+    /// This generator's identity, made by `vesica keygen`
+    #[arg(long, value_name = "FILE")]
+    identity: PathBuf,
+    /// The fingerprint of the party that this serves, and nobody else
+    #[arg(long, value_name = "FINGERPRINT")]
+    party: Fingerprint,
+    /// The fingerprint of the other party's generator
+    #[arg(long, value_name = "FINGERPRINT")]
+    peer: Fingerprint,
+    /// Memory for the half, such as 512M or 4G: one that takes more is refused; half of this machine's if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    memory: Option<u64>,
+    /// The trusted execution environment that this runs in
+    #[arg(long, value_enum)]
+    attestation: Attestation,
+    /// Longest time for all of it, whatever the others do
     #[arg(long, value_name = "SECONDS", default_value = "43200", value_parser = seconds)]
     deadline: Duration,
     #[command(flatten)]
@@ -352,10 +229,13 @@ impl Make {
             sender_size: self.sender_size,
         };
         let origin = terms.check(registry)?.origin();
-        if origin.is_dealt() != self.dealer.is_some() {
-            return Err(Failure::usage("--dealer goes with --offline dealer or tee"));
+        if (origin == Origin::Dealer) != self.dealer.is_some() {
+            return Err(Failure::usage("--dealer goes with --offline dealer"));
         }
-        let expected = self.shown.expected(origin)?;
+        if (origin == Origin::Generators) != self.generator.is_some() {
+            return Err(Failure::usage("--generator goes with --offline tee"));
+        }
+        let expected = Expectations::new(origin, &self.shown, &self.peer_shown)?;
         let role = match self.role {
             Side::Receiver => Role::Receiver,
             Side::Sender => Role::Sender,
@@ -367,7 +247,7 @@ impl Make {
         let options = self.patience.options(&progress, &signals, conditions);
         let transport = Transport::Tls {
             identity: &identity,
-            peer: self.dealer.unwrap_or(self.peer),
+            peer: self.dealer.or(self.generator).unwrap_or(self.peer),
         };
         let mut connection = self.meet(&transport, &options, &mut progress)?;
         let start = Instant::now();
@@ -377,7 +257,7 @@ impl Make {
                     role,
                     terms: &terms,
                     peer: self.peer,
-                    attested: expected.as_ref(),
+                    shown: expected.shown(),
                 };
                 fetch_half(&mut connection, registry, wanted, &store, &mut progress)
             }
@@ -444,6 +324,7 @@ struct Line<'a> {
     terms: &'a OfflineTerms,
     peer: Fingerprint,
     dealer: Option<Fingerprint>,
+    generators: Option<[Fingerprint; 2]>,
     attested: Option<&'a str>,
     made: String,
     bytes: u64,
@@ -458,6 +339,7 @@ impl<'a> Line<'a> {
             terms: &half.terms,
             peer: half.peer,
             dealer: half.dealer,
+            generators: half.generators,
             attested: half.attested.as_deref(),
             made: rfc3339(half.made),
             bytes: half.bytes,
@@ -496,6 +378,9 @@ impl Ls {
                 None => "any keys".to_owned(),
             };
             let dealer = line.dealer.map(|dealer| format!(", dealt by {dealer}"));
+            let generators = line
+                .generators
+                .map(|[own, other]| format!(", generated by {own} and {other}"));
             let attested = line.attested.map(|attested| format!(" in {attested}"));
             print_line(&format!(
                 "{}  {}  {} of {}, {} and {} {keys}, lambda {}, {} bytes, {}, with {}{}{}",
@@ -509,7 +394,7 @@ impl Ls {
                 line.bytes,
                 line.made,
                 line.peer,
-                dealer.unwrap_or_default(),
+                dealer.or(generators).unwrap_or_default(),
                 attested.unwrap_or_default(),
             ))?;
         }
@@ -652,5 +537,57 @@ pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Fai
     );
     let fields = json!({"peak_memory_bytes": peak_memory_bytes()});
     log::event("dealt", &dealt, &fields);
+    Ok(())
+}
+
+pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(), Failure> {
+    if options.party == options.peer {
+        return Err(Failure::usage("--party and --peer are the same"));
+    }
+    let signals = Signals::install()?;
+    let identity = Identity::load(&options.identity)?;
+    options.attestation.warn();
+    let attester = attester(options.attestation.platform())?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
+    let connecting = ConnectOptions {
+        interrupt: signals.interrupt().within(options.deadline),
+        ..options.patience.options(&progress, &signals, conditions)
+    };
+    let listener = Listener::bind(&options.listen)?;
+    progress.listening(listener.local_addr());
+    let mut awaited = vec![options.party];
+    awaited.extend(options.connect.is_none().then_some(options.peer));
+    let mut connections = listener.accept_all(&identity, &awaited, &connecting)?;
+    if let Some(address) = &options.connect {
+        let endpoint = Endpoint::Connect(address.clone());
+        progress.connecting(&endpoint);
+        let transport = Transport::Tls {
+            identity: &identity,
+            peer: options.peer,
+        };
+        connections.push(connect(&endpoint, &transport, &connecting)?);
+    }
+    let mut connections: [Connection; 2] = connections
+        .try_into()
+        .map_err(|_| Failure::usage("a generator serves one party"))?;
+    connections
+        .iter()
+        .for_each(|connection| progress.connected(connection));
+    let start = Instant::now();
+    let memory = options.memory.or_else(half_of_the_machine);
+    let memory = memory.unwrap_or(u64::MAX);
+    let terms = generate(&mut connections, Registry::standard(), memory, &*attester)?;
+    progress.finish();
+    let phases = connections[1].channel.traffic();
+    let bytes: u64 = phases.iter().map(|p| p.bytes_sent + p.bytes_received).sum();
+    let generated = format!(
+        "generated a half for {}, at most {} and {} keys, in {:.1} s; {bytes} bytes with the other generator",
+        terms.protocol,
+        terms.receiver_size,
+        terms.sender_size,
+        start.elapsed().as_secs_f64()
+    );
+    let fields = json!({"phases": phases, "peak_memory_bytes": peak_memory_bytes()});
+    log::event("generated", &generated, &fields);
     Ok(())
 }

@@ -31,7 +31,6 @@
 //! The transcript passes over TLS with X25519MLKEM768, so that a recording of everything says nothing about the seed later
 //! either.
 
-
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::MontgomeryPoint;
 use rand_core::SeedableRng;
@@ -142,23 +141,23 @@ pub(crate) fn report_data(role: Role, transcript: &[u8; 32]) -> ReportData {
 }
 
 /// A key pair of X25519.
-struct Key(Zeroizing<[u8; 32]>);
+pub(crate) struct Key(pub(crate) Zeroizing<[u8; 32]>);
 
 impl Key {
-    fn random() -> Result<Key, WireError> {
+    pub(crate) fn random() -> Result<Key, WireError> {
         let mut key = Zeroizing::new([0; 32]);
         fill(&mut *key)?;
         Ok(Key(key))
     }
 
-    fn public(&self) -> [u8; 32] {
+    pub(crate) fn public(&self) -> [u8; 32] {
         MontgomeryPoint::mul_base_clamped(*self.0).to_bytes()
     }
 
     /// The name of the pair and the seed of both halves.
     ///
     /// Fails with `PeerMisbehaved` for a point of small order.
-    fn agree(
+    pub(crate) fn agree(
         self,
         theirs: [u8; 32],
         transcript: &[u8; 32],

@@ -1,10 +1,9 @@
-//! Pairs dealt under fixed seeds: each frame of both parties and of the dealer is what `vectors/offline/frames.txt` has
+//! Pairs dealt under fixed seeds: each frame of both parties and of whoever deals is what `vectors/offline/frames.txt` has
 //! recorded. Pairs that the parties make, and the runs that take either, are in the session's recording, which plays the
 //! parts of this crate; here the frames of the real ones are compared with those.
 //!
 //! `VESICA_RECORD_FRAMES=1` writes that file anew, as for the session's.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -20,8 +19,8 @@ use vesica_testing::{Sent, recorded_pair, with_seed};
 
 use crate::random::fill;
 use crate::{
-    Attester, Expected, HalfRequest, OfflineStore, OfflineTerms, Simulated, deal, fetch_half,
-    make_half,
+    Attester, Expected, HalfRequest, OfflineStore, OfflineTerms, Shown, Simulated, deal,
+    fetch_half, generate, make_half,
 };
 
 /// PKCS#8 (RFC 8410, version 1) around the 32 bytes of an Ed25519 seed that follow.
@@ -106,14 +105,39 @@ fn link(ours: Fingerprint, theirs: Fingerprint) -> [(Connection, Sent); 2] {
     ]
 }
 
-/// What is sent for a dealt pair.
-fn dealing(name: &str, terms: &OfflineTerms, offline: &dyn Offline) -> String {
-    let name = format!("{name}, offline");
-    let attester: Option<&dyn Attester> = match offline.origin() {
-        Origin::AttestedDealer => Some(&Simulated),
-        _ => None,
+/// What parties ask for, and what they are to see.
+fn fetch(
+    name: &str,
+    terms: &OfflineTerms,
+    [side, peer]: [&Side; 2],
+    shown: Shown<'_>,
+    mut connection: Connection,
+) {
+    let request = HalfRequest {
+        role: side.role,
+        terms,
+        peer: peer.fingerprint(),
+        shown,
     };
-    let expected = attester.map(|_| Expected::new(Simulated, Simulated::MEASUREMENT));
+    let (name, store) = (format!("{name}, {}", side.role), side.store());
+    let registry = Registry::standard();
+    let fetch = || fetch_half(&mut connection, registry, request, &store, &mut NoProgress);
+    with_seed(&name, fetch).unwrap();
+}
+
+/// What a party and whoever hands out its half send.
+fn exchanged(side: &Side, asked: &Sent, dealt: &Sent) -> String {
+    let (asked, dealt) = (asked.frames(), dealt.frames());
+    format!("  {} sends{asked}\n  gets{dealt}\n", side.role)
+}
+
+/// What is sent for a dealt pair.
+fn dealing(name: &str, terms: &OfflineTerms, attester: Option<&dyn Attester>) -> String {
+    let expected = Expected::new(Simulated, Simulated::MEASUREMENT);
+    let shown = match attester {
+        Some(_) => Shown::ByDealer(&expected),
+        None => Shown::Nothing,
+    };
     let (registry, sides) = (Registry::standard(), sides());
     let dealer = identity("dealer").fingerprint();
     let [
@@ -122,31 +146,49 @@ fn dealing(name: &str, terms: &OfflineTerms, offline: &dyn Offline) -> String {
     ] = sides
         .each_ref()
         .map(|side| link(dealer, side.fingerprint()));
-    let fetch = |side: &Side, peer: &Side, mut connection: Connection| {
-        let request = HalfRequest {
-            role: side.role,
-            terms,
-            peer: peer.fingerprint(),
-            attested: expected.as_ref(),
-        };
-        let (name, store) = (format!("{name}, {}", side.role), side.store());
-        let fetch = || fetch_half(&mut connection, registry, request, &store, &mut NoProgress);
-        with_seed(&name, fetch).unwrap();
-    };
     thread::scope(|scope| {
-        scope.spawn(|| fetch(&sides[0], &sides[1], ours));
-        scope.spawn(|| fetch(&sides[1], &sides[0], theirs));
+        scope.spawn(|| fetch(name, terms, [&sides[0], &sides[1]], shown, ours));
+        scope.spawn(|| fetch(name, terms, [&sides[1], &sides[0]], shown, theirs));
         let mut connections = [to_ours, to_theirs];
         let deal = || deal(&mut connections, registry, u64::MAX, attester);
         with_seed(&format!("{name}, dealer"), deal).unwrap();
     });
-    let mut lines = format!("{name}\n");
-    let sent = [(our_asked, our_dealt), (their_asked, their_dealt)];
-    for (side, (asked, dealt)) in sides.iter().zip(&sent) {
-        let (asked, dealt) = (asked.frames(), dealt.frames());
-        let _ = writeln!(lines, "  {} sends{asked}\n  gets{dealt}", side.role);
-    }
-    lines
+    let lines = exchanged(&sides[0], &our_asked, &our_dealt);
+    format!(
+        "{name}\n{lines}{}",
+        exchanged(&sides[1], &their_asked, &their_dealt)
+    )
+}
+
+/// What is sent for a pair of two generators.
+fn generating(name: &str, terms: &OfflineTerms) -> String {
+    let expected = Expected::new(Simulated, Simulated::MEASUREMENT);
+    let shown = Shown::ByGenerators([&expected; 2]);
+    let (registry, sides) = (Registry::standard(), sides());
+    let names = ["receiver's generator", "sender's generator"];
+    let prints = names.map(|name| identity(name).fingerprint());
+    let [(near, first_sent), (far, second_sent)] = link(prints[0], prints[1]);
+    let [
+        [(to_ours, our_dealt), (ours, our_asked)],
+        [(to_theirs, their_dealt), (theirs, their_asked)],
+    ] = [0, 1].map(|i| link(prints[i], sides[i].fingerprint()));
+    let generate = |who: &str, mut connections: [Connection; 2]| {
+        let generate = || generate(&mut connections, registry, u64::MAX, &Simulated);
+        with_seed(&format!("{name}, {who}"), generate).unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| fetch(name, terms, [&sides[0], &sides[1]], shown, ours));
+        scope.spawn(|| fetch(name, terms, [&sides[1], &sides[0]], shown, theirs));
+        scope.spawn(|| generate(names[1], [to_theirs, far]));
+        generate(names[0], [to_ours, near]);
+    });
+    let lines = exchanged(&sides[0], &our_asked, &our_dealt)
+        + &exchanged(&sides[1], &their_asked, &their_dealt);
+    let between = [first_sent, second_sent].map(|sent| sent.frames());
+    format!(
+        "{name}\n{lines}  {} sends{}\n  gets{}\n",
+        names[0], between[0], between[1]
+    )
 }
 
 fn recording(of: &str) -> String {
@@ -164,8 +206,17 @@ fn frames_of_dealt_pairs_are_those_that_are_recorded() {
         };
         for (words, lambda, key_bits) in DEALT {
             let protocol = protocol.spec().name;
-            let name = format!("{protocol}, matches, , {words}");
-            lines += &dealing(&name, &terms(protocol, lambda, key_bits), offline);
+            let name = format!("{protocol}, matches, , {words}, offline");
+            let terms = terms(protocol, lambda, key_bits);
+            lines += &match offline.origin() {
+                Origin::Generators => generating(&name, &terms),
+                _ => dealing(&name, &terms, None),
+            };
+        }
+        if offline.origin() == Origin::Dealer {
+            let protocol = protocol.spec().name;
+            let name = format!("{protocol}, matches, , attested, offline");
+            lines += &dealing(&name, &terms(protocol, 40, None), Some(&Simulated));
         }
     }
     if std::env::var_os("VESICA_RECORD_FRAMES").is_some() {

@@ -22,9 +22,12 @@ use crate::random::fresh_rng;
 use crate::request::REQUEST;
 use crate::store::Pair;
 use crate::{
-    Attester, DealerRequest, Error, Evidence, Expected, HalfRequest, Misfit, OfflineStore,
-    OfflineTerms, Platform, ReportData, Simulated, Untrusted, deal, fetch_half, make_half,
+    Attested, Attester, DealerRequest, Error, Evidence, Expected, HalfRequest, Misfit,
+    OfflineStore, OfflineTerms, Platform, ReportData, Shown, Simulated, Untrusted, deal,
+    fetch_half, make_half,
 };
+
+mod generators;
 
 /// A party with its store.
 struct Side {
@@ -133,10 +136,7 @@ fn make(
 fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
     Job {
         protocol: ProtocolRequest::named(protocol),
-        offline: store.map(|store| {
-            let shown = (protocol == "ole-tee").then(|| "simulated".into());
-            Arc::new(store.with_attested(shown)) as Arc<dyn HalfSource>
-        }),
+        offline: store.map(|store| Arc::new(store) as Arc<dyn HalfSource>),
         ..Job::new(role, vec!["integer:24/1".into()])
     }
     .with(&SECURITY, Security::SemiHonest)
@@ -172,8 +172,15 @@ fn run(sides: [&Side; 2], jobs: [&Job; 2]) -> (Ran, Ran) {
 }
 
 fn runs(sides: [&Side; 2], protocol: &str) -> (Ran, Ran) {
-    let jobs = [(Role::Receiver, sides[0]), (Role::Sender, sides[1])]
-        .map(|(role, side)| job(role, protocol, Some(side.store())));
+    runs_with(sides, protocol, None)
+}
+
+/// Runs that take only halves of which this was shown.
+fn runs_with(sides: [&Side; 2], protocol: &str, shown: Option<&str>) -> (Ran, Ran) {
+    let jobs = [(Role::Receiver, sides[0]), (Role::Sender, sides[1])].map(|(role, side)| {
+        let store = side.store().with_attested(shown.map(str::to_owned));
+        job(role, protocol, Some(store))
+    });
     run(sides, [&jobs[0], &jobs[1]])
 }
 
@@ -511,7 +518,7 @@ fn dealt(
     terms: [&OfflineTerms; 2],
     peers: [Fingerprint; 2],
 ) -> (Result<OfflineTerms, Error>, [Made; 2]) {
-    attested(dealer, parties, terms, peers, None, None)
+    attested(dealer, parties, terms, peers, None, Shown::Nothing)
 }
 
 /// The same with an attester, and with what the parties expect of it.
@@ -521,7 +528,7 @@ fn attested(
     terms: [&OfflineTerms; 2],
     peers: [Fingerprint; 2],
     attester: Option<&dyn Attester>,
-    attested: Option<&Expected>,
+    shown: Shown<'_>,
 ) -> (Result<OfflineTerms, Error>, [Made; 2]) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = Endpoint::Connect(listener.local_addr().to_string());
@@ -534,7 +541,7 @@ fn attested(
             role,
             terms: terms[party],
             peer: peers[party],
-            attested,
+            shown,
         };
         fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
     };
@@ -618,7 +625,7 @@ fn in_a_tee() -> Expected {
 #[test]
 fn a_dealer_shows_what_it_runs() {
     let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
-    let (terms, parties) = (terms("ole-tee"), [&receiver, &sender]);
+    let (terms, parties) = (terms("ole-dealer"), [&receiver, &sender]);
     let peers = [sender.fingerprint(), receiver.fingerprint()];
     let expected = in_a_tee();
     let (agreed, fetched) = attested(
@@ -627,25 +634,32 @@ fn a_dealer_shows_what_it_runs() {
         [&terms; 2],
         peers,
         Some(&Simulated),
-        Some(&expected),
+        Shown::ByDealer(&expected),
     );
     assert_eq!(agreed.unwrap(), terms);
     let [ours, theirs] = fetched.map(Result::unwrap);
     assert_eq!(ours, theirs);
     let listed = receiver.store().list().unwrap().halves.remove(0);
     let shown = format!("simulated {}", Simulated::MEASUREMENT);
-    assert_eq!(listed.attested, Some(shown));
-    // What nobody has shown is not for such runs, and the other way round.
-    let (own, _) = runs(parties, "ole-dealer");
-    let other = Misfit::Protocol("ole-tee".into());
-    assert_eq!(misfit(&own.unwrap_err()), Some(other));
-    is_right(runs(parties, "ole-tee"), ours);
+    assert_eq!(listed.attested, Some(shown.clone()));
+    assert_eq!(listed.dealer, Some(dealer.fingerprint()));
+    // What is simulated, or shown by another platform, is not for all runs.
+    for wanted in [None, Some("tdx")] {
+        let (own, _) = runs_with(parties, "ole-dealer", wanted);
+        let other = Misfit::Attested(Some(shown.clone()));
+        assert_eq!(misfit(&own.unwrap_err()), Some(other));
+    }
+    is_right(runs_with(parties, "ole-dealer", Some("simulated")), ours);
 }
 
 /// Changes what another attester makes.
 struct Lying(fn(Evidence) -> Evidence);
 
 impl Attester for Lying {
+    fn platform(&self) -> Platform {
+        Platform::Simulated
+    }
+
     fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
         Simulated.attest(data).map(self.0)
     }
@@ -655,6 +669,10 @@ impl Attester for Lying {
 struct Replaying(std::sync::Mutex<Option<Evidence>>);
 
 impl Attester for Replaying {
+    fn platform(&self) -> Platform {
+        Platform::Simulated
+    }
+
     fn attest(&self, data: &ReportData) -> Result<Evidence, Error> {
         let mut kept = self.0.lock().unwrap();
         let evidence = Simulated.attest(data)?;
@@ -665,7 +683,7 @@ impl Attester for Replaying {
 #[test]
 fn a_dealer_that_shows_something_else_is_refused() {
     let [dealer, receiver, sender] = [(); 3].map(|()| Side::new());
-    let (terms, parties) = (terms("ole-tee"), [&receiver, &sender]);
+    let (terms, parties) = (terms("ole-dealer"), [&receiver, &sender]);
     let peers = [sender.fingerprint(), receiver.fingerprint()];
     let expected = in_a_tee();
     let refused = |attester: &dyn Attester, why: &dyn Fn(&Untrusted) -> bool| {
@@ -676,12 +694,15 @@ fn a_dealer_that_shows_something_else_is_refused() {
             [&terms; 2],
             peers,
             attester,
-            Some(&expected),
+            Shown::ByDealer(&expected),
         );
         assert_eq!(agreed.unwrap_err().class(), ErrorClass::Peer);
         // One of them may have heard from the dealer that the other one has refused.
         let found = fetched.iter().any(|made| match made {
-            Err(Error::Untrusted(untrusted)) => why(untrusted),
+            Err(Error::Untrusted {
+                who: Attested::Dealer,
+                why: untrusted,
+            }) => why(untrusted),
             _ => false,
         });
         assert!(found, "{fetched:?}");
@@ -727,37 +748,39 @@ fn dealers_with_and_without_a_tee_are_told_apart() {
     let parties = [&receiver, &sender];
     let peers = [sender.fingerprint(), receiver.fingerprint()];
     let expected = in_a_tee();
-    let trusted = terms("ole-dealer");
-    let shown = terms("ole-tee");
-    for (terms, attester, expected) in [
-        (&trusted, Some(&Simulated as &dyn Attester), None),
-        (&shown, None, Some(&expected)),
+    let terms = terms("ole-dealer");
+    for (attester, shown, [here, there]) in [
+        (
+            Some(&Simulated as &dyn Attester),
+            Shown::Nothing,
+            ["simulated", "none"],
+        ),
+        (None, Shown::ByDealer(&expected), ["none", "simulated"]),
     ] {
-        let (agreed, fetched) = attested(&dealer, parties, [terms; 2], peers, attester, expected);
+        let (agreed, fetched) = attested(&dealer, parties, [&terms; 2], peers, attester, shown);
         let error = agreed.unwrap_err();
-        let ways = ["with attestation", "without attestation"];
-        let [here, there] = match attester {
-            Some(_) => ways,
-            None => [ways[1], ways[0]],
-        };
-        assert_eq!(disagreed(of_session(&error)), ("dealer", here, there));
+        assert_eq!(disagreed(of_session(&error)), ("attestation", here, there));
         for made in fetched {
             assert_eq!(made.unwrap_err().class(), ErrorClass::Contract);
         }
     }
-    for (terms, expected, problem) in [
-        (&trusted, Some(&expected), "the dealers of ole-dealer"),
-        (&shown, None, "ole-tee"),
+    let both = Shown::ByGenerators([&expected; 2]);
+    for (protocol, shown) in [
+        ("ole-dealer", both),
+        ("ole-ot", Shown::Nothing),
+        ("ole-ot", both),
+        ("ole-tee", Shown::Nothing),
+        ("ole-tee", Shown::ByDealer(&expected)),
     ] {
         let wanted = HalfRequest {
             role: Role::Receiver,
-            terms,
+            terms: &super::tests::terms(protocol),
             peer: peers[0],
-            attested: expected,
+            shown,
         };
         let error = refused(&receiver, &dealer, wanted);
         assert_eq!(error.class(), ErrorClass::Usage);
-        assert!(error.to_string().contains(problem), "{error}");
+        assert!(error.to_string().contains(protocol), "{error}");
     }
 }
 
@@ -791,6 +814,7 @@ fn a_dealer_with_another_layout_says_so() {
             terms: terms.clone(),
             peer,
             layout,
+            attestation: None,
             nonce: [0; 32],
         };
         let kind = REQUEST;
@@ -922,7 +946,7 @@ fn deal_with_one_party(dies: bool) {
                 role: Role::Receiver,
                 terms: &terms,
                 peer: sender.fingerprint(),
-                attested: None,
+                shown: Shown::Nothing,
             };
             let store = receiver.store();
             fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
@@ -1005,6 +1029,7 @@ fn pair<'a>(role: Role, peer: &Side, terms: &'a OfflineTerms) -> Pair<'a> {
         role,
         peer: peer.fingerprint(),
         dealer: None,
+        generators: None,
         attested: None,
         terms,
     }
@@ -1120,11 +1145,11 @@ fn a_dealer_is_neither_party() {
             role: Role::Receiver,
             terms: &terms,
             peer: other,
-            attested: None,
+            shown: Shown::Nothing,
         };
         let error = refused(&receiver, &sender, wanted);
         assert_eq!(error.class(), ErrorClass::Usage);
-        assert!(error.to_string().contains("three identities"));
+        assert!(error.to_string().contains("different identities"));
     }
 }
 

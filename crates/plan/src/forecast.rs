@@ -351,7 +351,9 @@ impl Machines {
             Some(_) => traffic(true)?,
             None => run,
         };
-        let dealer_to_receiver = match dealt {
+        // A generator hands out its half where it is made.
+        let from_dealer = dealt.filter(|offline| offline.origin() == Origin::Dealer);
+        let dealer_to_receiver = match from_dealer {
             Some(dealt) => dealt.dealt_bytes(Half::Receiver, params, exact).ok()? as u64,
             None => 0,
         };

@@ -50,7 +50,7 @@
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
 //! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has queries, `offline` prepared correlations
-//! (`OfflineStore`) and dealers of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of a dealer.
+//! (`OfflineStore`) dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -80,7 +80,8 @@ pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled
 #[cfg(feature = "offline")]
 pub use vesica_offline::{
     Attester, Error as OfflineError, Expected, HalfRequest, Measurement, OfflineStore,
-    OfflineTerms, Platform, Simulated, StoredHalf, attester, deal, fetch_half, make_half,
+    OfflineTerms, Platform, Shown, Simulated, StoredHalf, attester, deal, fetch_half, generate,
+    make_half,
 };
 #[cfg(feature = "tee")]
 pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};

@@ -113,6 +113,7 @@ pub(crate) fn party(options: &BenchParty) -> Result<(), Failure> {
         Measured::Send(options) => exchange::send(options, conditions),
         Measured::Offline(options) => offline::run(options, conditions),
         Measured::Dealer(options) => offline::dealer(options, conditions),
+        Measured::Generator(options) => offline::generator(options, conditions),
     }
 }
 

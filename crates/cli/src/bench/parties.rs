@@ -1,4 +1,5 @@
-//! The parties of a benchmark, and a dealer: the commands `receive`, `send`, `offline make` and `dealer` as processes.
+//! The parties of a benchmark, and who deals: the commands `receive`, `send`, `offline make`, `dealer` and `generator` as
+//! processes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -63,9 +64,9 @@ impl Job<'_> {
         reveal == Reveal::Shares || reveal.is_matches() && role == Role::Receiver
     }
 
-    /// Whether a dealer shows what it runs; here by a simulation, which costs what hashing a request costs.
+    /// Whether generators show what they run; here by a simulation, which costs what hashing a transcript costs.
     fn is_attested(&self) -> bool {
-        self.origin == Origin::AttestedDealer
+        self.origin == Origin::Generators
     }
 }
 
@@ -76,17 +77,20 @@ pub(super) struct Parties<'a> {
     interrupt: &'a Interrupt,
     receiver: Fingerprint,
     sender: Fingerprint,
+    /// The dealer, or the receiver's generator.
     dealer: Fingerprint,
+    /// The sender's generator.
+    generator: Fingerprint,
 }
 
 /// One run.
 pub(super) struct Ran {
     pub(super) receiver: Report,
     pub(super) sender: Report,
-    /// What each party took from a dealer, the receiver first.
+    /// What each party took from a dealer or its generator, the receiver first.
     pub(super) stored: Option<[Said; 2]>,
-    /// Peak memory of the dealer, in bytes, if there is one and the system tells.
-    pub(super) dealer_memory_bytes: Option<u64>,
+    /// What the dealer says of its work, or the generators do, the receiver's first.
+    pub(super) dealt: Vec<Said>,
 }
 
 /// What a benchmark reads in a report.
@@ -129,10 +133,11 @@ impl<'a> Parties<'a> {
             identity.save(&directory.path().join(format!("{name}.key")))?;
             Ok::<_, Failure>(identity.fingerprint())
         };
-        let [receiver, sender, dealer] = [
+        let [receiver, sender, dealer, generator] = [
             identity("receiver")?,
             identity("sender")?,
             identity("dealer")?,
+            identity("generator")?,
         ];
         std::thread::scope(|scope| {
             let roles = [Role::Receiver, Role::Sender];
@@ -154,14 +159,15 @@ impl<'a> Parties<'a> {
             receiver,
             sender,
             dealer,
+            generator,
         })
     }
 
     /// One run over loopback, the sender listening, and its result checked.
     pub(super) fn run(&self) -> Result<Ran, Failure> {
-        let (stored, dealer_memory_bytes) = match self.job.origin.is_dealt() {
-            true => self.deal().map(|(stored, memory)| (Some(stored), memory))?,
-            false => (None, None),
+        let (stored, dealt) = match self.job.origin.is_dealt() {
+            true => self.deal().map(|(stored, dealt)| (Some(stored), dealt))?,
+            false => (None, Vec::new()),
         };
         let mut sender = self.start(name(Role::Sender), &self.side(Role::Sender, None))?;
         let Some(address) = sender.address(address_in) else {
@@ -176,7 +182,7 @@ impl<'a> Parties<'a> {
             receiver: self.report(Role::Receiver)?,
             sender: self.report(Role::Sender)?,
             stored,
-            dealer_memory_bytes,
+            dealt,
         };
         let unreadable = |e| Failure::new(RESOURCE, format!("the result cannot be read: {e}"));
         match self.is_right(&ran).map_err(unreadable)? {
@@ -185,51 +191,105 @@ impl<'a> Parties<'a> {
         }
     }
 
-    /// Has the dealer give a half to each party; returns what these say, and the dealer's peak memory.
-    fn deal(&self) -> Result<([Said; 2], Option<u64>), Failure> {
-        let attestation = ["--attestation", "simulated"].map(str::to_owned);
-        let is_attested = self.job.is_attested();
-        let mut arguments = words(&["dealer", "--listen", "127.0.0.1:0"]);
-        arguments.extend(words(&["--identity", "dealer.key", "--progress", "none"]));
-        arguments.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
-        arguments.extend(words(&["--deadline", PATIENCE]));
-        for (role, party) in [("--receiver", self.receiver), ("--sender", self.sender)] {
-            arguments.extend([role.to_owned(), party.to_string()]);
+    /// Has a half given to each party; returns what these say, and what whoever deals says.
+    fn deal(&self) -> Result<([Said; 2], Vec<Said>), Failure> {
+        let mut dealing = self.start_dealing()?;
+        let mut addresses = Vec::new();
+        for process in &mut dealing {
+            let Some(address) = process.address(address_in) else {
+                return Err(failure(&process.finish(self.interrupt)?));
+            };
+            addresses.push(address);
         }
-        arguments.extend(attestation.clone().into_iter().filter(|_| is_attested));
-        let mut dealer = self.start("dealer", &arguments)?;
-        let Some(address) = dealer.address(address_in) else {
-            return Err(failure(&dealer.finish(self.interrupt)?));
+        // One dealer, or a generator each.
+        let [first, last] = [0, addresses.len() - 1];
+        let receiver = self.start_making(Role::Receiver, &addresses[first])?;
+        let sender = self.start_making(Role::Sender, &addresses[last])?;
+        let mut processes = vec![receiver, sender];
+        processes.extend(dealing);
+        let ended = finish_all(processes, self.interrupt)?;
+        if let Some(failed) = ended.iter().find(|ended| !ended.is_success()) {
+            return Err(failure(failed));
+        }
+        let stored = [event(&ended[0], "stored")?, event(&ended[1], "stored")?];
+        let name = match self.job.origin {
+            Origin::Generators => "generated",
+            _ => "dealt",
         };
-        let party = |role: Role, peer: Fingerprint| {
-            let mut arguments = words(&["offline", "make", "--for", self.job.protocol]);
-            arguments.extend(words(&["--progress", "none", "--connect", &address]));
-            arguments.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
-            let lambda = self.job.terms.get(&LAMBDA).to_string();
-            let inputs = &self.job.inputs;
-            let [mine, theirs] = [inputs.receiver_size, inputs.sender_size].map(|n| n.to_string());
-            arguments.extend(words(&["--receiver-size", &mine, "--sender-size", &theirs]));
-            arguments.extend(words(&["--role", name(role), "--lambda", &lambda]));
-            arguments.extend(self.identity(role, peer));
-            arguments.extend(["--dealer".to_owned(), self.dealer.to_string()]);
-            if let Some(bits) = inputs.key_bits {
-                arguments.extend(["--items".to_owned(), bits.to_string()]);
+        let dealt: Result<Vec<Said>, Failure> =
+            ended[2..].iter().map(|ended| event(ended, name)).collect();
+        Ok((stored, dealt?))
+    }
+
+    /// Starts the dealer, or both generators, the receiver's first.
+    fn start_dealing(&self) -> Result<Vec<Process>, Failure> {
+        let waiting = [
+            &["--listen", "127.0.0.1:0", "--progress", "none"][..],
+            &[
+                "--wait",
+                PATIENCE,
+                "--timeout",
+                PATIENCE,
+                "--deadline",
+                PATIENCE,
+            ],
+        ];
+        let waiting = words(&waiting.concat());
+        if self.job.origin != Origin::Generators {
+            let mut arguments = words(&["dealer", "--identity", "dealer.key"]);
+            arguments.extend(waiting);
+            for (role, party) in [("--receiver", self.receiver), ("--sender", self.sender)] {
+                arguments.extend([role.to_owned(), party.to_string()]);
             }
-            if is_attested {
+            return Ok(vec![self.start("dealer", &arguments)?]);
+        }
+        let generator = |name: &'static str, party: Fingerprint, peer: Fingerprint, to: &[&str]| {
+            let mut arguments = words(&["generator", "--attestation", "simulated"]);
+            arguments.extend(["--identity".to_owned(), format!("{name}.key")]);
+            arguments.extend(["--party".to_owned(), party.to_string()]);
+            arguments.extend(["--peer".to_owned(), peer.to_string()]);
+            arguments.extend(waiting.clone());
+            arguments.extend(words(to));
+            self.start(name, &arguments)
+        };
+        let mut first = generator("dealer", self.receiver, self.generator, &[])?;
+        let Some(address) = first.address(address_in) else {
+            return Err(failure(&first.finish(self.interrupt)?));
+        };
+        let to = ["--connect", &address];
+        let second = generator("generator", self.sender, self.dealer, &to)?;
+        Ok(vec![first, second])
+    }
+
+    /// Starts the command that stores a party's half.
+    fn start_making(&self, role: Role, address: &str) -> Result<Process, Failure> {
+        let (peer, generator) = match role {
+            Role::Receiver => (self.sender, self.dealer),
+            Role::Sender => (self.receiver, self.generator),
+        };
+        let mut arguments = words(&["offline", "make", "--for", self.job.protocol]);
+        arguments.extend(words(&["--progress", "none", "--connect", address]));
+        arguments.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
+        let lambda = self.job.terms.get(&LAMBDA).to_string();
+        let inputs = &self.job.inputs;
+        let [mine, theirs] = [inputs.receiver_size, inputs.sender_size].map(|n| n.to_string());
+        arguments.extend(words(&["--receiver-size", &mine, "--sender-size", &theirs]));
+        arguments.extend(words(&["--role", name(role), "--lambda", &lambda]));
+        arguments.extend(self.identity(role, peer));
+        if let Some(bits) = inputs.key_bits {
+            arguments.extend(["--items".to_owned(), bits.to_string()]);
+        }
+        match self.job.is_attested() {
+            true => {
                 let measurement = Simulated::MEASUREMENT.to_string();
-                arguments.extend(attestation.clone());
-                arguments.extend(["--dealer-measurement".to_owned(), measurement]);
+                arguments.extend(words(&["--attestation", "simulated"]));
+                arguments.extend(["--measurement".to_owned(), measurement]);
+                arguments.extend(["--generator".to_owned(), generator.to_string()]);
             }
-            arguments.extend(["--offline-store".to_owned(), store(role)]);
-            self.start(name(role), &arguments)
-        };
-        let receiver = party(Role::Receiver, self.sender)?;
-        let sender = party(Role::Sender, self.receiver)?;
-        let ended = finish_all(vec![receiver, sender, dealer], self.interrupt)?;
-        let [receiver, sender, dealer] = succeeded(ended)?;
-        let stored = [event(&receiver, "stored")?, event(&sender, "stored")?];
-        let dealt: Said = event(&dealer, "dealt")?;
-        Ok((stored, dealt.peak_memory_bytes))
+            false => arguments.extend(["--dealer".to_owned(), self.dealer.to_string()]),
+        }
+        arguments.extend(["--offline-store".to_owned(), store(role)]);
+        self.start(name(role), &arguments)
     }
 
     /// The arguments of a side, which connects if there is an address.

@@ -51,6 +51,14 @@ impl Figures {
     }
 }
 
+/// Both ways.
+fn bytes_passed(said: &Said) -> u64 {
+    let passed = said.phases.iter();
+    passed
+        .map(|phase| phase.bytes_sent + phase.bytes_received)
+        .sum()
+}
+
 fn bytes_received(said: &Said) -> u64 {
     said.phases.iter().map(|phase| phase.bytes_received).sum()
 }
@@ -96,6 +104,9 @@ struct Bytes {
     dealer_to_receiver: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dealer_to_sender: Option<u64>,
+    /// Both ways.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    between_generators: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -122,12 +133,16 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
     let (Some(middle), Some(first)) = (middle, runs.first()) else {
         return Err(Failure::new(RESOURCE, "no run was measured"));
     };
-    let dealt = |i: usize| {
-        first
-            .stored
-            .as_ref()
-            .map(|stored| bytes_received(&stored[i]))
-    };
+    // A generator's half does not leave its party.
+    let from_dealer = first
+        .stored
+        .as_ref()
+        .filter(|_| job.origin == Origin::Dealer);
+    let dealt = |i: usize| from_dealer.map(|stored| bytes_received(&stored[i]));
+    let between_generators = first
+        .dealt
+        .first()
+        .filter(|_| job.origin == Origin::Generators);
     let memory = |report: &Report, stored: Option<&Said>| {
         let stored = stored.and_then(|stored| stored.peak_memory_bytes);
         [report.measured.peak_memory_bytes, stored]
@@ -151,6 +166,7 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
             sender_to_receiver: middle.bytes(|phase| phase.bytes_received),
             dealer_to_receiver: dealt(0),
             dealer_to_sender: dealt(1),
+            between_generators: between_generators.map(bytes_passed),
         },
         peak_memory_bytes: Memory {
             receiver: peak(runs, |run| {
@@ -162,7 +178,10 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
             sender: peak(runs, |run| {
                 memory(&run.sender, run.stored.as_ref().map(|[_, sender]| sender))
             }),
-            dealer: peak(runs, |run| [run.dealer_memory_bytes, None]),
+            dealer: peak(runs, |run| {
+                let mut all = run.dealt.iter().map(|said| said.peak_memory_bytes);
+                [all.next().flatten(), all.next().flatten()]
+            }),
         },
         yardstick_aes_blocks_per_second: yardstick,
         machine: machine::describe(),
@@ -218,6 +237,7 @@ fn table(m: &Measured) -> String {
     for (who, bytes) in [
         ("dealer to receiver", m.bytes.dealer_to_receiver),
         ("dealer to sender", m.bytes.dealer_to_sender),
+        ("between generators", m.bytes.between_generators),
     ] {
         if let Some(bytes) = bytes {
             line(who, format!("{bytes} bytes"));

@@ -504,7 +504,7 @@ fn row(case: &Case) -> String {
 }
 
 /// The frames of a dealer.
-const REQUEST: Kind = kind(22, "request to a dealer");
+const REQUEST: Kind = kind(22, "request for a half");
 const PAIR: Kind = kind(23, "name of a pair");
 const DEALT: Kind = kind(24, "dealt half");
 const STORED: Kind = kind(21, "stored");

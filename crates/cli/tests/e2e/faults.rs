@@ -28,7 +28,7 @@ use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with
 use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, Running};
 use crate::trial::{
-    Dealt, Dice, Table, Variant, dealing_words, is_dealt, part, publish, spec, split,
+    Dealt, Dice, Table, Variant, dealt_by_commands, is_dealt, part, publish, spec, split,
     storing_words, variants, variants_in_memory,
 };
 
@@ -578,10 +578,8 @@ impl Scene {
         if is_dealt(protocol) {
             // One pair for a run that may lose it, and one for the next.
             for _ in 0..2 {
-                let [asking, dealing] = dealing_words(protocol);
-                let terms = format!("{asking} --receiver-size {rows} --sender-size {rows}");
-                place
-                    .deal(&terms, &dealing)
+                let terms = format!("--receiver-size {rows} --sender-size {rows}");
+                dealt_by_commands(&place, protocol, &terms)
                     .iter()
                     .for_each(Ended::expect_success);
             }

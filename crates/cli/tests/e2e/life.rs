@@ -33,7 +33,9 @@ use vesica::{Fingerprint, Identity, Role, Security};
 use crate::answers::{Answer, Question};
 use crate::faults::{Ledger, on_threads, several_buckets};
 use crate::support::{Arguments, Ended, Place, Running};
-use crate::trial::{Table, Variant, dealing_words, is_dealt, part, publish, spec, storing_words};
+use crate::trial::{
+    Table, Variant, dealt_by_commands, is_dealt, part, publish, spec, storing_words,
+};
 use steps::{Change, OUTCOMES, Setting, Step, Stop, What, Whose, step};
 
 /// What the parties run. Buckets are for matches; halves from a dealer or from both parties are for `ole`.

@@ -19,7 +19,7 @@ use vesica_wire::{FramedChannel, memory_pair};
 use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, exchange};
 use crate::trial::{
-    Dealt, Trial, Variant, dealing_words, part, publish, storing_words, variants,
+    Dealt, Trial, Variant, dealt_by_commands, part, publish, storing_words, variants,
     variants_in_memory,
 };
 
@@ -214,14 +214,13 @@ fn over_tls(variant: Variant, number: u64) -> bool {
     let [receiver, sender] = match &trial.dealt {
         Some(terms) => {
             let bits = terms.key_bits.map(|bits| format!("--items {bits}"));
-            let [asking, dealing] = dealing_words(&terms.protocol);
             let (receiver_size, sender_size) = (terms.receiver_size, terms.sender_size);
-            let terms = format!(
-                "{asking} --receiver-size {receiver_size} --sender-size {sender_size} --lambda {} {}",
+            let words = format!(
+                "--receiver-size {receiver_size} --sender-size {sender_size} --lambda {} {}",
                 terms.lambda,
                 bits.unwrap_or_default()
             );
-            let ended = place.deal(&terms, &dealing);
+            let ended = dealt_by_commands(&place, &terms.protocol, &words);
             ended.iter().for_each(Ended::expect_success);
             [
                 receiver.with(&storing_words(variant.protocol, Role::Receiver)),

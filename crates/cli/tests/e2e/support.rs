@@ -161,6 +161,41 @@ impl Place {
         [receiver, sender, dealer.wait()]
     }
 
+    /// Has two generators in simulated TEEs make a pair for these terms: how receiver, sender, the receiver's generator and
+    /// the sender's ended.
+    pub(crate) fn generate(&self, terms: &str) -> [Ended; 4] {
+        let roles = ["receiver", "sender"];
+        let prints = roles.map(|role| {
+            let key = self.path(&format!("{role}.generator"));
+            if !key.exists() {
+                Identity::generate().unwrap().save(&key).unwrap();
+            }
+            let print = self.run(&format!("fingerprint --identity {role}.generator"));
+            print.expect_success();
+            print.text().trim().to_owned()
+        });
+        let start = |side: usize, to: &str| {
+            let (role, peer) = (roles[side], &prints[1 - side]);
+            let party = [self.receiver, self.sender][side];
+            let words = format!(
+                "generator --listen 127.0.0.1:0 --identity {role}.generator --party {party} --peer {peer} \
+                 --attestation simulated --progress plain {to}"
+            );
+            let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+            Running::start(self.command(&words))
+        };
+        let mut first = start(0, "");
+        let endpoints = first.endpoint();
+        let mut second = start(1, &endpoints);
+        let endpoints = [endpoints, second.endpoint()];
+        let parties = [0, 1].map(|side| {
+            let terms = format!("--generator {} {terms}", prints[side]);
+            self.make(roles[side], &terms, &endpoints[side])
+        });
+        let [receiver, sender] = parties.map(Running::wait);
+        [receiver, sender, first.wait(), second.wait()]
+    }
+
     fn party(
         &self,
         command: &str,

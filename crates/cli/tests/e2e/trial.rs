@@ -14,15 +14,16 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    Attester, ConnectOptions, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Listener,
+    ConnectOptions, Connection, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Listener,
     NoProgress, OfflineStore, OfflineTerms, OptimizeRequest, Platform, Registry, Role, Security,
-    Simulated, deal, fetch_half,
+    Shown, Simulated, deal, fetch_half, generate,
 };
 use vesica_psi::{Origin, Spec};
 use vesica_session::{HalfSource, RepeatedKeys, Split, Transport, ValueTerms, connect};
 use vesica_tables::ValueColumn;
 
 use crate::answers::{Answer, Question, decimal};
+use crate::support::{Ended, Place};
 
 /// A protocol, with one of the securities that it runs with and one of the questions that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,28 +112,28 @@ pub(crate) fn is_dealt(protocol: &str) -> bool {
     origin(protocol).is_some_and(Origin::is_dealt)
 }
 
-/// Whether that dealer shows what it runs.
-pub(crate) fn is_attested(protocol: &str) -> bool {
-    origin(protocol) == Some(Origin::AttestedDealer)
+/// Whether two generators make it, which show what they run.
+fn is_generated(protocol: &str) -> bool {
+    origin(protocol) == Some(Origin::Generators)
 }
 
-/// Words by which parties of the protocol's runs ask a dealer for a pair, and the dealer's own.
-pub(crate) fn dealing_words(protocol: &str) -> [String; 2] {
-    match is_attested(protocol) {
-        true => [
-            format!(
-                "--offline tee --attestation simulated --dealer-measurement {}",
+/// Has commands make a pair for runs of the protocol: how receiver, sender and whoever deals ended.
+pub(crate) fn dealt_by_commands(place: &Place, protocol: &str, terms: &str) -> Vec<Ended> {
+    match is_generated(protocol) {
+        true => {
+            let shown = format!(
+                "--offline tee --attestation simulated --measurement {}",
                 Simulated::MEASUREMENT
-            ),
-            "--attestation simulated".into(),
-        ],
-        false => ["--offline dealer".into(), String::new()],
+            );
+            place.generate(&format!("{shown} {terms}")).into()
+        }
+        false => place.deal(&format!("--offline dealer {terms}"), "").into(),
     }
 }
 
-/// What that dealer has shown, if it shows something.
+/// What generators have shown.
 pub(crate) fn attested(protocol: &str) -> Option<String> {
-    is_attested(protocol).then(|| Platform::Simulated.to_string())
+    is_generated(protocol).then(|| Platform::Simulated.to_string())
 }
 
 /// Words by which a party takes the pair from its store.
@@ -141,7 +142,7 @@ pub(crate) fn storing_words(protocol: &str, role: Role) -> String {
     format!("--offline-store {role}.store{}", shown.unwrap_or_default())
 }
 
-/// The identities of receiver and sender, and their stores with a pair that a dealer has dealt.
+/// The identities of receiver and sender, and their stores with a pair that was dealt.
 pub(crate) struct Dealt {
     pub(crate) fingerprints: [Fingerprint; 2],
     stores: [OfflineStore; 2],
@@ -150,7 +151,7 @@ pub(crate) struct Dealt {
 
 impl Dealt {
     pub(crate) fn new(terms: &OfflineTerms) -> Dealt {
-        let [dealer, receiver, sender] = [(); 3].map(|()| Identity::generate().unwrap());
+        let [receiver, sender] = [(); 2].map(|()| Identity::generate().unwrap());
         let parties = [&receiver, &sender];
         let fingerprints = parties.map(Identity::fingerprint);
         let directory = TempDir::new().unwrap();
@@ -159,36 +160,66 @@ impl Dealt {
             let store = OfflineStore::open(&store, parties[party]).unwrap();
             store.with_attested(attested(&terms.protocol))
         });
-        let listener = Listener::bind("127.0.0.1:0").unwrap();
-        let address = Endpoint::Connect(listener.local_addr().to_string());
         let (options, registry) = (ConnectOptions::default(), Registry::standard());
-        let attested =
-            is_attested(&terms.protocol).then(|| Expected::new(Simulated, Simulated::MEASUREMENT));
-        let fetch = |party: usize| {
+        let expected = Expected::new(Simulated, Simulated::MEASUREMENT);
+        let is_generated = is_generated(&terms.protocol);
+        let shown = match is_generated {
+            true => Shown::ByGenerators([&expected; 2]),
+            false => Shown::Nothing,
+        };
+        let fetch = |party: usize, address: &Endpoint, from: Fingerprint| {
             let transport = Transport::Tls {
                 identity: parties[party],
-                peer: dealer.fingerprint(),
+                peer: from,
             };
-            let mut connection = connect(&address, &transport, &options).unwrap();
+            let mut connection = connect(address, &transport, &options).unwrap();
             let role = [Role::Receiver, Role::Sender][party];
             let (peer, store) = (fingerprints[1 - party], &stores[party]);
             let wanted = HalfRequest {
                 role,
                 terms,
                 peer,
-                attested: attested.as_ref(),
+                shown,
             };
             fetch_half(&mut connection, registry, wanted, store, &mut NoProgress).unwrap();
         };
-        thread::scope(|scope| {
-            scope.spawn(|| fetch(0));
-            scope.spawn(|| fetch(1));
-            let connections = listener
-                .accept_all(&dealer, &fingerprints, &options)
-                .unwrap();
-            let connections = &mut connections.try_into().unwrap();
-            let attester = attested.is_some().then_some(&Simulated as &dyn Attester);
-            deal(connections, registry, u64::MAX, attester).unwrap();
+        // A dealer, or a generator each.
+        let dealers = [(); 2].map(|()| Identity::generate().unwrap());
+        let prints = dealers.each_ref().map(Identity::fingerprint);
+        let listeners = [(); 2].map(|()| Listener::bind("127.0.0.1:0").unwrap());
+        let addresses = listeners
+            .each_ref()
+            .map(|l| Endpoint::Connect(l.local_addr().to_string()));
+        let [first, second] = listeners;
+        thread::scope(|scope| match is_generated {
+            false => {
+                scope.spawn(|| fetch(0, &addresses[0], prints[0]));
+                scope.spawn(|| fetch(1, &addresses[0], prints[0]));
+                let connections = first.accept_all(&dealers[0], &fingerprints, &options);
+                let connections = &mut connections.unwrap().try_into().unwrap();
+                deal(connections, registry, u64::MAX, None).unwrap();
+            }
+            true => {
+                scope.spawn(|| fetch(0, &addresses[0], prints[0]));
+                scope.spawn(|| fetch(1, &addresses[1], prints[1]));
+                let generate = |connections: Vec<Connection>| {
+                    let connections = &mut connections.try_into().unwrap();
+                    generate(connections, registry, u64::MAX, &Simulated).unwrap();
+                };
+                scope.spawn(|| {
+                    let awaited = [fingerprints[0], prints[1]];
+                    generate(first.accept_all(&dealers[0], &awaited, &options).unwrap());
+                });
+                let mut connections = second
+                    .accept_all(&dealers[1], &fingerprints[1..], &options)
+                    .unwrap();
+                let transport = Transport::Tls {
+                    identity: &dealers[1],
+                    peer: prints[0],
+                };
+                connections.push(connect(&addresses[0], &transport, &options).unwrap());
+                generate(connections);
+            }
         });
         Dealt {
             fingerprints,

@@ -82,16 +82,16 @@ impl Life {
         let sizes = format!("--receiver-size {HALF_ROWS} --sender-size {HALF_ROWS}");
         let ended = match is_dealt(protocol) {
             true => {
-                let [asking, dealing] = dealing_words(protocol);
-                let [receiver, sender, _] = self.place.deal(&format!("{asking} {sizes}"), &dealing);
-                [receiver, sender]
+                let mut ended = dealt_by_commands(&self.place, protocol, &sizes);
+                ended.truncate(2);
+                ended
             }
             false => {
                 let words = format!("--offline ot {sizes}");
                 let mut receiver = self.place.make("receiver", &words, "--listen 127.0.0.1:0");
                 let endpoint = receiver.endpoint();
                 let sender = self.place.make("sender", &words, &endpoint);
-                [receiver.wait(), sender.wait()]
+                vec![receiver.wait(), sender.wait()]
             }
         };
         if ended.iter().any(|ended| ended.code != Some(0)) || ended[0].out != ended[1].out {
