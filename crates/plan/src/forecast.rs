@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Serialize;
-use vesica_psi::{Half, Optimize, Params, Protocol, Reveals, Security, Task, Values};
+use vesica_psi::{Half, Optimize, Origin, Params, Protocol, Reveals, Security, Task, Values};
 use vesica_wire::{End, Link, Traffic};
 
 use crate::fit::{Fit, Work, factors};

@@ -177,7 +177,7 @@ impl<'a> Parties<'a> {
             name(Role::Receiver),
             &self.side(Role::Receiver, Some(&address)),
         )?;
-        succeeded::<2>(finish_all(vec![receiver, sender], self.interrupt)?)?;
+        all_succeeded(finish_all(vec![receiver, sender], self.interrupt)?)?;
         let ran = Ran {
             receiver: self.report(Role::Receiver)?,
             sender: self.report(Role::Sender)?,
@@ -193,24 +193,14 @@ impl<'a> Parties<'a> {
 
     /// Has a half given to each party; returns what these say, and what whoever deals says.
     fn deal(&self) -> Result<([Said; 2], Vec<Said>), Failure> {
-        let mut dealing = self.start_dealing()?;
-        let mut addresses = Vec::new();
-        for process in &mut dealing {
-            let Some(address) = process.address(address_in) else {
-                return Err(failure(&process.finish(self.interrupt)?));
-            };
-            addresses.push(address);
-        }
+        let dealing = self.start_dealing()?;
         // One dealer, or a generator each.
-        let [first, last] = [0, addresses.len() - 1];
-        let receiver = self.start_making(Role::Receiver, &addresses[first])?;
-        let sender = self.start_making(Role::Sender, &addresses[last])?;
+        let [first, last] = [0, dealing.len() - 1];
+        let receiver = self.start_making(Role::Receiver, &dealing[first].1)?;
+        let sender = self.start_making(Role::Sender, &dealing[last].1)?;
         let mut processes = vec![receiver, sender];
-        processes.extend(dealing);
-        let ended = finish_all(processes, self.interrupt)?;
-        if let Some(failed) = ended.iter().find(|ended| !ended.is_success()) {
-            return Err(failure(failed));
-        }
+        processes.extend(dealing.into_iter().map(|(process, _)| process));
+        let ended = all_succeeded(finish_all(processes, self.interrupt)?)?;
         let stored = [event(&ended[0], "stored")?, event(&ended[1], "stored")?];
         let name = match self.job.origin {
             Origin::Generators => "generated",
@@ -221,44 +211,38 @@ impl<'a> Parties<'a> {
         Ok((stored, dealt?))
     }
 
-    /// Starts the dealer, or both generators, the receiver's first.
-    fn start_dealing(&self) -> Result<Vec<Process>, Failure> {
-        let waiting = [
-            &["--listen", "127.0.0.1:0", "--progress", "none"][..],
-            &[
-                "--wait",
-                PATIENCE,
-                "--timeout",
-                PATIENCE,
-                "--deadline",
-                PATIENCE,
-            ],
-        ];
-        let waiting = words(&waiting.concat());
+    /// Starts the dealer, or both generators, the receiver's first; each with the address where it listens.
+    fn start_dealing(&self) -> Result<Vec<(Process, String)>, Failure> {
+        let start = |name: &'static str, arguments: &[String]| {
+            let mut all = arguments.to_vec();
+            all.extend(words(&["--listen", "127.0.0.1:0", "--progress", "none"]));
+            all.extend(words(&["--wait", PATIENCE, "--timeout", PATIENCE]));
+            all.extend(words(&["--deadline", PATIENCE]));
+            let mut process = self.start(name, &all)?;
+            match process.address(address_in) {
+                Some(address) => Ok((process, address)),
+                None => Err(failure(&process.finish(self.interrupt)?)),
+            }
+        };
         if self.job.origin != Origin::Generators {
             let mut arguments = words(&["dealer", "--identity", "dealer.key"]);
-            arguments.extend(waiting);
             for (role, party) in [("--receiver", self.receiver), ("--sender", self.sender)] {
                 arguments.extend([role.to_owned(), party.to_string()]);
             }
-            return Ok(vec![self.start("dealer", &arguments)?]);
+            return Ok(vec![start("dealer", &arguments)?]);
         }
-        let generator = |name: &'static str, party: Fingerprint, peer: Fingerprint, to: &[&str]| {
+        let arguments = |name: &str, party: Fingerprint, peer: Fingerprint| {
             let mut arguments = words(&["generator", "--attestation", "simulated"]);
             arguments.extend(["--identity".to_owned(), format!("{name}.key")]);
             arguments.extend(["--party".to_owned(), party.to_string()]);
             arguments.extend(["--peer".to_owned(), peer.to_string()]);
-            arguments.extend(waiting.clone());
-            arguments.extend(words(to));
-            self.start(name, &arguments)
+            arguments
         };
-        let mut first = generator("dealer", self.receiver, self.generator, &[])?;
-        let Some(address) = first.address(address_in) else {
-            return Err(failure(&first.finish(self.interrupt)?));
-        };
-        let to = ["--connect", &address];
-        let second = generator("generator", self.sender, self.dealer, &to)?;
-        Ok(vec![first, second])
+        let ours = arguments("dealer", self.receiver, self.generator);
+        let first = start("dealer", &ours)?;
+        let mut theirs = arguments("generator", self.sender, self.dealer);
+        theirs.extend(words(&["--connect", &first.1]));
+        Ok(vec![first, start("generator", &theirs)?])
     }
 
     /// Starts the command that stores a party's half.
@@ -472,15 +456,13 @@ fn event<T: DeserializeOwned>(ended: &Finished, name: &str) -> Result<T, Failure
 }
 
 /// The processes, if all have succeeded. Otherwise the failure of one, rather of one that did not only miss its peer.
-fn succeeded<const N: usize>(ended: Vec<Finished>) -> Result<[Finished; N], Failure> {
+fn all_succeeded(ended: Vec<Finished>) -> Result<Vec<Finished>, Failure> {
     let mut failed: Vec<&Finished> = ended.iter().filter(|ended| !ended.succeeded()).collect();
     failed.sort_by_key(|ended| ended.code() == NETWORK);
-    if let Some(ended) = failed.first() {
-        return Err(failure(ended));
+    match failed.first() {
+        Some(ended) => Err(failure(ended)),
+        None => Ok(ended),
     }
-    let number = ended.len();
-    let all = ended.try_into();
-    all.map_err(|_| Failure::new(RESOURCE, format!("{number} processes have ended")))
 }
 
 /// Why a process failed, in its own words.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
+use vesica_psi::Origin;
 use vesica_wire::PhaseTraffic;
 
 use super::machine;
