@@ -190,6 +190,10 @@ impl Dealt {
         let addresses = listeners
             .each_ref()
             .map(|l| Endpoint::Connect(l.local_addr().to_string()));
+        let generate = |connections: Vec<Connection>| {
+            let connections = &mut connections.try_into().unwrap();
+            generate(connections, registry, u64::MAX, &Simulated).unwrap();
+        };
         let [first, second] = listeners;
         thread::scope(|scope| match is_generated {
             false => {
@@ -202,10 +206,6 @@ impl Dealt {
             true => {
                 scope.spawn(|| fetch(0, &addresses[0], prints[0]));
                 scope.spawn(|| fetch(1, &addresses[1], prints[1]));
-                let generate = |connections: Vec<Connection>| {
-                    let connections = &mut connections.try_into().unwrap();
-                    generate(connections, registry, u64::MAX, &Simulated).unwrap();
-                };
                 scope.spawn(|| {
                     let awaited = [fingerprints[0], prints[1]];
                     generate(first.accept_all(&dealers[0], &awaited, &options).unwrap());
