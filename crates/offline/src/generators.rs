@@ -42,7 +42,7 @@ use zeroize::Zeroizing;
 
 use crate::attestation::{Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
 use crate::claims::ReportData;
-use crate::pairs::{
+use crate::handing::{
     Failed, check_evidence, check_origin, hand_out, hear_stored, no_identity, peer_of, say_stored,
 };
 use crate::random::fill;

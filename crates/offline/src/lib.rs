@@ -11,6 +11,7 @@ mod attestation;
 mod claims;
 mod error;
 mod generators;
+mod handing;
 mod pairs;
 mod random;
 #[cfg(test)]

@@ -12,21 +12,23 @@
 //! Either way a party keeps its half only once it knows that the other has stored the other half. The last message may
 //! be lost: then one party has a half that no run can use.
 
-use std::time::SystemTime;
-
 use rand_core::Rng;
 use vesica_psi::{Half, Offline, Origin};
 use vesica_session::codec::{bad, differ};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
-    Checkpoint, Connection, Error as SessionError, Fingerprint, Job, Name, ObservedChannel,
-    Progress, ProtocolRequest, Registry, Role, Security, agree,
+    Checkpoint, Connection, Fingerprint, Job, Name, ObservedChannel, Progress, ProtocolRequest,
+    Registry, Role, Security, agree,
 };
-use vesica_wire::{Channel, Error as WireError, Kind, Limit, MAX_FRAME, recv_exact};
+use vesica_wire::{Channel, Error as WireError, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
 
-use crate::attestation::{self, Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
-use crate::claims::{Platform, ReportData};
+use crate::attestation::{self, Attester, EVIDENCE, Expected};
+use crate::claims::Platform;
+use crate::handing::{
+    DEALT, Failed, PAIR, STORED, check_evidence, check_origin, hand_out, in_words, no_identity,
+    peer_of, say_stored,
+};
 use crate::random::{fill, fresh_rng};
 use crate::request::{DealerRequest, MAX_REQUEST, REQUEST};
 use crate::store::{AND, OfflineStore, OfflineTerms, Pair};
@@ -34,22 +36,6 @@ use crate::{Attested, Error, generators};
 
 /// The profile in the contract of an offline phase; no key has it.
 const PROFILE: &str = "offline/1";
-
-/// A party has stored its half.
-const STORED: Kind = Kind {
-    code: 21,
-    name: "stored",
-};
-/// The name of a pair.
-const PAIR: Kind = Kind {
-    code: 23,
-    name: "name of a pair",
-};
-/// A part of a half.
-const DEALT: Kind = Kind {
-    code: 24,
-    name: "dealt half",
-};
 
 /// Makes a pair of halves with the peer, which calls this with the other role, and stores this side's half. Returns the
 /// name of the pair.
@@ -274,18 +260,6 @@ pub fn fetch_half(
     fetched.inspect_err(|error| channel.abort(&in_words(error)))
 }
 
-/// Checks the next evidence over these bytes.
-pub(crate) fn check_evidence(
-    channel: &mut dyn Channel,
-    who: Attested,
-    expected: &Expected,
-    data: &ReportData,
-) -> Result<(), Error> {
-    let evidence = Evidence::decode(&channel.recv(EVIDENCE, MAX_EVIDENCE)?)?;
-    let checked = expected.check(&evidence, data, SystemTime::now());
-    checked.map_err(|why| Error::Untrusted { who, why })
-}
-
 /// Deals one pair of halves, which may take so many bytes of `memory`: the connections are to the receiver and to the
 /// sender. Whoever is waited for longer than their `patience` ends it. A dealer with an attester deals for parties that
 /// want to see its reports, and no others.
@@ -300,46 +274,6 @@ pub fn deal(
 ) -> Result<OfflineTerms, Error> {
     let dealt = deal_pair(connections, registry, memory, attester);
     dealt.map_err(|failed| failed.tell(connections))
-}
-
-/// Why nothing is dealt, and at which of the connections, if it is at one of them.
-pub(crate) struct Failed {
-    error: Error,
-    whose: Option<usize>,
-}
-
-impl Failed {
-    /// Tells those at the other ends, neither of whom hears what the other one has said.
-    pub(crate) fn tell(self, connections: &mut [Connection; 2]) -> Error {
-        let why = in_words(&self.error);
-        let is_ours = matches!(why, WireError::Overdue(_) | WireError::Interrupted);
-        let whose = self.whose.filter(|_| !is_ours);
-        let other = WireError::ThirdParty("another party gave up, or sent no valid request");
-        for (i, connection) in connections.iter_mut().enumerate() {
-            let is_other = whose.is_some_and(|whose| whose != i);
-            connection
-                .channel
-                .abort(if is_other { &other } else { &why });
-        }
-        self.error
-    }
-
-    /// At one of the connections.
-    pub(crate) fn at<E: Into<Error>>(whose: usize) -> impl Fn(E) -> Failed {
-        move |error| Failed {
-            error: error.into(),
-            whose: Some(whose),
-        }
-    }
-}
-
-impl<E: Into<Error>> From<E> for Failed {
-    fn from(error: E) -> Failed {
-        Failed {
-            error: error.into(),
-            whose: None,
-        }
-    }
 }
 
 fn deal_pair(
@@ -416,47 +350,6 @@ fn deal_pair(
     Ok(terms)
 }
 
-/// Sends a party its half, and waits until it is stored.
-pub(crate) fn hand_out(
-    connection: &mut Connection,
-    name: [u8; 16],
-    half: &[u8],
-) -> Result<(), WireError> {
-    let channel = &mut connection.channel;
-    channel.send(PAIR, name.to_vec())?;
-    half.chunks(MAX_FRAME)
-        .try_for_each(|part| channel.send(DEALT, part.to_vec()))?;
-    channel.flush()?;
-    hear_stored(connection)
-}
-
-/// Says that the other half is stored.
-pub(crate) fn say_stored(connection: &mut Connection) -> Result<(), WireError> {
-    connection.channel.send(STORED, Vec::new())?;
-    connection.channel.flush()
-}
-
-/// Waits until a half is stored.
-pub(crate) fn hear_stored(connection: &mut Connection) -> Result<(), WireError> {
-    connection.channel.recv(STORED, 0).map(drop)
-}
-
-/// Fails for halves that are not made in this way.
-pub(crate) fn check_origin(
-    terms: &OfflineTerms,
-    offline: &dyn Offline,
-    here: Origin,
-) -> Result<(), Error> {
-    match offline.origin() == here {
-        true => Ok(()),
-        false => {
-            let (protocol, made) = (&terms.protocol, offline.origin());
-            let problem = format!("the halves of {protocol} are made by {made}, not by {here}");
-            Err(Error::Usage(problem))
-        }
-    }
-}
-
 /// Stores a half, and keeps it if the other one is stored too.
 fn keep(
     channel: &mut dyn Channel,
@@ -476,26 +369,4 @@ fn keep(
         let _ = store.remove(name);
     })?;
     Ok(name)
-}
-
-pub(crate) fn no_identity() -> Error {
-    Error::Usage("halves are made over TLS, between identities".into())
-}
-
-pub(crate) fn peer_of(connection: &Connection) -> Result<Fingerprint, Error> {
-    connection.peer.ok_or_else(no_identity)
-}
-
-/// What the peer is told.
-fn in_words(error: &Error) -> WireError {
-    match error {
-        // Not where the store is.
-        Error::Session(SessionError::Run(WireError::Resource {
-            limit: Limit::System,
-            ..
-        })) => WireError::limit(Limit::System, "there is no room for the correlations"),
-        Error::Session(SessionError::Run(error)) => error.clone(),
-        Error::Untrusted { .. } => bad(EVIDENCE.name, "does not show what this side expects"),
-        _ => WireError::limit(Limit::Offline, "the correlations cannot be made or stored"),
-    }
 }
