@@ -13,7 +13,7 @@
 //! be lost: then one party has a half that no run can use.
 
 use rand_core::Rng;
-use vesica_psi::{Half, Offline, Origin};
+use vesica_psi::{Half, Origin};
 use vesica_session::codec::{bad, differ};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
