@@ -81,7 +81,7 @@ impl Question {
     /// How many columns of values a side that has some can have.
     pub(crate) fn most_columns(self) -> u64 {
         match self {
-            Question::SeveralOfReceiver | Question::SeveralOfSender => 3,
+            Question::SeveralOfReceiver | Question::SeveralOfSender => 8,
             _ => 1,
         }
     }

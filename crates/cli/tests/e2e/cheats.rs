@@ -13,7 +13,9 @@ use vesica::{
 use vesica_offline::DealerRequest;
 use vesica_psi::Half;
 use vesica_session::terms::{LAMBDA, LEARNS, SECURITY};
-use vesica_session::{Hello, Job, Learns, Registry, Terms, Transport, VERSION, connect, run_over};
+use vesica_session::{
+    Hello, Job, LabelExchange, Learns, Registry, Terms, Transport, VERSION, connect, run_over,
+};
 use vesica_testing::{digests, rng};
 use vesica_wire::{Channel, Error as WireError, Kind, MAX_FRAME, PhaseTraffic};
 
@@ -109,6 +111,10 @@ static CASES: &[Case] = &[
     case("a weaker protocol than asked for", Sender, "", Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.protocol = ProtocolRequest::named("dh"))), 5, "protocol: weaker than the security asked for"),
     case("another λ", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, 41))), 6, "disagree on lambda"),
     case("a λ that is none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, u32::MAX))), 5, "lambda: out of range"),
+    case("shares of payloads without a byte", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: 0 })), 5, "from 1 to 256 bytes"),
+    case("shares of payloads of 257 bytes", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: 257 })), 5, "from 1 to 256 bytes"),
+    case("shares of payloads of 2^32 - 1 bytes", Receiver, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: u32::MAX })), 5, "from 1 to 256 bytes"),
+    case("shares of payloads in a run for the matches", Receiver, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: 8 })), 5, "payloads: there are no shares of anything"),
     told("--max-peer-items 30", case("more items than allowed", Sender, VOLE, Changes("hello", 0, |_| {}), 7, "the sender brings 40 items; this run allows 30")),
     case("2^64 - 1 items", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.items = u64::MAX)), 7, "this run allows"),
     case("2^28 items, with memory for none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| (hello.local.items, hello.local.memory) = (1 << 28, 1))), 7, "bytes of memory"),

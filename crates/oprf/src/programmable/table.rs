@@ -13,7 +13,7 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_encodings::EncodingFailed;
-use vesica_primitives::block::Prg;
+use vesica_primitives::block::{Block, Prg};
 use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 
 use super::pads::Pads;
@@ -161,8 +161,10 @@ impl Hint for TableHint {
         sender.max(queries + bytes(bins, 40 + SLOTS as u64 * string))
     }
 
+    /// Every bin has a nonce in each part, a part having 256 bits of which the first has the tag in its lower half.
     fn max_lambda_each(&self, shape: &Shape) -> u32 {
-        173u32.saturating_sub(log_up(shape.bins as u64))
+        let parts = (Block::BITS + shape.payload_bits).div_ceil(2 * Block::BITS);
+        173u32.saturating_sub(log_up(shape.bins as u64 * u64::from(parts)))
     }
 
     /// # Panics
