@@ -1,11 +1,12 @@
 //! What a run will take.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use vesica::terms::MAX_ITEMS;
 use vesica::{Link, Registry, Reveals, Security};
-use vesica_plan::{Calibration, Machines, Prices, Request, calibration_path};
+use vesica_plan::{Calibration, Machines, Prices, Request, Unusable, calibration_path};
 
 use crate::errors::Failure;
 
@@ -34,15 +35,14 @@ impl Asked {
             .reveal
             .parse()
             .map_err(|()| Failure::usage(format!("nothing is revealed as {:?}", self.reveal)))?;
-        let security = match self.security.as_deref() {
-            None => None,
-            Some("malicious") => Some(Security::Malicious),
-            Some("semi-honest") => Some(Security::SemiHonest),
-            Some(other) => return Err(Failure::usage(format!("no security is called {other:?}"))),
+        let named = |name: &String| {
+            serde_json::from_value::<Security>(name.as_str().into())
+                .map_err(|_| Failure::usage(format!("no security is called {name:?}")))
         };
-        let is_size = |size: u64| size <= 1 << 40;
+        let security = self.security.as_ref().map(named).transpose()?;
+        let is_size = |size: u64| size <= MAX_ITEMS;
         if !is_size(self.receiver_size) || !is_size(self.sender_size) {
-            return Err(Failure::usage("no set has more than 2**40 items"));
+            return Err(Failure::usage("no set has more than 2**28 items"));
         }
         if !(1..=8).contains(&self.value_columns) {
             return Err(Failure::usage("there are 1 to 8 columns of values"));
@@ -74,7 +74,7 @@ impl Asked {
     fn prices(&self) -> Result<Prices, Failure> {
         match &self.prices {
             None => Ok(Prices::built_in()),
-            Some(path) => Prices::parse(&read(path)?).map_err(|e| broken(path, &e)),
+            Some(path) => Prices::load(path).map_err(unusable),
         }
     }
 
@@ -83,18 +83,12 @@ impl Asked {
         let Some(path) = self.calibration.clone().or_else(usual) else {
             return Ok(None);
         };
-        let parsed = Calibration::parse(&read(&path)?);
-        parsed.map(Some).map_err(|e| broken(&path, &e))
+        Calibration::load(&path).map(Some).map_err(unusable)
     }
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|e| Failure::data(format!("{}: cannot be read: {e}", path.display())))
-}
-
-fn broken(path: &Path, problem: &dyn std::fmt::Display) -> Failure {
-    Failure::data(format!("{}: {problem}", path.display()))
+fn unusable(file: Unusable) -> Failure {
+    Failure::data(file.to_string())
 }
 
 /// What every protocol that serves takes, as JSON.

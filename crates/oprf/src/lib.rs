@@ -134,6 +134,13 @@ impl Spec {
             false => self.security,
         }
     }
+
+    /// The adversaries that runs withstand, the strongest first.
+    pub fn forms(&self) -> impl Iterator<Item = Security> + use<> {
+        let weaker = self.runs(Security::SemiHonest);
+        let weaker = (weaker < self.security).then_some(weaker);
+        std::iter::once(self.security).chain(weaker)
+    }
 }
 
 /// A multi-point OPRF.

@@ -84,7 +84,8 @@ impl Request {
         }
     }
 
-    fn task(&self) -> Task {
+    /// What the parties of the run do.
+    pub fn task(&self) -> Task {
         Task {
             values: self.values,
             min_size: self.min_size,
@@ -93,7 +94,8 @@ impl Request {
         }
     }
 
-    fn params(&self, security: Security) -> Option<Params> {
+    /// The parameters of the run; `None` for sizes that this machine cannot address.
+    pub fn params(&self, security: Security) -> Option<Params> {
         let [receiver, sender] = self.sizes.map(usize::try_from);
         Some(Params {
             security,
@@ -304,12 +306,9 @@ impl Machines {
         let auto = registry.auto(request.reveal, n, m);
         for protocol in serving {
             let spec = protocol.spec();
-            let weaker = spec.runs(Security::SemiHonest);
-            let mut forms = vec![spec.security];
-            forms.extend((weaker < spec.security).then_some(weaker));
             // The strongest form that serves is what auto takes.
             let mut is_auto = auto.is_some_and(|auto| auto.spec().name == spec.name);
-            for security in forms {
+            for security in spec.forms() {
                 if request.security.is_some_and(|asked| security < asked) {
                     continue;
                 }
@@ -384,6 +383,7 @@ impl Machines {
             ),
             (Phase::Online, total(&online), online.delays()),
         ];
+        let apart = 1.0 - self.overlap(&key);
         let mut seconds = [0.0; 2];
         let (mut spread, mut basis) = (0.0, Basis::ThisRun);
         for ((phase, sent, delays), seconds) in phases.into_iter().zip(&mut seconds) {
@@ -395,7 +395,6 @@ impl Machines {
             };
             let share = 1.0 - PARALLEL + PARALLEL / f64::from(request.threads.max(1));
             let (compute, transfer) = (computed.seconds * share, request.transfer(sent));
-            let apart = 1.0 - self.overlap(&key);
             *seconds = compute.max(transfer)
                 + apart * compute.min(transfer)
                 + delays as f64 * request.link.rtt.as_secs_f64() / 2.0;
@@ -476,14 +475,14 @@ impl Machines {
 
     /// How far work and transfers overlap, from runs over links without delays.
     fn overlap(&self, key: &Key) -> f64 {
+        let fits = [Phase::Offline, Phase::Online]
+            .map(|phase| self.fit(key, phase).map(|(fit, _)| (phase, fit)));
         let overlap = |sample: &Sample| {
             let link = Link::from_name(&sample.network)?;
             let rate = link.bits_per_second.filter(|_| link.rtt.is_zero())?;
-            let compute = [Phase::Offline, Phase::Online].map(|phase| {
-                let fit = self.fit(key, phase);
-                fit.map_or(0.0, |(fit, _)| fit.parts(&phase.work(sample)).iter().sum())
-            });
-            let compute: f64 = compute.iter().sum();
+            let compute = fits.iter().flatten();
+            let compute = compute.flat_map(|(phase, fit)| fit.parts(&phase.work(sample)));
+            let compute: f64 = compute.sum();
             let transfer = (sample.bytes + sample.offline_bytes) as f64 * 8.0 / rate as f64;
             let apart = (sample.seconds() - compute.max(transfer)) / compute.min(transfer);
             Some((1.0 - apart).clamp(0.0, 1.0))

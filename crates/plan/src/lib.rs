@@ -8,12 +8,14 @@
 //! [`pads`] is the bound on what the hashes of all of them leave of κ.
 #![forbid(unsafe_code)]
 
+mod file;
 mod fit;
 mod forecast;
 pub mod pads;
 mod prices;
 mod sample;
 
+pub use file::Unusable;
 pub use forecast::{Answer, Basis, Bytes, Forecast, Interval, Machines, Request, WINDOW};
 pub use prices::{PriceProblem, Prices, Rates, Setting};
 pub use sample::{Calibration, CalibrationProblem, Sample, calibration_path};

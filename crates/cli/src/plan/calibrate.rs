@@ -5,7 +5,7 @@ use std::path::Path;
 
 use vesica::WholeFile;
 use vesica_plan::{Calibration, Machines, Prices, Registry, Request, Sample};
-use vesica_psi::{Protocol, Reveal, Security, Values};
+use vesica_psi::{Protocol, Reveal, Security};
 use vesica_wire::Link;
 
 use super::measure::Run;
@@ -19,10 +19,10 @@ use crate::stdout::print_line;
 const RUNS: usize = 3;
 
 /// Items of a side in short runs.
-const FEW: usize = 1 << 8;
+const FEW: u64 = 1 << 8;
 
 /// The most items of a side, and the seconds that the reference machine may take for them.
-const MANY: (usize, f64) = (1 << 16, 0.5);
+const MANY: (u64, f64) = (1 << 16, 0.5);
 
 /// Bits of items for protocols that compare numbers.
 const NUMBER_BITS: u32 = 32;
@@ -31,7 +31,7 @@ pub(super) fn run(path: &Path) -> Result<(), Failure> {
     let runs = runs();
     let mut samples = Vec::new();
     for (done, run) in runs.iter().enumerate() {
-        let [n, _] = run.sizes;
+        let [n, _] = run.request.sizes;
         let name = run.protocol.spec().name;
         let progress = format!("{} of {}: {name}, {n} items", done + 1, runs.len());
         log::say(Level::Info, &progress);
@@ -62,10 +62,7 @@ fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for protocol in Registry::standard().all() {
         let spec = protocol.spec();
-        let weaker = spec.runs(Security::SemiHonest);
-        let mut forms = vec![spec.security];
-        forms.extend((weaker < spec.security).then_some(weaker));
-        for security in forms {
+        for security in spec.forms() {
             let of = |size| of_size(*protocol, security, size);
             runs.extend([FEW, many(*protocol, security)].map(of));
         }
@@ -73,35 +70,27 @@ fn runs() -> Vec<Run> {
     runs
 }
 
-fn of_size(protocol: &'static dyn Protocol, security: Security, size: usize) -> Run {
+fn of_size(protocol: &'static dyn Protocol, security: Security, size: u64) -> Run {
     let reveal = protocol.reveals().first().copied();
+    let exact = protocol.spec().compares(Some(NUMBER_BITS));
     Run {
         protocol,
         security,
-        reveal: reveal.unwrap_or(Reveal::Matches).into(),
-        values: Values::NONE,
-        sizes: [size; 2],
-        exact: protocol
-            .spec()
-            .compares(Some(NUMBER_BITS))
-            .map(|(_, bits)| bits),
+        request: Request {
+            security: Some(security),
+            exact: exact.map(|(_, bits)| bits),
+            ..Request::new([size; 2], reveal.unwrap_or(Reveal::Matches).into(), 1)
+        },
         link: Link::NAMED[0],
-        threads: 1,
     }
 }
 
 /// The most items for which the reference machine does not take too long.
-fn many(protocol: &'static dyn Protocol, security: Security) -> usize {
+fn many(protocol: &'static dyn Protocol, security: Security) -> u64 {
     let (most, seconds) = MANY;
     let (machines, prices) = (Machines::new(None, None), Prices::built_in());
-    let is_short = |size: &usize| {
-        let run = of_size(protocol, security, *size);
-        let sizes = [*size as u64; 2];
-        let request = Request {
-            security: Some(security),
-            exact: run.exact,
-            ..Request::new(sizes, run.reveal, 1)
-        };
+    let is_short = |size: &u64| {
+        let request = of_size(protocol, security, *size).request;
         let answer = machines.answer(Registry::standard(), &request, &prices);
         let all = answer.map_or_else(Vec::new, |answer| answer.forecasts);
         let name = protocol.spec().name;
@@ -139,9 +128,8 @@ mod tests {
             let [few, many] = run else {
                 panic!("two sizes of each")
             };
-            assert!(few.sizes[0] < many.sizes[0], "{:?}", few.protocol);
-            let mut small = of_size(few.protocol, few.security, 60);
-            small.link = Link::NAMED[0];
+            assert!(few.request.sizes[0] < many.request.sizes[0]);
+            let small = of_size(few.protocol, few.security, 60);
             samples.push(small.measure().unwrap());
         }
         assert!(samples.len() > Registry::standard().all().len());

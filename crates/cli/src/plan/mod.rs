@@ -8,8 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vesica::terms::{LAMBDA, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
-use vesica_files::open_regular;
-use vesica_plan::{Calibration, Machines, Prices, Registry, Request, calibration_path};
+use vesica_plan::{Calibration, Machines, Prices, Registry, Request, Unusable, calibration_path};
 use vesica_primitives::yardstick::aes_blocks_per_second;
 
 use crate::args::Plan;
@@ -41,13 +40,13 @@ pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
     }
     let request = request(options)?;
     let prices = match &options.prices {
-        Some(path) => Prices::parse(&read(path)?).map_err(|e| broken(path, &e))?,
+        Some(path) => Prices::load(path).map_err(|e| unusable(&e))?,
         None => Prices::built_in(),
     };
     let yardstick = yardstick();
     let local = match path {
         Some(path) if options.calibration.is_some() || path.exists() => {
-            let local = Calibration::parse(&read(&path)?).map_err(|e| broken(&path, &e))?;
+            let local = Calibration::load(&path).map_err(|e| unusable(&e))?;
             warn(&path, &local, yardstick);
             Some(local)
         }
@@ -74,16 +73,8 @@ fn yardstick() -> u64 {
     aes_blocks_per_second(sample, samples)
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    open_regular(path)
-        .and_then(|mut file| std::io::Read::read_to_string(&mut file, &mut text))
-        .map_err(|e| Failure::new(DATA, format!("{}: cannot be read: {e}", path.display())))?;
-    Ok(text)
-}
-
-fn broken(path: &Path, problem: &dyn std::fmt::Display) -> Failure {
-    Failure::new(DATA, format!("{}: {problem}", path.display()))
+fn unusable(file: &Unusable) -> Failure {
+    Failure::new(DATA, file.to_string())
 }
 
 /// Now, in seconds since 1970.

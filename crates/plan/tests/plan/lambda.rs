@@ -155,8 +155,7 @@ fn the_events_of_every_protocol_meet_lambda_together() {
     let mut runs = 0;
     for protocol in Registry::standard().revealing(Reveal::Matches) {
         let protocol = protocol.spec();
-        let mut securities = vec![protocol.runs(Security::SemiHonest), protocol.security];
-        securities.dedup();
+        let securities: Vec<Security> = protocol.forms().collect();
         for (n_r, n_s) in sizes
             .iter()
             .flat_map(|n| sizes.iter().map(move |m| (*n, *m)))
