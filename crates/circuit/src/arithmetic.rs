@@ -69,8 +69,8 @@ impl Ring {
     }
 }
 
-/// What values and their shares add up in. Products are compiled for each kind: those of one word are most of what there
-/// is, and loops over the words of each would slow them by a fifth.
+/// What values and their shares add up in. Products are compiled for each kind, since those of one word are most of what
+/// there is and need no loops over the words of each.
 pub(crate) trait Elements: Copy {
     /// Bits of an element.
     fn bits(self) -> usize;
