@@ -26,10 +26,15 @@
 //! generators: all are in the transcript, and the role is in the report once more. To stand between the generators with
 //! keys of identities that leaked: it would need a report over a transcript that no generator has seen. To let its own
 //! generator *roll back* to a moment before it handed out a half: a generator serves one pair and ends, and the hardware has
-//! to refuse snapshots of a running TEE, which the verifiers see to (no migration agent, no debugging).
+//! to refuse snapshots of a running TEE, which the verifiers see to (no debugging; no migration agent for SEV-SNP, no
+//! migratable domain and no service domain for TDX). To *try again* until it likes its own half: it is uniform each time,
+//! and chosen before anything of the run is.
 //!
-//! The transcript passes over TLS with X25519MLKEM768, so that a recording of everything says nothing about the seed later
-//! either.
+//! **Assumptions.** X25519 is secret against the parties themselves for good: each has the transcript with both public keys, so
+//! that a discrete logarithm found years later gives it the other half, and with a recording of the run the other side's
+//! items. The transcript passes over TLS with X25519MLKEM768, so that this holds for nobody else. Both keys come from the
+//! guest kernel's random numbers. What the image is given at run time (addresses, `--peer`, `--party`, the identity) is in
+//! the transcript or harmless; an image must take no other options from outside.
 
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::MontgomeryPoint;
@@ -38,7 +43,7 @@ use vesica_psi::Origin;
 use vesica_session::codec::{Reader, bad, differ};
 use vesica_session::{Connection, Fingerprint, Registry, Role};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::attestation::{Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
 use crate::claims::ReportData;
@@ -173,6 +178,8 @@ impl Key {
         let (mut name, mut seed) = ([0; 16], Zeroizing::new([0; 32]));
         reader.fill(&mut name);
         reader.fill(&mut *seed);
+        hasher.zeroize();
+        reader.zeroize();
         Ok((name, seed))
     }
 }
@@ -266,8 +273,11 @@ fn generate_half(
     }
     party.channel.flush().map_err(Failed::at(PARTY))?;
     let mut rng = ChaCha20Rng::from_seed(*seed);
-    let half = offline.deal_half(half, &params, bits, &mut rng)?;
+    let half = Zeroizing::new(offline.deal_half(half, &params, bits, &mut rng)?);
+    // Nobody's patience may keep them in memory.
+    drop((rng, seed));
     hand_out(party, name, &half).map_err(Failed::at(PARTY))?;
+    drop(half);
     other.channel.begin_phase("store");
     say_stored(other).map_err(Failed::at(OTHER))?;
     hear_stored(other).map_err(Failed::at(OTHER))?;

@@ -42,7 +42,7 @@ pub(crate) fn check_evidence(
 
 /// Why nothing is dealt, and at which of the connections, if it is at one of them.
 pub(crate) struct Failed {
-    error: Error,
+    error: Box<Error>,
     whose: Option<usize>,
 }
 
@@ -59,13 +59,13 @@ impl Failed {
                 .channel
                 .abort(if is_other { &other } else { &why });
         }
-        self.error
+        *self.error
     }
 
     /// At one of the connections.
     pub(crate) fn at<E: Into<Error>>(whose: usize) -> impl Fn(E) -> Failed {
         move |error| Failed {
-            error: error.into(),
+            error: Box::new(error.into()),
             whose: Some(whose),
         }
     }
@@ -74,7 +74,7 @@ impl Failed {
 impl<E: Into<Error>> From<E> for Failed {
     fn from(error: E) -> Failed {
         Failed {
-            error: error.into(),
+            error: Box::new(error.into()),
             whose: None,
         }
     }

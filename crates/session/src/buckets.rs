@@ -150,7 +150,7 @@ impl Assignment {
 
     fn bucket_of(&self, [a, b, c, d, ..]: &[u8; 32]) -> u32 {
         let first = u64::from(u32::from_be_bytes([*a, *b, *c, *d]));
-        (first * u64::from(self.buckets) >> 32) as u32
+        ((first * u64::from(self.buckets)) >> 32) as u32
     }
 }
 

@@ -145,7 +145,7 @@ impl Buckets {
         buckets: usize,
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
-        let pending = || (0..buckets).map(|_| Pending::default()).collect();
+        let pending = || (0..buckets).map(|_| Pending::default()).collect::<Vec<_>>();
         let parts = runs.parts();
         // No more than fit into memory, and of which a bucket has some chunks.
         let chunks = runs.keys() / (CHUNK_KEYS * buckets) as u64;
@@ -299,7 +299,7 @@ fn split_group(
     scratch: &Scratch,
     assign: impl Fn(&[[u8; 32]]) -> Vec<u32>,
     merged: &mut Merged,
-    pending: &mut Vec<Pending>,
+    pending: &mut [Pending],
 ) -> Result<Vec<Portion>> {
     let mut keys = Vec::new();
     for part in parts {

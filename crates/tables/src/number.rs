@@ -51,7 +51,7 @@ impl ValueColumn {
                     format!(" {scale}"),
                 ];
                 let problem = format!(
-                    "a bound of {bound:?} is impossible with {scale} digits after the decimal point"
+                    "a bound of {bound} is impossible with {scale} digits after the decimal point"
                 );
                 return Err(Error::usage_with(problem, remedy));
             }

@@ -33,7 +33,7 @@ pub enum KeyStore {
     /// In memory.
     Memory(Keys),
     /// On disk.
-    Disk(Spool),
+    Disk(Box<Spool>),
 }
 
 impl KeyStore {
@@ -322,7 +322,7 @@ impl<'a> StoreBuilder<'a> {
         };
         let spool = writer.finish();
         spool
-            .map(KeyStore::Disk)
+            .map(|spool| KeyStore::Disk(spool.into()))
             .map_err(|e| in_directory(e, self.directory))
     }
 }
@@ -543,7 +543,7 @@ mod tests {
         let store = read_keys_within(source, key, &[], memory, directory.path()).unwrap();
         assert_eq!(directory.path().read_dir().unwrap().count(), 0);
         match store {
-            KeyStore::Disk(spool) => (directory, spool),
+            KeyStore::Disk(spool) => (directory, *spool),
             KeyStore::Memory(_) => panic!("it fits into {memory} bytes"),
         }
     }
@@ -565,7 +565,7 @@ mod tests {
             assert_eq!(spool.counts(), keys.counts());
             let in_memory = KeyStore::Memory(keys.clone());
             assert_eq!(in_memory.identity(), spool.identity, "{memory}");
-            let repeated = KeyStore::Disk(spool).most_repeated(5).unwrap();
+            let repeated = KeyStore::Disk(spool.into()).most_repeated(5).unwrap();
             assert_eq!(repeated, in_memory.most_repeated(5).unwrap());
             assert_eq!(repeated.len(), 5);
             for buckets in [1, 4, 2] {

@@ -36,8 +36,11 @@ pub(crate) struct Stored {
 
 /// Where the keys are. In memory their columns are in the set, and the way back to the rows is beside it.
 enum Place {
-    Memory { keys: Keys, set: MemorySet<'static> },
-    Disk(Spool),
+    Memory {
+        keys: Keys,
+        set: Box<MemorySet<'static>>,
+    },
+    Disk(Box<Spool>),
 }
 
 /// The state from which another run can resume.
@@ -91,7 +94,7 @@ impl Stored {
                 columns.numbers = taken.numbers.map(Into::into);
                 columns.values = taken.values.map(Into::into);
                 columns.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
-                let set = MemorySet::of_distinct(columns)?;
+                let set = Box::new(MemorySet::of_distinct(columns)?);
                 Place::Memory { keys, set }
             }
             KeyStore::Disk(spool) => Place::Disk(spool),

@@ -65,7 +65,7 @@ fn a_limit_on_file_sizes() {
     place
         .sender(&limited.with("--memory 64K"), NOBODY)
         .wait()
-        .expect_failure(7, "cannot be written");
+        .expect_failure(7, "no room for the keys");
     assert_eq!(place.names(), before);
 }
 

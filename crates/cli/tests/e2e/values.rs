@@ -662,7 +662,7 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
         );
         assert_eq!(
             ended.hint(),
-            format!("--value-bound is from 1 to {most} at --value-scale {scale}")
+            format!("--value-bound is a number above 0 and up to {most} at --value-scale {scale}")
         );
     }
     usage(

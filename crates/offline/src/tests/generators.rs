@@ -129,7 +129,8 @@ fn generators_that_show_something_else_are_refused() {
     let is_measurement = |why: &Untrusted| matches!(why, Untrusted::Measurement { .. });
     let is_unbound = |why: &Untrusted| *why == Untrusted::NotBound;
     let earlier = || Replaying(Simulated.attest(&[0; 64]).ok().into());
-    let lies: [(Box<dyn Attester>, fn(&Untrusted) -> bool); 3] = [
+    type Lie = (Box<dyn Attester>, fn(&Untrusted) -> bool);
+    let lies: [Lie; 3] = [
         (Box::new(Lying(measured)), is_measurement),
         (Box::new(Lying(unbound)), is_unbound),
         (Box::new(earlier()), is_unbound),
