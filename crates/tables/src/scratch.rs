@@ -31,8 +31,9 @@ const COUNTED: usize = 16;
 /// Blocks of bytes in an unnamed file, encrypted and authenticated. Threads write and read side by side.
 pub(crate) struct Scratch {
     file: Positioned,
-    cipher_key: aes::Key,
-    tag_key: Zeroizing<[u8; 32]>,
+    /// Both in one place from the beginning, so that no copy is left where this has been moved from.
+    cipher_key: Box<aes::Key>,
+    tag_key: Box<Zeroizing<[u8; 32]>>,
     /// Where the next block begins.
     end: AtomicU64,
     /// Bytes that have been written and read.
@@ -53,12 +54,12 @@ impl Scratch {
     pub(crate) fn create(directory: &Path) -> io::Result<Scratch> {
         let file = Positioned::new(tempfile::tempfile_in(directory)?);
         let mut cipher_key = Zeroizing::new([0; 16]);
-        let mut tag_key = Zeroizing::new([0; 32]);
+        let mut tag_key = Box::new(Zeroizing::new([0; 32]));
         getrandom::fill(&mut *cipher_key).map_err(io::Error::other)?;
-        getrandom::fill(&mut *tag_key).map_err(io::Error::other)?;
+        getrandom::fill(&mut **tag_key).map_err(io::Error::other)?;
         Ok(Scratch {
             file,
-            cipher_key: aes::Key::new(u128::from_le_bytes(*cipher_key)),
+            cipher_key: Box::new(aes::Key::new(u128::from_le_bytes(*cipher_key))),
             tag_key,
             end: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -207,6 +208,9 @@ pub(crate) fn unwritable(e: io::Error) -> Error {
 
 /// Plain bytes of each block of a [`ScratchFile`] but the last.
 const BLOCK: usize = 64 << 10;
+
+// So the place of a block is known from its number.
+const _: () = assert!((BLOCK + TAG).is_multiple_of(COUNTED));
 
 /// Bytes in a [`Scratch`] that are read in any order.
 #[derive(Debug)]
