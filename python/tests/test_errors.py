@@ -94,7 +94,10 @@ def test_usage(arguments: dict[str, Any], line: str) -> None:
     [
         ({"protocol": "dh"}, 'dh needs security="semi-honest" on both sides'),
         ({"value": "n", "value_scale": 19}, "`value_scale` is from 0 to 18"),
-        ({"value": "n", "value_bound": 0}, "`value_bound` is from 1 to 9223372036854775807"),
+        (
+            {"value": "n", "value_bound": 0},
+            "`value_bound` is a number above 0 and up to 9223372036854775807",
+        ),
         ({"offline": "ot"}, '`offline` goes with protocol="ole"'),
         (
             {"table": None, "query": "SELECT 1"},

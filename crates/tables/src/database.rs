@@ -109,7 +109,8 @@ impl Query {
 
     /// Asks the database, and copies what it answers to an encrypted file without a name.
     pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
-        if let Some(file) = self.file.as_deref()
+        // What is no path may have a password in it.
+        if let Some(file) = self.file.as_deref().filter(|_| !has_credentials(&self.uri))
             && !file.exists()
         {
             let name = file.display().to_string();
@@ -651,5 +652,9 @@ mod tests {
         let missing = Query::new("SELECT 1", "sqlite:nowhere/x.db", None).unwrap();
         let error = missing.run(&SourceOptions::default()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::MissingFile), "{error}");
+        let uri = "postgresql://ann:s3cret@host/db";
+        let other = Query::new("SELECT 1", uri, Some("/nowhere/libsqlite.so")).unwrap();
+        let error = other.run(&SourceOptions::default()).unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
     }
 }
