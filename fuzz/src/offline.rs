@@ -4,15 +4,23 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use vesica_offline::{
-    DealerRequest, Evidence, Expected, Measurement, Product, SevSnp, Simulated, TcbLevel, Tdx,
+    DealerRequest, Evidence, Expected, Measurement, Product, SevSnp, Share, Simulated, TcbLevel,
+    Tdx,
 };
 use vesica_session::Registry;
 
-/// What a party asks a dealer for. What is read writes the same bytes again, and can be met or not.
+/// What a party asks a dealer or its generator for, by itself and in what a generator says to the other one. What is read
+/// writes the same bytes again, and can be met or not.
 pub fn request(bytes: &[u8]) {
-    if let Ok(request) = DealerRequest::decode(bytes) {
-        assert_eq!(request.encode(), bytes);
-        let _ = request.terms.check(Registry::standard());
+    let share = Share::decode(bytes).ok();
+    if let Some(share) = &share {
+        assert_eq!(share.encode(), bytes);
+    }
+    for bytes in [Some(bytes), share.as_ref().map(|share| &*share.request)] {
+        if let Some(Ok(request)) = bytes.map(DealerRequest::decode) {
+            assert_eq!(Some(&*request.encode()), bytes);
+            let _ = request.terms.check(Registry::standard());
+        }
     }
 }
 

@@ -44,6 +44,13 @@ fn broken(e: ArrowError) -> Failure {
     Failure::data(format!("the table breaks off: {e}"))
 }
 
+/// All that a reader has.
+fn gather(reader: impl RecordBatchReader) -> Result<Batches, Failure> {
+    let schema = reader.schema();
+    let batches = reader.collect::<Result<_, _>>().map_err(broken)?;
+    Ok(Batches { schema, batches })
+}
+
 /// Rows in memory, for any library that reads Arrow's C streams.
 #[pyclass(frozen, module = "vesica._vesica")]
 pub(crate) struct Batches {
@@ -56,19 +63,13 @@ impl Batches {
     /// The rows of an object with `__arrow_c_stream__`.
     #[staticmethod]
     fn of(table: &Bound<'_, PyAny>) -> PyResult<Batches> {
-        let reader = reader_of(table)?;
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<_, _>>().map_err(broken)?;
-        Ok(Batches { schema, batches })
+        Ok(gather(reader_of(table)?)?)
     }
 
     /// The rows of an Arrow stream.
     #[staticmethod]
     fn from_ipc(stream: &[u8]) -> Result<Batches, Failure> {
-        let reader = StreamReader::try_new(stream, None).map_err(broken)?;
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<_, _>>().map_err(broken)?;
-        Ok(Batches { schema, batches })
+        gather(StreamReader::try_new(stream, None).map_err(broken)?)
     }
 
     /// The rows as an Arrow stream.

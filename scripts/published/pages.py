@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ SEMI_HONEST = ("--security", "semi-honest")
 MALICIOUS = ("--security", "malicious")
 
 
-class Page:
+class Page(ABC):
     """A page of docs/papers. Making its blocks asks the lab for every run that they show."""
 
     name = ""
@@ -32,8 +33,9 @@ class Page:
         self.lab = lab
         self.paper = Paper(self.name)
 
+    @abstractmethod
     def blocks(self) -> Iterator[Block]:
-        raise NotImplementedError
+        """The blocks of the page, in order."""
 
     def plots(self) -> Iterator[Plot]:
         return iter(())

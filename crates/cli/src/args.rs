@@ -722,6 +722,17 @@ pub(crate) enum Stop {
     Failed(Failure),
 }
 
+impl Command {
+    /// Whether it shows to others that its memory is kept from its host.
+    fn is_in_hardware(&self) -> bool {
+        match self {
+            Command::Dealer(dealer) => dealer.is_in_hardware(),
+            Command::Generator(generator) => generator.is_in_hardware(),
+            _ => false,
+        }
+    }
+}
+
 /// The commands and their options. Every option can come from the environment, `--max-peer-items` from
 /// `VESICA_MAX_PEER_ITEMS`, unless the arguments have one that takes its place.
 pub(crate) fn definition(args: &[OsString]) -> clap::Command {
@@ -799,6 +810,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
             log::set(cli.log_format);
             if !cli.allow_core_dumps {
                 leave_no_core();
+            } else if cli.command.is_in_hardware() {
+                return Err(Stop::Failed(Failure::usage(
+                    "--allow-core-dumps would give the host what the hardware keeps from it",
+                )));
             }
             return Ok(cli.command);
         }

@@ -1,12 +1,11 @@
 //! Options from a file, `--config`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
-use vesica_files::{is_exhausted, nearest, open_regular};
+use vesica_files::{is_exhausted, nearest, read_regular};
 
 use crate::failure::{Failure, RESOURCE, USAGE};
 use crate::log::{self, LogFormat};
@@ -60,6 +59,9 @@ pub(crate) fn names(option: &Arg) -> Vec<&str> {
     option.get_long().into_iter().chain(former).collect()
 }
 
+/// The longest file of options, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// The arguments, and those in the file that they name. What is typed counts more than the environment, and that more
 /// than the file.
 pub(crate) fn with_file(
@@ -71,13 +73,11 @@ pub(crate) fn with_file(
     };
     let path = Path::new(&path);
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
-    let mut text = String::new();
-    open_regular(path)
-        .and_then(|mut file| file.read_to_string(&mut text))
-        .map_err(|e| Failure {
-            code: if is_exhausted(&e) { RESOURCE } else { USAGE },
-            ..wrong(format!("cannot be read: {e}"))
-        })?;
+    let bytes = read_regular(path, MAX_BYTES).map_err(|e| Failure {
+        code: if is_exhausted(&e) { RESOURCE } else { USAGE },
+        ..wrong(format!("cannot be read: {e}"))
+    })?;
+    let text = str::from_utf8(&bytes).map_err(|_| wrong("is not UTF-8".into()))?;
     // The parser would quote the line, which may have a secret in it.
     let table: Table = text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().map_or("", |span| &text[..span.start]);

@@ -207,6 +207,20 @@ pub(crate) struct Generator {
     progress: ProgressMode,
 }
 
+impl Dealer {
+    /// Whether it shows that its memory is kept from its host.
+    pub(crate) fn is_in_hardware(&self) -> bool {
+        self.attestation.is_some_and(Attestation::is_of_hardware)
+    }
+}
+
+impl Generator {
+    /// Whether it shows that its memory is kept from its host.
+    pub(crate) fn is_in_hardware(&self) -> bool {
+        self.attestation.is_of_hardware()
+    }
+}
+
 pub(crate) fn run(options: &Offline, conditions: Conditions) -> Result<(), Failure> {
     match &options.command {
         Command::Make(make) => make.run(conditions),
@@ -492,6 +506,32 @@ fn store(directory: &Path, identity: &Path) -> Result<OfflineStore, Failure> {
     Ok(OfflineStore::open(directory, &identity)?)
 }
 
+/// The connections to those at whose ends halves are stored, or to one and the other generator.
+fn both(connections: Vec<Connection>, progress: &mut Progress) -> Result<[Connection; 2], Failure> {
+    let connections: [Connection; 2] = connections
+        .try_into()
+        .map_err(|_| Failure::usage("there are two others"))?;
+    let each = connections.iter();
+    each.for_each(|connection| progress.connected(connection));
+    Ok(connections)
+}
+
+/// Bytes that halves may take.
+fn memory_of(asked: Option<u64>) -> u64 {
+    asked.or_else(half_of_the_machine).unwrap_or(u64::MAX)
+}
+
+/// What was made, and how long it took.
+fn made(terms: &OfflineTerms, start: Instant) -> String {
+    format!(
+        "for {}, at most {} and {} keys, in {:.1} s",
+        terms.protocol,
+        terms.receiver_size,
+        terms.sender_size,
+        start.elapsed().as_secs_f64()
+    )
+}
+
 pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Failure> {
     if options.receiver == options.sender {
         return Err(Failure::usage("--receiver and --sender are the same party"));
@@ -516,25 +556,12 @@ pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Fai
     progress.listening(listener.local_addr());
     let parties = [options.receiver, options.sender];
     let connections = listener.accept_all(&identity, &parties, &connecting)?;
-    let mut connections: [Connection; 2] = connections
-        .try_into()
-        .map_err(|_| Failure::usage("a dealer has two parties"))?;
-    connections
-        .iter()
-        .for_each(|connection| progress.connected(connection));
+    let mut connections = both(connections, &mut progress)?;
     let start = Instant::now();
-    let memory = options.memory.or_else(half_of_the_machine);
-    let registry = Registry::standard();
-    let memory = memory.unwrap_or(u64::MAX);
+    let (registry, memory) = (Registry::standard(), memory_of(options.memory));
     let terms = deal(&mut connections, registry, memory, attester.as_deref())?;
     progress.finish();
-    let dealt = format!(
-        "dealt a pair for {}, at most {} and {} keys, in {:.1} s",
-        terms.protocol,
-        terms.receiver_size,
-        terms.sender_size,
-        start.elapsed().as_secs_f64()
-    );
+    let dealt = format!("dealt a pair {}", made(&terms, start));
     let fields = json!({"peak_memory_bytes": peak_memory_bytes()});
     log::event("dealt", &dealt, &fields);
     Ok(())
@@ -567,25 +594,16 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
         };
         connections.push(connect(&endpoint, &transport, &connecting)?);
     }
-    let mut connections: [Connection; 2] = connections
-        .try_into()
-        .map_err(|_| Failure::usage("a generator serves one party"))?;
-    connections
-        .iter()
-        .for_each(|connection| progress.connected(connection));
+    let mut connections = both(connections, &mut progress)?;
     let start = Instant::now();
-    let memory = options.memory.or_else(half_of_the_machine);
-    let memory = memory.unwrap_or(u64::MAX);
-    let terms = generate(&mut connections, Registry::standard(), memory, &*attester)?;
+    let (registry, memory) = (Registry::standard(), memory_of(options.memory));
+    let terms = generate(&mut connections, registry, memory, &*attester)?;
     progress.finish();
     let phases = connections[1].channel.traffic();
     let bytes: u64 = phases.iter().map(|p| p.bytes_sent + p.bytes_received).sum();
     let generated = format!(
-        "generated a half for {}, at most {} and {} keys, in {:.1} s; {bytes} bytes with the other generator",
-        terms.protocol,
-        terms.receiver_size,
-        terms.sender_size,
-        start.elapsed().as_secs_f64()
+        "generated a half {}; {bytes} bytes with the other generator",
+        made(&terms, start)
     );
     let fields = json!({"phases": phases, "peak_memory_bytes": peak_memory_bytes()});
     log::event("generated", &generated, &fields);

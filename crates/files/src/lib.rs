@@ -20,7 +20,7 @@ pub use directory::{UnsafeDirectory, private_directory};
 pub use id::FileId;
 pub use limits::is_exhausted;
 pub use nearest::nearest;
-pub use open::{open_pipe, open_regular};
+pub use open::{open_pipe, open_regular, read_regular};
 pub use private::PrivateFile;
 pub use readers::Readers;
 pub use whole::{WholeFile, sync_name};

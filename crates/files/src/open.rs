@@ -1,7 +1,7 @@
 //! Opening files that somebody else has named.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,6 +19,23 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     // The name may be another file's by now.
     check(&file.metadata()?)?;
     Ok(file)
+}
+
+/// The bytes of a regular file of at most `most`, opened as by [`open_regular`].
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`] for one that is longer, else as [`open_regular`].
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = open_regular(path)?;
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {most} bytes"),
+        )),
+        false => Ok(bytes),
+    }
 }
 
 /// Opens a named pipe for reading, or what else is no regular file. A pipe has to have a writer by the time that `wait`

@@ -34,7 +34,7 @@
 //! that a discrete logarithm found years later gives it the other half, and with a recording of the run the other side's
 //! items. The transcript passes over TLS with X25519MLKEM768, so that this holds for nobody else. Both keys come from the
 //! guest kernel's random numbers. What the image is given at run time (addresses, `--peer`, `--party`, the identity) is in
-//! the transcript or harmless; an image must take no other options from outside.
+//! the transcript or harmless; an image must take no other options from outside. (The command refuses core dumps.)
 
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::MontgomeryPoint;
@@ -67,24 +67,29 @@ const MAX_SHARE: usize = FIXED + MAX_REQUEST;
 
 /// What a generator contributes to a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub struct Share {
     /// The u-coordinate of a point on Curve25519, of this pair alone.
-    pub(crate) public: [u8; 32],
+    pub public: [u8; 32],
     /// Who gets the generator's half.
-    pub(crate) party: Fingerprint,
-    pub(crate) generator: Fingerprint,
+    pub party: Fingerprint,
+    /// The generator.
+    pub generator: Fingerprint,
     /// What that party has asked for, as it came.
-    pub(crate) request: Vec<u8>,
+    pub request: Vec<u8>,
 }
 
 impl Share {
-    /// Public key, party, generator, request.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The message: public key, party, generator, request.
+    pub fn encode(&self) -> Vec<u8> {
         let (party, generator) = (self.party.as_bytes(), self.generator.as_bytes());
         [&self.public[..], party, generator, &self.request].concat()
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Share, WireError> {
+    /// Reads such a message, whatever the request in it is.
+    ///
+    /// # Errors
+    /// Misbehaviour: fewer bytes than those before a request.
+    pub fn decode(bytes: &[u8]) -> Result<Share, WireError> {
         let mut reader = Reader::new(SHARE.name, bytes);
         Ok(Share {
             public: reader.array()?,

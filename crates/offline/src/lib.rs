@@ -28,7 +28,7 @@ pub use attestation::{
 pub use attestation::{Product, SevSnp, TcbLevel, Tdx};
 pub use claims::{Claims, Measurement, NoMeasurement, Platform, ReportData, Untrusted};
 pub use error::{Attested, Error, Misfit};
-pub use generators::generate;
+pub use generators::{Share, generate};
 pub use pairs::{HalfRequest, Shown, deal, fetch_half, make_half};
 pub use request::DealerRequest;
 pub use store::{Listing, OfflineStore, OfflineTerms, StoredHalf};

@@ -1,10 +1,9 @@
 //! Prices and calibrations in files.
 
 use std::fmt;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use vesica_files::open_regular;
+use vesica_files::read_regular;
 
 use crate::{Calibration, Prices};
 
@@ -52,24 +51,15 @@ fn load<T, E: fmt::Display>(
     path: &Path,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<T, Unusable> {
-    let parsed = match read(path) {
-        Ok(text) => parse(&text).map_err(|e| e.to_string()),
-        Err(e) => Err(format!("cannot be read: {e}")),
-    };
+    let text = read_regular(path, MAX_BYTES).map_err(|e| format!("cannot be read: {e}"));
+    let text = text.and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| "cannot be read: it is not UTF-8".to_owned())
+    });
+    let parsed = text.and_then(|text| parse(&text).map_err(|e| e.to_string()));
     parsed.map_err(|problem| Unusable {
         path: path.to_owned(),
         problem,
     })
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = open_regular(path)?;
-    let bytes = file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    match bytes as u64 > MAX_BYTES {
-        true => Err(io::Error::other("it has more than 16 MiB")),
-        false => Ok(text),
-    }
 }
 
 #[cfg(test)]
@@ -86,7 +76,7 @@ mod tests {
             assert_eq!(unusable.path, path);
             unusable.problem
         };
-        assert!(problem(&vec![b' '; MAX_BYTES as usize + 1]).contains("16 MiB"));
+        assert!(problem(&vec![b' '; MAX_BYTES as usize + 1]).contains("more than 16777216 bytes"));
         // As large as a file may be, it is judged by what is in it.
         assert!(problem(&vec![b' '; MAX_BYTES as usize]).contains("EOF"));
         assert!(problem(b"\xff").contains("cannot be read"));

@@ -5,7 +5,6 @@
 //! bucket. How full a bucket is would reveal something about a set, so each side pads every bucket with
 //! random strings to the one size that [`capacity`] computes.
 
-use rayon::prelude::*;
 use vesica_kernels::{Backend, blake3::keyed_hash_many};
 use vesica_primitives::load::fullest;
 use vesica_psi::{Item, lambda_each};
@@ -128,22 +127,21 @@ impl Assignment {
         self.bucket_of(blake3::keyed_hash(&self.salt, digest).as_bytes())
     }
 
-    /// The bucket of each of these keys.
+    /// The bucket of each of these keys, on the thread that asks.
     pub fn buckets_of(&self, digests: &[[u8; 32]]) -> Vec<u32> {
         /// Keys that are hashed at once.
         const BATCH: usize = 64;
         let mut buckets = vec![0; digests.len()];
         if self.buckets > 1 {
-            let batches = digests.par_chunks(BATCH).zip(buckets.par_chunks_mut(BATCH));
-            batches.with_min_len(BATCH).for_each(|(digests, buckets)| {
-                let mut hashes = [[0; 32]; BATCH];
+            let mut hashes = [[0; 32]; BATCH];
+            for (digests, buckets) in digests.chunks(BATCH).zip(buckets.chunks_mut(BATCH)) {
                 let hashes = &mut hashes[..digests.len()];
                 let inputs = digests.as_flattened();
                 keyed_hash_many(Backend::Best, &self.salt, inputs, 32, hashes);
                 for (bucket, hash) in buckets.iter_mut().zip(&*hashes) {
                     *bucket = self.bucket_of(hash);
                 }
-            });
+            }
         }
         buckets
     }

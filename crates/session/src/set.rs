@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Output, Shares};
 use vesica_wire::{Error as WireError, Limit};
@@ -254,6 +255,9 @@ impl<'a> MemorySet<'a> {
     }
 }
 
+/// Keys that a thread puts into buckets at once.
+const KEYS_AT_ONCE: usize = 1 << 12;
+
 impl KeySet for MemorySet<'_> {
     fn items(&self) -> u64 {
         self.items as u64
@@ -266,8 +270,9 @@ impl KeySet for MemorySet<'_> {
         if assignment.buckets() > 1 {
             let number = assignment.buckets() as usize;
             self.buckets.resize(number, Vec::new());
-            let buckets = assignment.buckets_of(&self.keys.digests);
-            for (index, bucket) in (0..).zip(buckets) {
+            let parts = self.keys.digests.par_chunks(KEYS_AT_ONCE);
+            let buckets = parts.flat_map_iter(|digests| assignment.buckets_of(digests));
+            for (index, bucket) in (0..).zip(buckets.collect::<Vec<_>>()) {
                 self.buckets[bucket as usize].push(index);
             }
         }

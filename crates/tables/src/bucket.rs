@@ -1,7 +1,7 @@
 //! The keys of a table in buckets, on disk.
 //!
-//! [`Buckets::split`] goes through sorted [`Runs`] once. Of each bucket it writes the distinct keys in ascending order, so
-//! that a bucket is loaded without a sort, and apart from them, for each row, the index of its key and its number, so that
+//! [`Buckets::split`] goes through sorted [`Runs`] once. Of each bucket it writes the distinct keys in the order of these,
+//! so that a bucket is loaded without a sort, and apart from them, for each row, the index of its key and its number, so that
 //! its rows are marked without a search.
 
 use std::path::Path;
@@ -11,25 +11,27 @@ use rayon::prelude::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rows::RowSet;
 use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, index};
-use crate::scratch::{Scratch, unwritable};
+use crate::scratch::{Scratch, TAG, unwritable};
 
 /// Keys and rows that are written at once: 16 KiB of each.
 const CHUNK_KEYS: usize = 1 << 9;
 const CHUNK_ROWS: usize = 1 << 11;
 
-/// Bytes in memory for what is still to be written of a bucket.
-const PENDING_BYTES: u64 = 2 * (16 << 10) + (4 << 10);
+/// Bytes of what is still to be written of a bucket: keys with their numbers, numbers while they are apart, rows.
+const KEY_BUFFER: usize = (32 + 8) * CHUNK_KEYS + TAG;
+const NUMBER_BUFFER: usize = 8 * CHUNK_KEYS;
+const ROW_BUFFER: usize = 8 * CHUNK_ROWS + TAG;
+const PENDING_BYTES: u64 = (KEY_BUFFER + NUMBER_BUFFER + ROW_BUFFER) as u64;
 
-/// Most groups of ascending keys on which threads work side by side.
+/// Most groups of keys on which threads work side by side.
 const MAX_GROUPS: u64 = 64;
 
 /// Chunks of rows that are read at once.
 const CHUNKS_AT_ONCE: usize = 64;
 
 /// The distinct keys of one bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// The digests, in ascending order.
+    /// The digests, in the order in which they are marked.
     pub digests: Vec<[u8; 32]>,
     /// The number that each key is, if keys are numbers.
     pub numbers: Option<Vec<u64>>,
@@ -41,7 +43,7 @@ pub(crate) struct Buckets {
     scratch: Scratch,
     /// Bytes on disk for each key.
     key_bytes: usize,
-    /// Of each group of ascending keys, what each bucket has of it.
+    /// Of each group of keys, what each bucket has of it.
     groups: Vec<Vec<Portion>>,
 }
 
@@ -72,8 +74,11 @@ struct Pending {
 
 impl Pending {
     fn key(&mut self, scratch: &Scratch, digest: &[u8; 32], number: Option<u64>) -> Result<u32> {
+        // A buffer that grows would take twice what it has to.
+        reserve(&mut self.digests, KEY_BUFFER);
         self.digests.extend_from_slice(digest);
         if let Some(number) = number {
+            reserve(&mut self.numbers, NUMBER_BUFFER);
             self.numbers.extend_from_slice(&number.to_le_bytes());
         }
         let index = self.portion.keys;
@@ -85,6 +90,7 @@ impl Pending {
     }
 
     fn row(&mut self, scratch: &Scratch, key: u32, row: u32) -> Result<()> {
+        reserve(&mut self.rows, ROW_BUFFER);
         self.rows.extend_from_slice(&key.to_le_bytes());
         self.rows.extend_from_slice(&row.to_le_bytes());
         match self.rows.len() == 8 * CHUNK_ROWS {
@@ -114,6 +120,13 @@ impl Pending {
         self.write_keys(scratch)?;
         self.write_rows(scratch)?;
         Ok(std::mem::take(&mut self.portion))
+    }
+}
+
+/// Makes room for a whole buffer where there is none yet.
+fn reserve(buffer: &mut Vec<u8>, bytes: usize) {
+    if buffer.capacity() == 0 {
+        buffer.reserve_exact(bytes);
     }
 }
 
@@ -355,15 +368,13 @@ mod tests {
                     let loaded = split.load(bucket).unwrap();
                     let of_bucket = |d: &&[u8; 32]| bucket_of(d, buckets) == bucket as u32;
                     let expected: Vec<_> = plain.keys().filter(of_bucket).copied().collect();
-                    assert_eq!(loaded.digests, expected);
-                    assert!(
-                        loaded
-                            .numbers
-                            .unwrap()
-                            .into_iter()
-                            .eq(expected.iter().map(number))
-                    );
-                    let matched: Vec<_> = expected.iter().map(|d| d[3].is_multiple_of(3)).collect();
+                    let digests = &loaded.digests;
+                    let mut sorted = digests.clone();
+                    sorted.sort_unstable();
+                    assert_eq!(sorted, expected);
+                    let numbers = loaded.numbers.unwrap();
+                    assert!(numbers.into_iter().eq(digests.iter().map(number)));
+                    let matched: Vec<_> = digests.iter().map(|d| d[3].is_multiple_of(3)).collect();
                     for rows in [&mut none, &mut all] {
                         split.mark(bucket, &matched, rows).unwrap();
                     }

@@ -1,9 +1,9 @@
 //! Keys of rows, sorted on disk: the external sort of a table's keys.
 //!
-//! Rows come in any number. As many as fit into memory are sorted by their digests, repetitions found, and written as
-//! a run: for each of [`PARTITIONS`] partitions, by the first bits of digests, the distinct digests in ascending order
-//! and the rows of each. [`Runs::merge`] brings the runs of a part of a partition together, which fits into the cache
-//! unless there are very many rows. All of this is done side by side on all threads, a partition each.
+//! Rows come in any number. As many as fit into memory are sorted, repetitions found, and written as a run: for each of
+//! [`PARTITIONS`] partitions the distinct digests in [order](Mix) and the rows of each. [`Runs::merge`] brings the runs of
+//! a part of a partition together, which fits into the cache unless there are very many rows. All of this is done side by
+//! side on all threads, a partition each.
 //!
 //! A run that has a key in every row takes 4 bytes per row, so that memory does not depend on how often keys repeat.
 
@@ -39,7 +39,7 @@ const RUN_ROW_BYTES: u64 = 4;
 pub(crate) const BUCKET_ROW_BYTES: u64 = 8;
 
 /// The key of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Record {
     pub(crate) digest: [u8; 32],
     pub(crate) row: u32,
@@ -67,7 +67,7 @@ pub(crate) struct RunWriter {
     rows: Vec<u32>,
     numbers: Vec<u64>,
     most: usize,
-    /// The [entries](entry) of these rows, while they are sorted.
+    /// The [entries](Mix::entry) of these rows, while they are sorted.
     entries: Vec<u64>,
     /// Rows so far.
     pushed: u64,
@@ -82,6 +82,7 @@ impl RunWriter {
         Ok(RunWriter {
             runs: Runs {
                 scratch: Scratch::create(directory).map_err(unwritable)?,
+                mix: Mix::random().map_err(unwritable)?,
                 has_numbers,
                 memory,
                 runs: Vec::new(),
@@ -126,9 +127,10 @@ impl RunWriter {
         if self.digests.is_empty() {
             return Ok(());
         }
+        let mix = self.runs.mix;
         let mut starts = [0; PARTITIONS];
         for digest in &self.digests {
-            starts[partition(digest)] += 1;
+            starts[mix.partition(digest)] += 1;
         }
         let lengths = starts;
         let mut next = 0;
@@ -137,8 +139,8 @@ impl RunWriter {
         }
         self.entries.resize(self.digests.len(), 0);
         for (index, digest) in self.digests.iter().enumerate() {
-            let start = &mut starts[partition(digest)];
-            self.entries[*start] = entry(digest, index);
+            let start = &mut starts[mix.partition(digest)];
+            self.entries[*start] = mix.entry(digest, index);
             *start += 1;
         }
         let mut rest = &mut *self.entries;
@@ -235,6 +237,7 @@ impl RowsOfRun<'_> {
 #[derive(Debug)]
 pub(crate) struct Runs {
     scratch: Scratch,
+    mix: Mix,
     has_numbers: bool,
     /// Approximate bytes for keys that are merged.
     memory: u64,
@@ -242,7 +245,7 @@ pub(crate) struct Runs {
     runs: Vec<Vec<Section>>,
 }
 
-/// Part of a partition: digests whose [tag](tag) begins with some bits.
+/// Part of a partition: digests whose [tag](Mix::tag) begins with some bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     partition: usize,
@@ -273,13 +276,13 @@ impl Runs {
         sections.map(|section| u64::from(section.keys)).sum()
     }
 
-    /// All digests in ascending parts, so small that each thread can work on one within the memory.
+    /// All digests in parts one after the other, so small that each thread can work on one within the memory.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let memory = self.memory.max(MIN_MERGED) / rayon::current_num_threads() as u64;
         self.parts_within(memory)
     }
 
-    /// All digests in ascending parts, which take approximately `memory` bytes each.
+    /// All digests in such parts, which take approximately `memory` bytes each.
     fn parts_within(&self, memory: u64) -> Vec<Part> {
         let of_partition = |partition: usize| {
             let keys = self.runs.iter().map(|run| u64::from(run[partition].keys));
@@ -304,7 +307,7 @@ impl Runs {
             let keys = self.read_keys(section, part, merged)?;
             merged.keys_of_sections.push(keys);
         }
-        merged.merge();
+        merged.merge(self.mix);
         Ok(merged)
     }
 
@@ -318,7 +321,8 @@ impl Runs {
         self.read(section.keys_at, length, &mut merged.bytes)?;
         let (digests, numbers) = merged.bytes.split_at(32 * count);
         let (digests, _) = digests.as_chunks::<32>();
-        let below = |end: u64| digests.partition_point(|digest| u64::from(tag(digest)) < end);
+        let below =
+            |end: u64| digests.partition_point(|digest| u64::from(self.mix.tag(digest)) < end);
         let keys = below(part.tags.start)..below(part.tags.end);
         merged.digests.extend_from_slice(&digests[keys.clone()]);
         let (numbers, _) = numbers.as_chunks();
@@ -397,15 +401,15 @@ impl Runs {
 }
 
 /// The keys of all runs in one part of a partition.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Merged {
-    /// Those of one run after the other's, each run's in ascending order.
+    /// Those of one run after the other's, each run's in [order](Mix).
     digests: Vec<[u8; 32]>,
     numbers: Vec<u64>,
     /// Which keys of each run's section these are, and where they start among all.
     keys_of_sections: Vec<Range<u32>>,
     starts: Vec<usize>,
-    /// The [entries](entry) of all, ascending.
+    /// The [entries](Mix::entry) of all, ascending.
     entries: Vec<u64>,
     bytes: Vec<u8>,
 }
@@ -419,9 +423,9 @@ impl Merged {
         self.entries.clear();
     }
 
-    fn merge(&mut self) {
+    fn merge(&mut self, mix: Mix) {
         let digests = self.digests.iter().enumerate();
-        let entries = digests.map(|(index, digest)| entry(digest, index));
+        let entries = digests.map(|(index, digest)| mix.entry(digest, index));
         self.entries.extend(entries);
         if self.digests.len()
             > self
@@ -447,7 +451,7 @@ impl Merged {
         self.numbers.get(index).copied()
     }
 
-    /// The distinct keys in ascending order, each as the indices among [`Merged::digests`] that it has.
+    /// The distinct keys in [order](Mix), each as the indices among [`Merged::digests`] that it has.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &[u64]> {
         let digest = |entry: &u64| &self.digests[index(*entry)];
         let same = move |a: &u64, b: &u64| a >> 32 == b >> 32 && digest(a) == digest(b);
@@ -455,29 +459,58 @@ impl Merged {
     }
 }
 
-/// The index in an [`entry`].
+/// The index in an [entry](Mix::entry).
 pub(crate) fn index(entry: u64) -> usize {
     entry as u32 as usize
+}
+
+/// The order of keys: that of the first 64 bits of their digests times a random odd number, and of the digests themselves
+/// where these are the same.
+///
+/// Digests are hashes of keys without a secret, so that whoever puts rows into the table could look for keys whose digests
+/// begin alike, and fill one partition with them. Of any two digests that differ in these bits, the products agree in their
+/// first k bits for at most 2^(1 - k) of the numbers (M. Dietzfelbinger and others, *A Reliable Randomized Algorithm for the
+/// Closest-Pair Problem*, Journal of Algorithms 25, 1997).
+#[derive(Clone, Copy)]
+struct Mix(u64);
+
+impl Mix {
+    fn random() -> std::io::Result<Mix> {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+        Ok(Mix(u64::from_le_bytes(bytes) | 1))
+    }
+
+    fn of(self, digest: &[u8; 32]) -> u64 {
+        leading(digest).wrapping_mul(self.0)
+    }
+
+    fn partition(self, digest: &[u8; 32]) -> usize {
+        (self.of(digest) >> (u64::BITS - PARTITION_BITS)) as usize
+    }
+
+    /// The bits after those that name the partition.
+    fn tag(self, digest: &[u8; 32]) -> u32 {
+        (self.of(digest) << PARTITION_BITS >> 32) as u32
+    }
+
+    /// What a digest of a partition is sorted by: its tag, and its index.
+    fn entry(self, digest: &[u8; 32], index: usize) -> u64 {
+        u64::from(self.tag(digest)) << 32 | index as u64
+    }
+}
+
+/// Does not show the number.
+impl std::fmt::Debug for Mix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mix")
+    }
 }
 
 fn leading(digest: &[u8; 32]) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&digest[..8]);
     u64::from_be_bytes(bytes)
-}
-
-fn partition(digest: &[u8; 32]) -> usize {
-    (leading(digest) >> (u64::BITS - PARTITION_BITS)) as usize
-}
-
-/// The bits of a digest after those that name its partition.
-fn tag(digest: &[u8; 32]) -> u32 {
-    (leading(digest) << PARTITION_BITS >> 32) as u32
-}
-
-/// What a digest of a partition is sorted by: its [tag](tag), and its index.
-fn entry(digest: &[u8; 32], index: usize) -> u64 {
-    u64::from(tag(digest)) << 32 | index as u64
 }
 
 /// Puts the entries of a partition in the order of their digests, and of their indices where these are the same.
@@ -579,10 +612,11 @@ pub(crate) mod tests {
                             found.push((digest, all));
                         }
                     }
-                    assert!(
-                        found.iter().map(|(d, rows)| (d, rows)).eq(&expected),
-                        "{run}"
-                    );
+                    let mix = runs.mix;
+                    assert!(found.is_sorted_by_key(|(digest, _)| (mix.of(digest), *digest)));
+                    assert_eq!(found.len(), expected.len());
+                    let found: BTreeMap<_, _> = found.into_iter().collect();
+                    assert!(found == expected, "{run}");
                 }
                 let mut found = BTreeMap::<_, Vec<_>>::new();
                 let each = |digest: &[u8; 32], row| found.entry(*digest).or_default().push(row);
@@ -650,5 +684,24 @@ pub(crate) mod tests {
             merged.digests().len()
         });
         assert_eq!(most.max(), Some(rows.div_ceil(10_000) as usize));
+    }
+
+    /// Keys that somebody has chosen so that their digests begin alike come into many partitions and parts.
+    #[test]
+    fn chosen_digests_are_spread() {
+        for shift in [0, 20, 40] {
+            let chosen = |i: u32| {
+                let mut digest = [7; 32];
+                let bits = (7 << 62 | u64::from(i) << shift).to_be_bytes();
+                digest[..8].copy_from_slice(&bits);
+                digest
+            };
+            let keys: Vec<_> = (0..7 << 12).map(chosen).collect();
+            let runs = runs_of(&keys, 1 << 20);
+            let sections = runs.runs.iter().flatten();
+            // Some 24 are in each partition; of leading bits, all would be in a few.
+            let most = sections.map(|section| section.keys).max().unwrap();
+            assert!(most < 600, "{shift}: {most}");
+        }
     }
 }

@@ -23,7 +23,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::error::{Error, ErrorKind};
 
 /// Bytes of a block's tag, which follows it.
-const TAG: usize = OUT_LEN;
+pub(crate) const TAG: usize = OUT_LEN;
 
 /// Bytes that share a counter. Every block begins with a counter of its own.
 const COUNTED: usize = 16;

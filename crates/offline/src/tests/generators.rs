@@ -4,8 +4,8 @@ use vesica_wire::memory_pair;
 
 use super::*;
 use crate::attestation::EVIDENCE;
-use crate::generate;
 use crate::generators::{Key, SHARE, Share, check, report_data, transcript};
+use crate::{Measurement, generate};
 
 /// The two parties of a pair and their generators, the receiver's first.
 struct Four {
@@ -31,7 +31,7 @@ impl Four {
         &self,
         terms: [&OfflineTerms; 2],
         attesters: [&dyn Attester; 2],
-        expected: &Expected,
+        expected: [&Expected; 2],
     ) -> ([Result<OfflineTerms, Error>; 2], [Made; 2], u64) {
         let listeners = [(); 2].map(|()| Listener::bind("127.0.0.1:0").unwrap());
         let addresses = listeners
@@ -46,7 +46,7 @@ impl Four {
                 role: [Role::Receiver, Role::Sender][side],
                 terms: terms[side],
                 peer: parties[1 - side].fingerprint(),
-                shown: Shown::ByGenerators([expected; 2]),
+                shown: Shown::ByGenerators(expected),
             };
             let store = parties[side].store();
             fetch_half(&mut connection, registry(), wanted, &store, &mut NoProgress)
@@ -84,7 +84,7 @@ impl Four {
 fn generated_halves_serve_one_run() {
     let four = Four::new();
     let small = terms("ole-tee");
-    let (agreed, made, few) = four.generate([&small; 2], [&Simulated; 2], &in_a_tee());
+    let (agreed, made, few) = four.generate([&small; 2], [&Simulated; 2], [&in_a_tee(); 2]);
     assert_eq!(agreed.map(Result::unwrap), [small.clone(), small]);
     let [ours, theirs] = made.map(Result::unwrap);
     assert_eq!(ours, theirs);
@@ -105,7 +105,7 @@ fn generated_halves_serve_one_run() {
         sender_size: 8000,
         ..terms("ole-tee")
     };
-    let (agreed, made, many) = four.generate([&large; 2], [&Simulated; 2], &in_a_tee());
+    let (agreed, made, many) = four.generate([&large; 2], [&Simulated; 2], [&in_a_tee(); 2]);
     assert!(agreed.iter().all(Result::is_ok) && made.iter().all(Result::is_ok));
     let large = four.parties[0].store().list().unwrap().halves.remove(0);
     assert!(large.bytes > 100 * many, "{} {many}", large.bytes);
@@ -139,7 +139,7 @@ fn generators_that_show_something_else_are_refused() {
         for cheats in [0, 1] {
             let mut attesters: [&dyn Attester; 2] = [&Simulated; 2];
             attesters[cheats] = &**liar;
-            let (agreed, made, _) = four.generate([&terms; 2], attesters, &in_a_tee());
+            let (agreed, made, _) = four.generate([&terms; 2], attesters, [&in_a_tee(); 2]);
             assert!(agreed.iter().all(Result::is_err));
             assert!(made.iter().all(Result::is_err));
             // One party may have heard that the other has refused.
@@ -157,6 +157,25 @@ fn generators_that_show_something_else_are_refused() {
     }
 }
 
+/// Each report is judged by what is expected of its own machine.
+#[test]
+fn two_machines_may_run_different_software() {
+    let (four, terms) = (Four::new(), terms("ole-tee"));
+    let (right, wrong) = (in_a_tee(), Expected::new(Simulated, Measurement([9; 48])));
+    for (expected, whose) in [
+        ([&wrong, &right], Attested::OwnGenerator),
+        ([&right, &wrong], Attested::OtherGenerator),
+    ] {
+        let (_, made, _) = four.generate([&terms; 2], [&Simulated; 2], expected);
+        let is_of =
+            |made: &Made| matches!(made, Err(Error::Untrusted { who, .. }) if *who == whose);
+        assert!(made.iter().any(is_of), "{whose:?}: {made:?}");
+        let other =
+            |made: &Made| matches!(made, Err(Error::Untrusted { who, .. }) if *who != whose);
+        assert!(!made.iter().any(other), "{made:?}");
+    }
+}
+
 #[test]
 fn generators_serve_parties_that_agree() {
     let four = Four::new();
@@ -165,7 +184,7 @@ fn generators_serve_parties_that_agree() {
         sender_size: 81,
         ..terms.clone()
     };
-    let (agreed, made, _) = four.generate([&terms, &larger], [&Simulated; 2], &in_a_tee());
+    let (agreed, made, _) = four.generate([&terms, &larger], [&Simulated; 2], [&in_a_tee(); 2]);
     let named = |error: &Error| match of_session(error) {
         SessionError::Run(WireError::ContractDiffers { field, .. }) => *field == "sender's size",
         _ => false,
@@ -179,7 +198,7 @@ fn generators_serve_parties_that_agree() {
         sender_size: 1 << 15,
         ..terms
     };
-    let (agreed, _, _) = four.generate([&heavy; 2], [&Simulated; 2], &in_a_tee());
+    let (agreed, _, _) = four.generate([&heavy; 2], [&Simulated; 2], [&in_a_tee(); 2]);
     let limits = agreed.iter().any(|made| match made {
         Err(error) => error.class() == ErrorClass::Resource,
         Ok(_) => false,
@@ -201,10 +220,22 @@ fn seeds_are_of_both_keys_and_of_one_transcript() {
         let (another, differs) = agree(key, publics[2], transcript);
         assert!(another != name && differs != seed);
     }
-    // The points of small order of Curve25519: 0 and 1 among them.
-    for small in [0, 1] {
-        let mut point = [0; 32];
-        point[0] = small;
+    // All points of small order of Curve25519 and its twist, by their u-coordinates (D. J. Bernstein's list).
+    let minus_one = {
+        let mut point = [0xff; 32];
+        (point[0], point[31]) = (0xec, 0x7f);
+        point
+    };
+    let [mut zero, mut one] = [[0; 32]; 2];
+    (zero[0], one[0]) = (0, 1);
+    let of_order_8 = [
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    ];
+    let of_order_8 = of_order_8.map(|digits| {
+        std::array::from_fn(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
+    });
+    for point in [zero, one, minus_one, of_order_8[0], of_order_8[1]] {
         let error = keys(&first).agree(point, &said).unwrap_err();
         assert_eq!(error.blame(), Blame::Peer);
     }
