@@ -153,6 +153,9 @@ class Runs(WithPlace):
         self.assertEqual(found.total, Part(2.75, 37))
         self.assertEqual(found.phases["comparison"], Part(2.0, 30))
         self.assertEqual(found.online.over(Link("1mbps")), 2.0 + 240e-6)
+        generated = {**run, "bytes": {"between_generators": 5}}
+        found_of = measured({**generated, "yardstick_aes_blocks_per_second": 7})
+        self.assertEqual(found_of.offline, Part(0.75, 5))
         nested = {"variants": [run], "yardstick_aes_blocks_per_second": 7}
         self.assertEqual(measured(nested), found)
 

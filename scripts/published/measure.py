@@ -184,6 +184,10 @@ def measured(result: Json) -> Measured:
     for phase in run["phases"]:
         part = Part(phase["seconds"], phase["bytes_sent"] + phase["bytes_received"])
         phases[phase["phase"]] = part
+    # A generator hands its half to the party that it stands beside: only what passes between the two counts.
+    between = run["bytes"].get("between_generators")
+    if between is not None:
+        phases["dealing"] = phases["dealing"]._replace(bytes=between)
     dealt = run["bytes"].get("dealer_to_sender", 0)
 
     def sum_of(parts: Iterable[Part]) -> Part:
@@ -385,7 +389,7 @@ class Lab:
         for result in self.results(subject):
             return Cell(measured(result).part(part).bytes)
         planned = self.planned(subject)
-        return None if planned is None else Cell(planned[part], True)
+        return None if planned is None or part not in planned else Cell(planned[part], True)
 
     def planned(self, subject: Subject) -> dict[str, float] | None:
         """Bytes by part, as `vesica plan` computes them; nothing for what it does not know."""
@@ -413,7 +417,9 @@ class Lab:
                     + count["sender_to_receiver"]
                     + count["dealer_to_receiver"]
                 )
-                return {"total": total, "offline": offline, "online": total - offline}
+                parts = {"total": total, "online": total - offline}
+                # It does not count the few hundred bytes between generators.
+                return parts if subject.name == "ole-tee" else {**parts, "offline": offline}
         return None
 
     def each_way(self, subject: Subject) -> tuple[float, float] | None:
