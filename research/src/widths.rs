@@ -99,7 +99,7 @@ fn receive_cots<const W: u32>(
 ) -> Result<BitShares, Error> {
     let count = cots(W, bits, strings.len());
     let cots = bulk::Sender::setup(channel, &SESSION, SemiHonest, count, Optimize::Time, rng)?;
-    let mut engine = Receiver::<(), W>::new(&ENGINE, FromCots::new(cots));
+    let mut engine = Receiver::<W>::new(&ENGINE, FromCots::new(cots));
     engine.equality(channel, rng, bits, strings)
 }
 
@@ -111,7 +111,7 @@ fn send_cots<const W: u32>(
 ) -> Result<BitShares, Error> {
     let count = cots(W, bits, strings.len());
     let cots = bulk::Receiver::setup(channel, &SESSION, SemiHonest, count, Optimize::Time, rng)?;
-    let mut engine = Sender::<(), W>::new(&ENGINE, FromCots::new(cots));
+    let mut engine = Sender::<W>::new(&ENGINE, FromCots::new(cots));
     engine.equality(channel, rng, bits, strings)
 }
 
@@ -126,7 +126,7 @@ fn receive_entries<const W: u32>(
     let cots = bulk::Sender::setup(channel, &SESSION, SemiHonest, cots, how, rng)?;
     let entries =
         bulk::subfield::Sender::setup(channel, &ENTRIES, SemiHonest, count, how, cots, rng)?;
-    let mut engine = Receiver::<(), W>::new(&ENGINE, entries);
+    let mut engine = Receiver::<W>::new(&ENGINE, entries);
     engine.equality(channel, rng, bits, strings)
 }
 
@@ -141,7 +141,7 @@ fn send_entries<const W: u32>(
     let cots = bulk::Receiver::setup(channel, &SESSION, SemiHonest, cots, how, rng)?;
     let entries =
         bulk::subfield::Receiver::setup(channel, &ENTRIES, SemiHonest, count, how, cots, rng)?;
-    let mut engine = Sender::<(), W>::new(&ENGINE, entries);
+    let mut engine = Sender::<W>::new(&ENGINE, entries);
     engine.equality(channel, rng, bits, strings)
 }
 

@@ -35,7 +35,7 @@ fn both<A: Send>(
 }
 
 /// Engines with digits of W bits.
-fn engines<const W: u32>() -> (Receiver<(), W>, Sender<(), W>) {
+fn engines<const W: u32>() -> (Receiver<W>, Sender<W>) {
     let (main, chosen) = ideal::cots(5);
     (
         Receiver::new(&SESSION, FromCots::new(main)),

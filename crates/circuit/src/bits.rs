@@ -52,6 +52,11 @@ impl BitShares {
         *self = BitShares { words, len };
     }
 
+    /// The shares one by one.
+    pub(crate) fn bools(&self) -> Zeroizing<Vec<bool>> {
+        Zeroizing::new((0..self.len).map(|i| self.get(i) == 1).collect())
+    }
+
     /// Number of bits.
     pub fn len(&self) -> usize {
         self.len

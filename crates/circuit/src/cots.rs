@@ -175,7 +175,7 @@ fn room(buffer: &mut Zeroizing<Vec<Block>>, count: usize) -> &mut [Block] {
 }
 
 /// The value end: it holds Δ.
-pub struct ValueEnd<const W: u32 = WIDTH> {
+pub(crate) struct ValueEnd<const W: u32 = WIDTH> {
     source: Box<dyn subfield::Sender<W> + Send>,
     hashes: Hashes,
     rows: Zeroizing<Vec<Block>>,
@@ -272,7 +272,7 @@ impl<const W: u32> ValueEnd<W> {
 }
 
 /// The choice end.
-pub struct ChoiceEnd<const W: u32 = WIDTH> {
+pub(crate) struct ChoiceEnd<const W: u32 = WIDTH> {
     source: Box<dyn subfield::Receiver<W> + Send>,
     hashes: Hashes,
     rows: Zeroizing<Vec<Block>>,

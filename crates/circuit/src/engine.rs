@@ -14,68 +14,87 @@ use crate::cots::{ChoiceEnd, Direction, ValueEnd, WIDTH};
 
 /// The engine of the PSI receiver, who did the cuckoo hashing. It is the COT sender of the main direction.
 ///
-/// `R` is [`ChoiceEnd`] if there is a reverse direction. Digits are of W bits.
-pub struct Receiver<R = (), const W: u32 = WIDTH> {
+/// Digits are of W bits.
+pub struct Receiver<const W: u32 = WIDTH> {
     pub(crate) main: ValueEnd<W>,
-    pub(crate) reverse: R,
+    pub(crate) reverse: Option<ChoiceEnd>,
     pub(crate) session: [u8; 32],
 }
 
 /// The engine of the PSI sender. It is the COT receiver of the main direction.
 ///
-/// `R` is [`ValueEnd`] if there is a reverse direction. Digits are of W bits.
-pub struct Sender<R = (), const W: u32 = WIDTH> {
+/// Digits are of W bits.
+pub struct Sender<const W: u32 = WIDTH> {
     pub(crate) main: ChoiceEnd<W>,
-    pub(crate) reverse: R,
+    pub(crate) reverse: Option<ValueEnd>,
     pub(crate) session: [u8; 32],
 }
 
-impl<const W: u32> Receiver<(), W> {
+impl<const W: u32> Receiver<W> {
     /// An engine over a source of COTs and entries. `session` must be new for every engine of a run.
     pub fn new(session: &[u8; 32], main: impl subfield::Sender<W> + Send + 'static) -> Self {
         Receiver {
             main: ValueEnd::new(Direction::Main, session, main),
-            reverse: (),
+            reverse: None,
             session: *session,
         }
     }
 
-    /// Adds a source of COTs in the reverse direction.
-    pub fn with_reverse(
-        self,
-        source: impl cot::Receiver + Send + 'static,
-    ) -> Receiver<ChoiceEnd, W> {
+    /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.
+    pub fn add_reverse(&mut self, source: impl cot::Receiver + Send + 'static) {
         let source = FromCots::new(source);
-        Receiver {
-            main: self.main,
-            reverse: ChoiceEnd::new(Direction::Reverse, &self.session, source),
-            session: self.session,
-        }
+        self.reverse = Some(ChoiceEnd::new(Direction::Reverse, &self.session, source));
+    }
+
+    /// Whether there is a source of COTs in the reverse direction.
+    pub fn has_reverse(&self) -> bool {
+        self.reverse.is_some()
+    }
+
+    /// The end of the reverse direction.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn reverse(&mut self) -> &mut ChoiceEnd {
+        self.reverse
+            .as_mut()
+            .expect("COTs of the reverse direction")
     }
 }
 
-impl<const W: u32> Sender<(), W> {
+impl<const W: u32> Sender<W> {
     /// An engine over a source of COTs and entries. `session` must be new for every engine of a run.
     pub fn new(session: &[u8; 32], main: impl subfield::Receiver<W> + Send + 'static) -> Self {
         Sender {
             main: ChoiceEnd::new(Direction::Main, session, main),
-            reverse: (),
+            reverse: None,
             session: *session,
         }
     }
 
-    /// Adds a source of COTs in the reverse direction.
-    pub fn with_reverse(self, source: impl cot::Sender + Send + 'static) -> Sender<ValueEnd, W> {
+    /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.
+    pub fn add_reverse(&mut self, source: impl cot::Sender + Send + 'static) {
         let source = FromCots::new(source);
-        Sender {
-            main: self.main,
-            reverse: ValueEnd::new(Direction::Reverse, &self.session, source),
-            session: self.session,
-        }
+        self.reverse = Some(ValueEnd::new(Direction::Reverse, &self.session, source));
+    }
+
+    /// Whether there is a source of COTs in the reverse direction.
+    pub fn has_reverse(&self) -> bool {
+        self.reverse.is_some()
+    }
+
+    /// The end of the reverse direction.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn reverse(&mut self) -> &mut ValueEnd {
+        self.reverse
+            .as_mut()
+            .expect("COTs of the reverse direction")
     }
 }
 
-impl<R, const W: u32> Receiver<R, W> {
+impl<const W: u32> Receiver<W> {
     /// Shares of whether both strings of each bin have the same `bits` low bits, from 1 to 128.
     ///
     /// # Errors
@@ -113,7 +132,7 @@ impl<R, const W: u32> Receiver<R, W> {
     }
 }
 
-impl<R, const W: u32> Sender<R, W> {
+impl<const W: u32> Sender<W> {
     /// The other side of [`Receiver::equality`].
     ///
     /// # Errors

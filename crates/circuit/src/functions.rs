@@ -287,7 +287,7 @@ fn added(one: &[Shares], other: &[Shares]) -> Vec<BitShares> {
     one.iter().zip(other).map(column).collect()
 }
 
-impl<R> Receiver<R> {
+impl Receiver {
     /// The number of matches, to be [opened](Receiver::open) under `minimum`; 0 asks for no comparison.
     ///
     /// # Errors
@@ -440,16 +440,14 @@ impl<R> Receiver<R> {
             _ => Answer::TooFew,
         })
     }
-}
 
-impl Receiver<ChoiceEnd> {
     /// For each of the sender's payloads, shares of it modulo 2^64 where bin i matches, and of 0 elsewhere.
     ///
     /// # Errors
     /// As [`Receiver::size`].
     ///
     /// # Panics
-    /// If there are not as many values as bins.
+    /// If the engine has no reverse direction, or there are not as many values as bins.
     pub fn shares_of_sender(
         &mut self,
         channel: &mut dyn Channel,
@@ -460,7 +458,7 @@ impl Receiver<ChoiceEnd> {
         let matches = vec![matches; masked.values.len()];
         let (values, ring) = (&masked.values, Ring::FULL);
         let values = select(&mut self.main, channel, rng, ring, values, &matches)?;
-        let masks = multiply(&mut self.reverse, channel, rng, ring, &matches)?;
+        let masks = multiply(self.reverse(), channel, rng, ring, &matches)?;
         Ok(differences(values, &masks))
     }
 
@@ -470,7 +468,7 @@ impl Receiver<ChoiceEnd> {
     /// As [`Receiver::size`].
     ///
     /// # Panics
-    /// If there are not as many strings as bins.
+    /// If the engine has no reverse direction, or there are not as many strings as bins.
     pub fn string_of_sender(
         &mut self,
         channel: &mut dyn Channel,
@@ -481,7 +479,7 @@ impl Receiver<ChoiceEnd> {
         let group = Group::Strings(bytes);
         let strings = masked.strings();
         let strings = self.main.select(channel, rng, group, &strings, matches)?;
-        let masks = self.reverse.multiply(channel, rng, group, matches)?;
+        let masks = self.reverse().multiply(channel, rng, group, matches)?;
         Ok(exclusive_or(strings, &masks))
     }
 
@@ -492,7 +490,8 @@ impl Receiver<ChoiceEnd> {
     /// As [`Receiver::size`].
     ///
     /// # Panics
-    /// If there are not as many values as bins, or, under a minimum, not as many bits.
+    /// If the engine has no reverse direction, or there are not as many values as bins, or, under a minimum, not as
+    /// many bits.
     pub fn sums_of_sender(
         &mut self,
         channel: &mut dyn Channel,
@@ -522,7 +521,7 @@ impl Receiver<ChoiceEnd> {
         let all = vec![matches; masked.adding.len()];
         let (bits, bit) = (&masked.adding, Ring::new(1));
         let bits = select(&mut self.main, channel, rng, bit, bits, &all)?;
-        let masks = multiply(&mut self.reverse, channel, rng, bit, &all)?;
+        let masks = multiply(self.reverse(), channel, rng, bit, &all)?;
         let adding = added(&bits, &masks);
         let adding: Vec<&BitShares> = adding.iter().collect();
         let ring = signed_size_ring(matches.len());
@@ -536,7 +535,8 @@ impl Receiver<ChoiceEnd> {
     /// As [`Receiver::size`].
     ///
     /// # Panics
-    /// If there are not as many weights and values as bins, or, under a minimum, not as many bits.
+    /// If the engine has no reverse direction, or there are not as many weights and values as bins, or, under a
+    /// minimum, not as many bits.
     pub fn inner_product(
         &mut self,
         channel: &mut dyn Channel,
@@ -556,7 +556,7 @@ impl Receiver<ChoiceEnd> {
         let products = products.map(|(w, z)| w.wrapping_mul(*z));
         let products: Shares = Zeroizing::new(products.collect());
         let values = self.main.select(channel, rng, ring, &products, matches)?;
-        let masks = self.reverse.multiply(channel, rng, ring, matches)?;
+        let masks = self.reverse().multiply(channel, rng, ring, matches)?;
         let theirs = match by_lattice(weights.len(), lambda) {
             true => inner_product::hold(channel, &self.session, &weights, rng)?,
             false => sum(&self.main.integer_products(channel, rng, &weights)?),
@@ -573,7 +573,7 @@ impl Receiver<ChoiceEnd> {
     }
 }
 
-impl<R> Sender<R> {
+impl Sender {
     /// The other side of [`Receiver::size`].
     ///
     /// # Errors
@@ -703,16 +703,14 @@ impl<R> Sender<R> {
         let shares = opened.rings().zip(shares.iter().copied());
         send_shares(channel, std::iter::once(bit).chain(shares))
     }
-}
 
-impl Sender<ValueEnd> {
     /// The other side of [`Receiver::shares_of_sender`].
     ///
     /// # Errors
     /// As there.
     ///
     /// # Panics
-    /// If there are not as many masks as bins.
+    /// If the engine has no reverse direction, or there are not as many masks as bins.
     pub fn shares_of_sender(
         &mut self,
         channel: &mut dyn Channel,
@@ -723,7 +721,7 @@ impl Sender<ValueEnd> {
         let matches = vec![matches; masks.values.len()];
         let (masks, ring) = (&masks.values, Ring::FULL);
         let values = multiply(&mut self.main, channel, rng, ring, &matches)?;
-        let masks = select(&mut self.reverse, channel, rng, ring, masks, &matches)?;
+        let masks = select(self.reverse(), channel, rng, ring, masks, &matches)?;
         Ok(differences(values, &masks))
     }
 
@@ -733,7 +731,7 @@ impl Sender<ValueEnd> {
     /// As there.
     ///
     /// # Panics
-    /// If there are not as many masks as bins.
+    /// If the engine has no reverse direction, or there are not as many masks as bins.
     pub fn string_of_sender(
         &mut self,
         channel: &mut dyn Channel,
@@ -744,7 +742,9 @@ impl Sender<ValueEnd> {
         let group = Group::Strings(bytes);
         let strings = self.main.multiply(channel, rng, group, matches)?;
         let masks = masks.strings();
-        let masks = self.reverse.select(channel, rng, group, &masks, matches)?;
+        let masks = self
+            .reverse()
+            .select(channel, rng, group, &masks, matches)?;
         Ok(exclusive_or(strings, &masks))
     }
 
@@ -754,7 +754,7 @@ impl Sender<ValueEnd> {
     /// As there.
     ///
     /// # Panics
-    /// If there are not as many masks as bins.
+    /// If the engine has no reverse direction, or there are not as many masks as bins.
     pub fn sums_of_sender(
         &mut self,
         channel: &mut dyn Channel,
@@ -782,7 +782,7 @@ impl Sender<ValueEnd> {
         let all = vec![matches; masks.adding.len()];
         let (bits, bit) = (&masks.adding, Ring::new(1));
         let own = multiply(&mut self.main, channel, rng, bit, &all)?;
-        let masks = select(&mut self.reverse, channel, rng, bit, bits, &all)?;
+        let masks = select(self.reverse(), channel, rng, bit, bits, &all)?;
         let adding = added(&own, &masks);
         let adding: Vec<&BitShares> = adding.iter().collect();
         let ring = signed_size_ring(matches.len());
@@ -795,7 +795,7 @@ impl Sender<ValueEnd> {
     /// As there.
     ///
     /// # Panics
-    /// If there are not as many masks as bins.
+    /// If the engine has no reverse direction, or there are not as many masks as bins.
     pub fn inner_product(
         &mut self,
         channel: &mut dyn Channel,
@@ -809,7 +809,7 @@ impl Sender<ValueEnd> {
         };
         let ring = Ring::FULL;
         let values = self.main.multiply(channel, rng, ring, matches)?;
-        let shares = self.reverse.select(channel, rng, ring, own, matches)?;
+        let shares = self.reverse().select(channel, rng, ring, own, matches)?;
         let theirs = match by_lattice(shares.len(), lambda) {
             true => inner_product::help(channel, &self.session, &shares, rng)?,
             false => sum(&self.main.integer_products(channel, rng, &shares)?),

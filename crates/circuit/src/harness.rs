@@ -12,7 +12,7 @@ use vesica_wire::{Channel, Error, Kind};
 
 use crate::bits::BitShares;
 use crate::cost::Cost;
-use crate::cots::{ChoiceEnd, ValueEnd, WIDTH};
+use crate::cots::WIDTH;
 use crate::engine::{Receiver, Sender};
 
 pub(crate) const SESSION: [u8; 32] = [7; 32];
@@ -70,15 +70,14 @@ impl cot::Receiver for Talking<ideal::CotReceiver> {
 }
 
 /// Both engines, over sources that talk.
-pub(crate) fn talking() -> (Receiver<ChoiceEnd>, Sender<ValueEnd>) {
+pub(crate) fn talking() -> (Receiver, Sender) {
     let (main, chosen) = ideal::cots(31);
     let (reverse, reverse_chosen) = ideal::cots(32);
-    let receiver = Receiver::new(&SESSION, FromCots::new(Talking(main)));
-    let sender = Sender::new(&SESSION, FromCots::new(Talking(chosen)));
-    (
-        receiver.with_reverse(Talking(reverse_chosen)),
-        sender.with_reverse(Talking(reverse)),
-    )
+    let mut receiver = Receiver::new(&SESSION, FromCots::new(Talking(main)));
+    let mut sender = Sender::new(&SESSION, FromCots::new(Talking(chosen)));
+    receiver.add_reverse(Talking(reverse_chosen));
+    sender.add_reverse(Talking(reverse));
+    (receiver, sender)
 }
 
 impl cot::Sender for Counted {
@@ -111,8 +110,8 @@ impl subfield::Sender<WIDTH> for Counted {
 
 /// Both engines, with a reverse direction, and the numbers of COTs of both directions and of entries.
 pub(crate) struct Engines {
-    pub(crate) receiver: Receiver<ChoiceEnd>,
-    pub(crate) sender: Sender<ValueEnd>,
+    pub(crate) receiver: Receiver,
+    pub(crate) sender: Sender,
     pub(crate) counts: [Arc<AtomicUsize>; 3],
 }
 
@@ -125,19 +124,21 @@ pub(crate) fn engines(seed: u64) -> Engines {
         cots: Arc::clone(&counts[i]),
         entries: Arc::clone(&counts[2]),
     };
-    let receiver = Receiver::new(&SESSION, counted(main, 0));
-    let sender = Sender::new(&SESSION, FromCots::new(chosen));
+    let mut receiver = Receiver::new(&SESSION, counted(main, 0));
+    let mut sender = Sender::new(&SESSION, FromCots::new(chosen));
+    receiver.add_reverse(reverse_chosen);
+    sender.add_reverse(counted(reverse, 1));
     Engines {
-        receiver: receiver.with_reverse(reverse_chosen),
-        sender: sender.with_reverse(counted(reverse, 1)),
+        receiver,
+        sender,
         counts,
     }
 }
 
 /// An honest run, and what it cost.
 pub(crate) fn measured<A: Send, B>(
-    receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
-    send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
+    receive: impl FnOnce(&mut Receiver, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender, &mut dyn Channel) -> Result<B, Error>,
 ) -> (A, B, Cost) {
     let mut engines = engines(1);
     let (near, far, flows) = clocked_pair();
@@ -163,8 +164,8 @@ pub(crate) fn measured<A: Send, B>(
 /// An honest run of both engines.
 pub(crate) fn run<A: Send, B>(
     seed: u64,
-    receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
-    send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
+    receive: impl FnOnce(&mut Receiver, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender, &mut dyn Channel) -> Result<B, Error>,
 ) -> (A, B) {
     let Engines {
         mut receiver,

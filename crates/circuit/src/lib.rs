@@ -55,7 +55,7 @@ mod triples;
 mod views;
 
 pub use bits::BitShares;
-pub use cots::{ChoiceEnd, ENTRY_DELTA_BITS, ValueEnd, WIDTH};
+pub use cots::{ENTRY_DELTA_BITS, WIDTH};
 pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
 pub use functions::{Answer, Number, Payloads};

@@ -205,6 +205,19 @@ impl Plan {
         });
         R::Stages::test(self).cost() + second + function
     }
+
+    fn run<'a, R: Recipe>(
+        &'a self,
+        channel: &'a mut dyn Channel,
+        rng: &'a mut dyn CryptoRng,
+    ) -> Run<'a> {
+        Run {
+            channel,
+            rng,
+            plan: self,
+            cost: self.cost::<R>(),
+        }
+    }
 }
 
 /// A party's run of a [`Recipe`].
@@ -408,12 +421,7 @@ impl<R: Recipe> CircuitPsi<R> {
     ) -> Result<(ReceiverBins, Received), Error> {
         channel.begin_phase("bins");
         let bins = ReceiverBins::new(params, plan.table, input.items)?;
-        let run = Run {
-            channel,
-            rng,
-            plan,
-            cost: plan.cost::<R>(),
-        };
+        let run = plan.run::<R>(channel, rng);
         let mut received = R::Stages::receive(run, &bins)?;
         if let Some(second) = &plan.second {
             let stash = bins.table.stash().iter();
@@ -434,12 +442,7 @@ impl<R: Recipe> CircuitPsi<R> {
     ) -> Result<Sent, Error> {
         channel.begin_phase("bins");
         let bins = SenderBins::new(params, plan.table, input.items);
-        let run = Run {
-            channel,
-            rng,
-            plan,
-            cost: plan.cost::<R>(),
-        };
+        let run = plan.run::<R>(channel, rng);
         let mut sent = R::Stages::send(run, &bins, input)?;
         drop(bins);
         if let Some(second) = &plan.second {
@@ -455,13 +458,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
     }
 
     fn reveals(&self) -> &'static [Reveal] {
-        &[
-            Reveal::Size,
-            Reveal::Sum,
-            Reveal::InnerProduct,
-            Reveal::ThresholdMatches,
-            Reveal::Shares,
-        ]
+        function::REVEALS
     }
 
     fn bytes_per_column(&self, receiver_size: u64, sender_size: u64) -> u64 {
@@ -495,7 +492,8 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let plan = Plan::new::<R>(params, self.table, task);
         let (bins, received) = self.received(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
-        let output = plan.open(channel, rng, plan.cost::<R>(), received, &bins, input)?;
+        let run = plan.run::<R>(channel, rng);
+        let output = plan.open(run, received, &bins, input)?;
         channel.flush()?;
         Ok(output)
     }
@@ -512,7 +510,8 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let plan = Plan::new::<R>(params, self.table, task);
         let sent = self.sent(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
-        let output = plan.help(channel, rng, plan.cost::<R>(), sent)?;
+        let run = plan.run::<R>(channel, rng);
+        let output = plan.help(run, sent)?;
         channel.flush()?;
         Ok(output)
     }

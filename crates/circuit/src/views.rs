@@ -13,7 +13,6 @@ use vesica_wire::{Channel, Error, memory_pair};
 use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
-use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::engine::{Receiver, Sender};
 use crate::functions::{Answer, Payloads};
 use crate::harness::blocks;
@@ -130,28 +129,34 @@ enum Viewer {
     Sender,
 }
 
-fn engines(viewer: Viewer, seed: u64) -> (Receiver<ChoiceEnd>, Sender<ValueEnd>) {
+fn engines(viewer: Viewer, seed: u64) -> (Receiver, Sender) {
     let session = &[3; 32];
     let by_values = |fixed| ByValues(Source::by_values(fixed, Block::from(seed) << 64 | fixed));
     let by_choices = |fixed| ByChoices(Source::by_choices(fixed, Block::from(seed) << 64 | fixed));
+    let (mut receiver, mut sender): (Receiver, Sender);
     match viewer {
-        Viewer::Receiver => (
-            Receiver::new(session, FromCots::new(by_values(2))).with_reverse(by_choices(4)),
-            Sender::new(session, FromCots::new(by_values(2))).with_reverse(by_choices(4)),
-        ),
-        Viewer::Sender => (
-            Receiver::new(session, FromCots::new(by_choices(2))).with_reverse(by_values(4)),
-            Sender::new(session, FromCots::new(by_choices(2))).with_reverse(by_values(4)),
-        ),
+        Viewer::Receiver => {
+            receiver = Receiver::new(session, FromCots::new(by_values(2)));
+            sender = Sender::new(session, FromCots::new(by_values(2)));
+            receiver.add_reverse(by_choices(4));
+            sender.add_reverse(by_choices(4));
+        }
+        Viewer::Sender => {
+            receiver = Receiver::new(session, FromCots::new(by_choices(2)));
+            sender = Sender::new(session, FromCots::new(by_choices(2)));
+            receiver.add_reverse(by_values(4));
+            sender.add_reverse(by_values(4));
+        }
     }
+    (receiver, sender)
 }
 
 /// All that the viewer receives in one run.
 fn view<A: Send, B>(
     viewer: Viewer,
     seed: u64,
-    receive: impl FnOnce(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<A, Error> + Send,
-    send: impl FnOnce(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<B, Error>,
+    receive: impl FnOnce(&mut Receiver, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender, &mut dyn Channel) -> Result<B, Error>,
 ) -> (Vec<u8>, A, B) {
     let (mut receiver, mut sender) = engines(viewer, seed);
     let (near, far) = memory_pair();

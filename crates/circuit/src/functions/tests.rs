@@ -115,8 +115,8 @@ impl Case {
     fn opened(
         &self,
         minimum: u64,
-        ours: impl Fn(&mut Receiver<ChoiceEnd>, &mut dyn Channel) -> Result<Vec<Number>, Error> + Sync,
-        theirs: impl Fn(&mut Sender<ValueEnd>, &mut dyn Channel) -> Result<Vec<Number>, Error> + Sync,
+        ours: impl Fn(&mut Receiver, &mut dyn Channel) -> Result<Vec<Number>, Error> + Sync,
+        theirs: impl Fn(&mut Sender, &mut dyn Channel) -> Result<Vec<Number>, Error> + Sync,
     ) -> Answer {
         let of = (minimum, self.matching.len());
         let run = run(

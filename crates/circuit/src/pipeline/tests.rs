@@ -2,7 +2,6 @@ use vesica_testing::{digests, honest, rng};
 
 use vesica_psi::{Security, StringBytes, Values};
 
-use super::function::each_bit;
 use super::*;
 use crate::harness::measured;
 
@@ -70,7 +69,7 @@ fn received<R: Recipe>(
         },
     );
     assert_eq!(bins.table.stash().is_empty(), plan.places() == 0);
-    let mut seen = each_bit(&received.matches).to_vec();
+    let mut seen = received.matches.bools().to_vec();
     let Payloads {
         values,
         adding,
@@ -152,10 +151,20 @@ fn folding_costs_what_is_said() {
     };
     let (one, two, found) = measured(
         |engine, channel| {
-            own.value_end(&mut engine.main, &mut engine.reverse, channel, &mut rng(1))
+            own.value_end(
+                &mut engine.main,
+                engine.reverse.as_mut().unwrap(),
+                channel,
+                &mut rng(1),
+            )
         },
         |engine, channel| {
-            own.choice_end(&mut engine.main, &mut engine.reverse, channel, &mut rng(2))
+            own.choice_end(
+                &mut engine.main,
+                engine.reverse.as_mut().unwrap(),
+                channel,
+                &mut rng(2),
+            )
         },
     );
     assert_eq!(one.len(), two.len());
