@@ -1,27 +1,25 @@
 //! File formats.
 
-use crate::error::{Error, Result};
-
 /// What an Arrow file starts with.
 pub(crate) const ARROW_FILE_START: &[u8] = b"ARROW1\0\0";
 /// What stands before each message of an Arrow stream.
 pub(crate) const ARROW_STREAM_START: &[u8] = &[0xff; 4];
 
-/// The list of formats, which is handed to the macro `$each`. For each format its variant, its kind and module in
-/// [`formats`](crate::formats), and the feature without which a build leaves it out; the extensions of its files, of
+/// The list of formats, which is handed to the macro `$each`. For each format its variant, what people call it, its kind
+/// and module in [`formats`](crate::formats), and the feature without which a build leaves it out; the extensions of its files, of
 /// which the first is its name; and first bytes. Those of a columnar format leave no doubt. Text that nothing else tells
 /// is guessed by them, after white space.
 macro_rules! for_formats {
     ($each:ident) => {
         $each! {
             /// Delimited text with a header, possibly in gzip.
-            Csv = lines csv, ["csv", "tsv", "tab", "psv", "txt"], [];
+            Csv = "CSV", lines csv, ["csv", "tsv", "tab", "psv", "txt"], [];
             /// Parquet.
-            Parquet = columnar parquet if "parquet", ["parquet", "pq"], [b"PAR1"];
+            Parquet = "Parquet", columnar parquet if "parquet", ["parquet", "pq"], [b"PAR1"];
             /// One JSON object per line, possibly in gzip.
-            Jsonl = lines jsonl, ["jsonl", "ndjson", "json"], [b"{"];
+            Jsonl = "JSON Lines", lines jsonl, ["jsonl", "ndjson", "json"], [b"{"];
             /// Arrow IPC: a file (Feather version 2) or a stream.
-            Arrow = columnar ipc, ["arrow", "arrows", "feather", "ipc"], [ARROW_FILE_START, ARROW_STREAM_START];
+            Arrow = "Arrow IPC", columnar ipc, ["arrow", "arrows", "feather", "ipc"], [ARROW_FILE_START, ARROW_STREAM_START];
         }
     };
 }
@@ -29,7 +27,7 @@ pub(crate) use for_formats;
 
 /// Declares [`Format`].
 macro_rules! declare {
-    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
+    ($($(#[$doc:meta])* $format:ident = $words:literal, $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
         /// A file format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
         #[serde(rename_all = "lowercase")]
@@ -41,6 +39,12 @@ macro_rules! declare {
         impl Format {
             /// All of them.
             pub const ALL: &[Format] = &[$(Format::$format),*];
+
+            fn words(self) -> &'static str {
+                match self {
+                    $(Format::$format => $words,)*
+                }
+            }
 
             /// Extensions of its files, in lower case.
             pub(crate) fn extensions(self) -> &'static [&'static str] {
@@ -87,23 +91,18 @@ impl Format {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         names.join(between)
     }
+
+    /// What people call them: `CSV, Parquet, JSON Lines or Arrow IPC`.
+    pub(crate) fn all_in_words() -> String {
+        let words: Vec<&str> = Format::ALL.iter().map(|format| format.words()).collect();
+        let (last, others) = words.split_last().expect("formats");
+        format!("{} or {last}", others.join(", "))
+    }
 }
 
 impl std::fmt::Display for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl std::str::FromStr for Format {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let found = Format::ALL.iter().find(|format| format.name() == name);
-        found.copied().ok_or_else(|| {
-            let hint = format!("formats are: {}", Format::names(", "));
-            Error::usage_with(format!("no format is called {name:?}"), hint)
-        })
     }
 }
 
@@ -117,5 +116,9 @@ mod tests {
             assert_eq!(serde_json::to_value(format).unwrap(), format.name());
             assert_eq!(format.name().parse::<Format>().unwrap(), *format);
         }
+        assert_eq!(
+            Format::all_in_words(),
+            "CSV, Parquet, JSON Lines or Arrow IPC"
+        );
     }
 }

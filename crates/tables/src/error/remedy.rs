@@ -9,6 +9,7 @@ use vesica_files::Argument::{
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
 use super::{Error, ErrorKind};
+use crate::format::Format;
 
 impl Error {
     /// What to do about it, where that helps.
@@ -108,7 +109,7 @@ impl Error {
                 ": a quarter of it is for keys and values, 82 bytes per distinct key and 4 per row",
             ],
             ErrorKind::UnsupportedInput { .. } => {
-                "export it as CSV, Parquet, JSON Lines or Arrow IPC".into()
+                format!("export it as {}", Format::all_in_words()).into()
             }
             ErrorKind::Changed => "leave the input alone while the command runs".into(),
             ErrorKind::OutputIsInput => "name another output".into(),

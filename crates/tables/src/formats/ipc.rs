@@ -250,8 +250,7 @@ impl Layout {
             largest_batch: 0,
             dictionaries: 0,
         };
-        let is_file =
-            size >= 8 && walk.bytes(0, MAGIC.len() as u64)? == MAGIC;
+        let is_file = size >= 8 && walk.bytes(0, MAGIC.len() as u64)? == MAGIC;
         if is_file {
             walk.file()?
         } else {

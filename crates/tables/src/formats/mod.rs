@@ -22,7 +22,7 @@ pub(crate) mod lines;
 
 /// Makes the formats' modules, and what [`Format`] does with them: each module has `Rows` that read and write its files.
 macro_rules! dispatch {
-    ($($(#[$doc:meta])* $format:ident = $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
+    ($($(#[$doc:meta])* $format:ident = $words:literal, $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
         $($(#[cfg(feature = $feature)])? mod $module;)*
 
         impl Format {
@@ -106,6 +106,18 @@ macro_rules! dispatch {
 }
 
 for_formats!(dispatch);
+
+impl std::str::FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Format::ALL.iter().find(|format| format.name() == name);
+        found.copied().ok_or_else(|| {
+            let hint = format!("formats are: {}", Format::names(", "));
+            Error::usage_with(format!("no format is called {name:?}"), hint)
+        })
+    }
+}
 
 /// The error about files of a format that this build leaves out.
 #[cfg_attr(

@@ -172,7 +172,11 @@ fn check_pages(part: &Part, column: &ColumnChunkMetaData) -> Result<()> {
             break;
         };
         if found.size.expanded > part.most_at_once() {
-            return Err(too_large(part.most_at_once(), "a page", found.size.expanded));
+            return Err(too_large(
+                part.most_at_once(),
+                "a page",
+                found.size.expanded,
+            ));
         }
         start = found.end.saturating_add(found.size.stored);
     }
