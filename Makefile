@@ -10,7 +10,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers peers lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers peers format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -23,6 +23,7 @@ help:
 	@echo 'make python      the Python package, in the virtual environment target/python/venv'
 	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
+	@echo 'make format      rustfmt, in the modules that macros declare too'
 	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
 	@echo 'make papers      every table of the papers beside ours, in docs/papers; PAPERS=full for the largest sizes'
 	@echo 'make peers       what PyPI offers for private set intersection beside ours, in docs/peers.md'
@@ -80,6 +81,9 @@ miri:
 # A part of test-heavy; writes what it counts into docs/reliability.md.
 reliability:
 	@$(PYTHON) scripts/reliability.py
+
+format:
+	@$(PYTHON) scripts/format.py
 
 lint:
 	@$(PYTHON) scripts/lint.py

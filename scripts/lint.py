@@ -45,11 +45,7 @@ def main() -> int:
     bare = [CARGO, "clippy", "--locked", "--package", "vesica", "--package", "vesica-tables"]
     bare += ["--no-default-features", "--", "-Dwarnings"]
     checks = [
-        ("format", lambda: run([CARGO, "fmt", "--all", "--check"])),
-        (
-            "format of fuzz/",
-            lambda: run([CARGO, "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]),
-        ),
+        ("format", lambda: run([*python, str(here / "format.py"), "--check"])),
         ("layers", lambda: run([*python, str(here / "check_layers.py")])),
         ("import cycles", lambda: run([*python, str(here / "check_cycles.py")])),
         ("links", lambda: run([*python, str(here / "check_links.py")])),

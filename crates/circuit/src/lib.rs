@@ -60,5 +60,6 @@ pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
 pub use functions::{Answer, Number, Payloads};
 pub use pipeline::{
-    CircuitPsi, MAX_PLACES, Okvs, OneOfThree, Plain, Psm1, Psm2, Recipe, Stages, Test, Twice,
+    CircuitPsi, MAX_PLACES, Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Recipe, Stages, Test,
+    Twice,
 };

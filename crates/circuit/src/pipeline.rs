@@ -61,7 +61,7 @@ use crate::{Payloads, Receiver, Sender};
 use payload::Form;
 use stash::Second;
 
-pub use recipes::{Okvs, OneOfThree, Plain, Psm1, Psm2, Twice};
+pub use recipes::{Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Twice};
 pub use stash::MAX_PLACES;
 pub use traffic::Test;
 

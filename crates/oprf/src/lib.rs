@@ -16,13 +16,28 @@
 //! LTSXQ26, semi-honest.
 #![forbid(unsafe_code)]
 
+/// Passes the list of OPRFs to the macro `$each`: for each module those in it that are protocols.
+#[macro_export]
+macro_rules! for_oprfs {
+    ($each:ident) => {
+        $each! {
+            compact_dh: CompactDh(Variant::Malicious), CompactDh(Variant::SemiHonest1), CompactDh(Variant::SemiHonest2);
+            dh: Dh;
+            vole: Vole;
+            kkrt: Kkrt;
+            sparse: Sparse::<Slices>::new(), Sparse::<Bins>::new(), Sparse::<Store>::new();
+        }
+    };
+}
+
+macro_rules! modules {
+    ($($module:ident: $($oprf:expr),+;)+) => { $(pub mod $module;)+ };
+}
+
+for_oprfs!(modules);
+
 pub mod coin;
-pub mod compact_dh;
-pub mod dh;
-pub mod kkrt;
 pub mod programmable;
-pub mod sparse;
-pub mod vole;
 pub mod width;
 
 use rand_core::CryptoRng;

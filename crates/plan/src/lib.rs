@@ -1,7 +1,7 @@
 //! The registry of protocols, the choice of one when the parties leave it open, and what each takes.
 //!
-//! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write its
-//! module and add a line to `PROTOCOLS`.
+//! A [`Registry`] is all that contracts, commands and benchmarks know of protocols. To add one, write its module in
+//! `oprf`, `psi` or `circuit`, and add its line to the list there.
 //!
 //! [`Machines`] says what a run of each takes: bytes, seconds, memory and money, for a [`Request`] and [`Prices`].
 //!
@@ -20,39 +20,24 @@ pub use forecast::{Answer, Basis, Bytes, Forecast, Interval, Machines, Request, 
 pub use prices::{PriceProblem, Prices, Rates, Setting};
 pub use sample::{Calibration, CalibrationProblem, Sample, calibration_path};
 
-use vesica_circuit::{self as circuit, CircuitPsi};
-use vesica_oprf::compact_dh::{CompactDh, Variant};
-use vesica_oprf::dh::Dh;
-use vesica_oprf::kkrt::Kkrt;
-use vesica_oprf::sparse::{Bins, Slices, Sparse, Store};
-use vesica_oprf::vole::Vole;
-use vesica_psi::ole::{Dealer, Lattice, Ot, Tee};
-use vesica_psi::{MaskExchange, Ole, Protocol, Reveals};
+use std::sync::LazyLock;
+
+use vesica_psi::{Protocol, Reveals};
 
 /// The protocols of this version.
-static PROTOCOLS: [&dyn Protocol; 16] = [
-    &MaskExchange(CompactDh(Variant::Malicious)),
-    &MaskExchange(CompactDh(Variant::SemiHonest1)),
-    &MaskExchange(CompactDh(Variant::SemiHonest2)),
-    &MaskExchange(Dh),
-    &MaskExchange(Vole),
-    &MaskExchange(Kkrt),
-    &MaskExchange(Sparse::<Slices>::new()),
-    &MaskExchange(Sparse::<Bins>::new()),
-    &MaskExchange(Sparse::<Store>::new()),
-    &Ole::<Lattice>::new(),
-    &Ole::<Ot>::new(),
-    &Ole::<Dealer>::new(),
-    &Ole::<Tee>::new(),
-    &CircuitPsi::new(circuit::Okvs),
-    &CircuitPsi::new(circuit::Psm1),
-    &CircuitPsi::new(circuit::Psm2),
-];
+static PROTOCOLS: LazyLock<Vec<&dyn Protocol>> = LazyLock::new(|| {
+    let each = [
+        vesica_psi::MASK_EXCHANGES,
+        vesica_psi::PROTOCOLS,
+        vesica_circuit::PROTOCOLS,
+    ];
+    each.concat()
+});
 
 /// The registry that two parties choose from by default.
-static STANDARD: Registry = Registry {
+static STANDARD: LazyLock<Registry> = LazyLock::new(|| Registry {
     protocols: &PROTOCOLS,
-};
+});
 
 /// The protocols that a run may take.
 #[derive(Clone, Copy)]
@@ -151,8 +136,8 @@ const MAX_COMPACT_DH: u64 = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_psi::Reveal;
-    use vesica_psi::Security;
+    use vesica_oprf::dh::Dh;
+    use vesica_psi::{MaskExchange, Reveal, Security};
 
     #[test]
     fn names_fit_contracts_and_lead_back() {

@@ -6,8 +6,30 @@
 //! [`Oprf`] into a protocol.
 #![forbid(unsafe_code)]
 
+/// Declares the modules of protocols that are no mask exchanges, and the list of these protocols.
+macro_rules! protocols {
+    ($($module:ident: $($protocol:expr),+;)+) => {
+        $(pub mod $module;)+
+
+        /// The protocols of this crate but for mask exchanges.
+        pub static PROTOCOLS: &[&dyn Protocol] = &[$($({ use $module::*; &$protocol }),+),+];
+    };
+}
+
+protocols! {
+    ole: Ole::<Lattice>::new(), Ole::<Ot>::new(), Ole::<Dealer>::new(), Ole::<Tee>::new();
+}
+
+macro_rules! mask_exchanges {
+    ($($module:ident: $($oprf:expr),+;)+) => {
+        &[$($({ use vesica_oprf::$module::*; &MaskExchange($oprf) }),+),+]
+    };
+}
+
+/// The mask exchange of every OPRF.
+pub static MASK_EXCHANGES: &[&dyn Protocol] = vesica_oprf::for_oprfs!(mask_exchanges);
+
 pub mod masks;
-pub mod ole;
 mod reveal;
 
 use std::any::Any;

@@ -6,13 +6,13 @@ use vesica_oprf::programmable::{
     BatchOprf, Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership,
 };
 use vesica_oprf::vole::Vole;
-use vesica_psi::{Input, ItemCost, Params, Security, Spec, lambda_each};
+use vesica_psi::{Input, ItemCost, Params, Protocol, Security, Spec, lambda_each};
 use vesica_wire::{Error, Traffic};
 use zeroize::Zeroizing;
 
 use super::payload::VALUE_BITS;
 use super::traffic::Test;
-use super::{Plan, Received, Recipe, Run, Sent, Stages, repeated};
+use super::{CircuitPsi, Plan, Received, Recipe, Run, Sent, Stages, repeated};
 use crate::Payloads;
 use crate::arithmetic::Elements;
 
@@ -51,6 +51,13 @@ impl Recipe for Psm2 {
     const NAME: &'static str = "circuit-rb-psm2";
     const SOURCE: &'static str = "CGS22, figures 3, 7 and 8, on the OPRF of vole";
 }
+
+/// The protocols of all recipes.
+pub static PROTOCOLS: &[&dyn Protocol] = &[
+    &CircuitPsi::new(Okvs),
+    &CircuitPsi::new(Psm1),
+    &CircuitPsi::new(Psm2),
+];
 
 /// One candidate per bin, and equality (PSTY19; LTSXQ26, figure 16).
 #[derive(Clone, Copy, Debug)]
