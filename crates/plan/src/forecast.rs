@@ -67,15 +67,12 @@ impl Request {
     /// For a reveal over sets of these sizes, with the usual security, a thread for each party and no link to slow them
     /// down. Sums are of so many columns of the sender's.
     pub fn new(sizes: [u64; 2], reveal: Reveals, columns: u8) -> Request {
-        let values =
-            [[0, 0], [0, columns], [1, 1]].map(|[receiver, sender]| Values { receiver, sender });
-        let taken = values.iter().find(|values| reveal.takes_values(**values));
         Request {
             sizes,
             lambda: 40,
             security: None,
             reveal,
-            values: taken.copied().unwrap_or(Values::NONE),
+            values: reveal.fewest_values(columns),
             min_size: u64::from(!reveal.takes_minimum(0)),
             optimize: Optimize::Time,
             exact: None,

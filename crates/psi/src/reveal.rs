@@ -9,13 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub const MAX_VALUE_COLUMNS: usize = 8;
 
 /// Declares what can be revealed: name in commands, contracts and reports; least numbers of matches that a run may have;
-/// how many values the receiver and the sender can have for an item; and what the receiver gets. Then the sets of numbers
-/// that one run tells.
+/// how many values the receiver and the sender can have for an item; and what the receiver gets.
 macro_rules! reveals {
-    (
-        $($(#[$doc:meta])* $reveal:ident = $name:literal, $minimum:pat, $values:pat, $answer:expr;)+
-        $([$($together:ident),+];)*
-    ) => {
+    ($($(#[$doc:meta])* $reveal:ident = $name:literal, $minimum:pat, $values:pat, $answer:expr;)+) => {
         /// What the receiver learns.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
@@ -50,24 +46,21 @@ macro_rules! reveals {
             fn alone(self) -> &'static [Reveal] {
                 match self { $(Reveal::$reveal => &[Reveal::$reveal],)+ }
             }
-        }
 
-        impl Reveals {
-            /// All of them.
-            pub const ALL: &[Reveals] = &[
-                $(Reveals(&[Reveal::$reveal]),)+
-                $(Reveals(&[$(Reveal::$together),+]),)*
-            ];
+            fn with_size(self) -> &'static [Reveal] {
+                match self { $(Reveal::$reveal => &[Reveal::Size, Reveal::$reveal],)+ }
+            }
         }
     };
 }
 
-/// What the receiver gets of a run. A number is a sum over the items in common: of what each adds to it, by the values that
-/// receiver and sender have for it, 0 where a party has none.
+/// What the receiver gets of a run. A number is a sum over the items in common, of what each adds to it: a product of
+/// the values that receiver and sender have for it, which are below 2^63 and 0 where a party has none. A product has a unit,
+/// that of values 1, and is largest for the largest values: so a number's decimal places and bound follow from it.
 enum Answer {
     Matches,
     Number(fn([i128; 2]) -> i128),
-    /// One for each value of an item.
+    /// One for each column of values.
     NumberPerColumn(fn([i128; 2]) -> i128),
     Shares,
 }
@@ -86,9 +79,6 @@ reveals! {
     ThresholdMatches = "threshold-matches", 1.., (0, 0), Answer::Matches;
     /// Nothing: both parties get shares of which items match, and of the values of those.
     Shares = "shares", 0, (_, _), Answer::Shares;
-
-    [Size, Sum];
-    [Size, InnerProduct];
 }
 
 impl Reveal {
@@ -100,6 +90,10 @@ impl Reveal {
             Answer::Matches | Answer::Shares => None,
         }
     }
+
+    fn is_number(self) -> bool {
+        self.adds([0; 2]).is_some()
+    }
 }
 
 impl fmt::Display for Reveal {
@@ -108,18 +102,26 @@ impl fmt::Display for Reveal {
     }
 }
 
-/// What a run reveals: one [`Reveal`], or several that yield numbers, in the order of their declaration. In contracts
-/// its code is its place in [`Reveals::ALL`], counted from 1.
+/// What a run reveals: one [`Reveal`], or a size and then another one that yields numbers. In contracts its code is its
+/// place in [`Reveals::all`], counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reveals(&'static [Reveal]);
 
 impl Reveals {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Reveals> {
+        let all = || Reveal::ALL.iter();
+        let others = all().filter(|reveal| reveal.is_number() && **reveal != Reveal::Size);
+        let alone = all().map(|reveal| Reveals(reveal.alone()));
+        alone.chain(others.map(|reveal| Reveals(reveal.with_size())))
+    }
+
     /// The same, in whichever order they are given; `None` if they do not go together, or are given twice.
     pub fn of(given: &[Reveal]) -> Option<Reveals> {
-        let is_given = |all: &&Reveals| {
+        let is_given = |all: &Reveals| {
             all.0.len() == given.len() && all.0.iter().all(|reveal| given.contains(reveal))
         };
-        Reveals::ALL.iter().find(is_given).copied()
+        Reveals::all().find(is_given)
     }
 
     /// Each of them.
@@ -134,7 +136,7 @@ impl Reveals {
 
     /// Whether the result is numbers.
     pub fn is_value(self) -> bool {
-        self.last().adds([0; 2]).is_some()
+        self.last().is_number()
     }
 
     /// Whether the receiver can tell the sender the result.
@@ -157,13 +159,24 @@ impl Reveals {
         values.are_within_bounds() && self.last().takes_values(values)
     }
 
-    /// The numbers of a run with so many values, in order: what each is, and of several sums which, counted from 0.
-    /// Nothing for what yields no numbers.
+    /// As few values as an item can have: `columns` of the sender's, or else of the receiver's, where that party can have
+    /// several.
+    pub fn fewest_values(self, columns: u8) -> Values {
+        let ways = [[0, 0], [0, columns], [columns, 0], [1, 1]];
+        let mut ways = ways
+            .map(|[receiver, sender]| Values { receiver, sender })
+            .into_iter();
+        let fits = |values: &Values| self.takes_values(*values);
+        ways.find(fits).unwrap_or_default()
+    }
+
+    /// The numbers of a run with so many values, in order: what each is, and the column of either party's values that goes
+    /// into it, counted from 0. Nothing for what yields no numbers.
     pub fn numbers(self, values: Values) -> Vec<(Reveal, usize)> {
         let of = |reveal: &Reveal| {
             let count = match reveal.answer() {
                 Answer::Number(_) => 1,
-                Answer::NumberPerColumn(_) => values.receiver + values.sender,
+                Answer::NumberPerColumn(_) => values.receiver.max(values.sender),
                 Answer::Matches | Answer::Shares => 0,
             };
             let reveal = *reveal;
@@ -262,8 +275,8 @@ mod tests {
 
     #[test]
     fn names_come_back_and_others_are_refused() {
-        for reveals in Reveals::ALL {
-            assert_eq!(reveals.to_string().parse(), Ok(*reveals));
+        for reveals in Reveals::all() {
+            assert_eq!(reveals.to_string().parse(), Ok(reveals));
         }
         let sums: Reveals = "sum,size".parse().unwrap();
         assert_eq!(sums.each(), [Reveal::Size, Reveal::Sum]);
@@ -276,6 +289,7 @@ mod tests {
             "size,",
             "sizes",
             "size,matches",
+            "size,shares",
             "sum,inner-product",
             "size,sum,sum",
         ] {
@@ -326,5 +340,9 @@ mod tests {
         assert!(product.takes_values(values(1, 1)) && !product.takes_values(values(2, 1)));
         assert!(!Reveals::from(Reveal::Size).takes_values(values(1, 0)));
         assert!(Reveals::from(Reveal::Shares).takes_values(values(0, 2)));
+        for (reveals, fewest) in [(both, values(0, 3)), (product, values(1, 1))] {
+            assert_eq!(reveals.fewest_values(3), fewest);
+        }
+        assert_eq!(Reveals::from(Reveal::Shares).fewest_values(3), Values::NONE);
     }
 }

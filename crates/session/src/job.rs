@@ -202,6 +202,29 @@ impl Job {
         }
     }
 
+    /// How many columns of values the peer can have where this side has `own`.
+    fn peer_columns(&self, own: u8) -> impl Iterator<Item = u8> {
+        let (role, reveal) = (self.role, self.get(&REVEAL));
+        (0..=MAX_VALUE_COLUMNS as u8).filter(move |peer| {
+            let [receiver, sender] = match role {
+                Role::Receiver => [own, *peer],
+                Role::Sender => [*peer, own],
+            };
+            reveal.takes_values(Values { receiver, sender })
+        })
+    }
+
+    /// Whether the peer learns a number under a minimum and may choose values of any size for it, or several columns.
+    pub fn leaves_weights_free(&self) -> bool {
+        let peer_learns = self.role == Role::Sender || self.get(&LEARNS).is_both();
+        let columns = self
+            .peer_columns(self.values.len() as u8)
+            .max()
+            .unwrap_or(0);
+        let is_free = self.max_peer_value_bound.is_none() || columns.min(self.max_peer_values) > 1;
+        peer_learns && self.get(&MIN_SIZE) > 1 && columns > 0 && is_free
+    }
+
     /// Checks what is asked of values.
     fn check_values(&self) -> Result<(), Error> {
         let (reveal, min_size) = (self.get(&REVEAL), self.get(&MIN_SIZE));
@@ -225,21 +248,7 @@ impl Job {
         if self.values.len() > MAX_VALUE_COLUMNS {
             return usage(format!("at most {MAX_VALUE_COLUMNS} columns of values"));
         }
-        let most = MAX_VALUE_COLUMNS as u8;
-        let goes = |own| {
-            (0..=most).any(|peer| {
-                reveal.takes_values(match self.role {
-                    Role::Receiver => Values {
-                        receiver: own,
-                        sender: peer,
-                    },
-                    Role::Sender => Values {
-                        receiver: peer,
-                        sender: own,
-                    },
-                })
-            })
-        };
+        let goes = |own| self.peer_columns(own).next().is_some();
         match self.values.len() as u8 {
             own if goes(own) => Ok(()),
             0 => usage(format!("the {reveal} needs values on both sides")),

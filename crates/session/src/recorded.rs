@@ -373,8 +373,7 @@ fn runs(protocol: &dyn Protocol) -> String {
     let spec = protocol.spec();
     let is_dealt = origin(protocol).is_some_and(Origin::is_dealt);
     let mut lines = String::new();
-    let reveals = Reveals::ALL.iter().copied();
-    for reveal in reveals.filter(|reveals| protocol.can_reveal(*reveals)) {
+    for reveal in Reveals::all().filter(|reveals| protocol.can_reveal(*reveals)) {
         for (columns, (words, change)) in columns(reveal)
             .iter()
             .flat_map(|columns| CHANGES.map(|change| (columns, change)))

@@ -308,9 +308,9 @@ fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
 
 /// What [`set_reveal`] reads, in words.
 fn reveal_names() -> String {
-    let names = Reveals::ALL.iter().map(|reveal| match reveal {
+    let names = Reveals::all().map(|reveal| match reveal {
         // A size that is told only above a number is a reveal of its own in options alone.
-        size if *size == Reveal::Size => "size, threshold:N".to_owned(),
+        size if size == Reveal::Size => "size, threshold:N".to_owned(),
         // What needs a minimum is given one.
         reveal if !reveal.takes_minimum(0) => format!("{reveal}:N"),
         reveal => reveal.to_string(),

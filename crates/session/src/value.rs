@@ -131,26 +131,21 @@ pub(crate) fn problem(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> String {
     format!("the {reveal} is over the values of one side, and {who}")
 }
 
-/// The columns that go into a number, of those of both sides.
-fn columns_of(
+/// What an item adds to a number, by the values that it has under these terms.
+fn added(
     (reveal, column): (Reveal, usize),
-    [receiver, sender]: [&[ValueTerms]; 2],
-) -> Vec<ValueTerms> {
-    let all: Vec<ValueTerms> = receiver.iter().chain(sender).copied().collect();
-    match reveal {
-        Reveal::Sum => vec![all[column]],
-        Reveal::InnerProduct => all,
-        _ => Vec::new(),
-    }
+    columns: [&[ValueTerms]; 2],
+    value: impl Fn(&ValueTerms) -> i128,
+) -> i128 {
+    let values = columns.map(|columns| columns.get(column).map_or(0, &value));
+    reveal.adds(values).unwrap_or(0)
 }
 
 /// Digits after the decimal point of each number.
 pub(crate) fn scales(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> Vec<u8> {
     let scale = |number| {
-        columns_of(number, columns)
-            .iter()
-            .map(|terms| terms.scale)
-            .sum()
+        let unit = added(number, columns, |terms| 10i128.pow(terms.scale.into()));
+        unit.checked_ilog10().unwrap_or(0) as u8
     };
     let numbers = reveal.numbers(values(columns));
     numbers.into_iter().map(scale).collect()
@@ -168,9 +163,8 @@ pub(crate) fn values([receiver, sender]: [&[ValueTerms]; 2]) -> Values {
 
 /// The largest absolute value that a number can have for `most` items in common.
 fn largest(number: (Reveal, usize), columns: [&[ValueTerms]; 2], most: u64) -> u128 {
-    let columns = columns_of(number, columns);
-    let bounds = columns.iter().map(|terms| u128::from(terms.bound));
-    bounds.fold(u128::from(most), u128::saturating_mul)
+    let each = added(number, columns, |terms| terms.bound.into());
+    each.unsigned_abs().saturating_mul(most.into())
 }
 
 /// Refuses what could exceed 63 bits and a sign for `most` items in common.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vesica_files::{Advice, Argument, Command, advice};
-use vesica_session::terms::{KEY_BITS, LEARNS, MIN_SIZE, NORMALIZATION, REVEAL};
+use vesica_session::terms::{KEY_BITS, LEARNS, NORMALIZATION, REVEAL};
 use vesica_session::{
     Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
     Identity, Job, LabelExchange, Learns, Listener, MAX_ITEMS, MAX_VALUE_COLUMNS, Problem,
@@ -209,16 +209,6 @@ impl<'a> Party<'a> {
             true => Passes::Two,
             false => Passes::One,
         }
-    }
-
-    /// Whether a side that tells relies on a minimum and lets the peer choose values of any size, or several columns.
-    fn leaves_weights_free(&self) -> bool {
-        let (peer_has_values, has_several) = match self.terms.get(&REVEAL).last() {
-            Reveal::Sum => (self.values.is_empty(), self.max_peer_values > 1),
-            reveal => (reveal == Reveal::InnerProduct, false),
-        };
-        let is_free = has_several || self.max_peer_value_bound.is_none();
-        self.terms.get(&MIN_SIZE) > 1 && peer_has_values && is_free
     }
 
     /// The job but for what the table and the store determine.
@@ -610,8 +600,7 @@ impl<'a> Party<'a> {
         if matches!(self.labels, LabelExchange::Wanted { .. }) {
             source.check_added_texts()?;
         }
-        let peer_learns = job.role == Role::Sender || self.terms.get(&LEARNS).is_both();
-        if peer_learns && self.leaves_weights_free() {
+        if job.leaves_weights_free() {
             observer.warning(&advice![
                 "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
                  of its keys match, however large ",

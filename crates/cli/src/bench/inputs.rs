@@ -148,19 +148,22 @@ impl Inputs {
 
     /// The numbers that a run with so many columns is to reveal, by their names.
     pub(super) fn revealed_numbers(&self, reveals: Reveals, values: Values) -> Vec<(String, i128)> {
-        let of = |columns, item| if columns > 0 { value(item).into() } else { 0 };
         let number = |(reveal, _): (Reveal, usize)| {
-            let values = |item| [of(values.receiver, item), of(values.sender, item)];
-            let adds = (0..self.shared()).filter_map(|item| reveal.adds(values(item)));
+            let adds = (0..self.shared()).filter_map(|item| reveal.adds(values_of(item, values)));
             adds.sum()
         };
         let numbers = reveals.numbers(values).into_iter().map(number);
         reveals.names(values).into_iter().zip(numbers).collect()
     }
 
-    /// How many of the items that both tables have count towards a minimum: not those whose value is 0.
-    pub(super) fn counted(&self, has_values: bool) -> u64 {
-        let counts = |i: &u64| !has_values || value(*i) != 0;
+    /// How many of the items that both tables have count towards a minimum: those that add to every number.
+    pub(super) fn counted(&self, reveals: Reveals, values: Values) -> u64 {
+        let numbers = reveals.numbers(values);
+        let counts = |item: &u64| {
+            let values = values_of(*item, values);
+            let mut adds = numbers.iter().map(|(reveal, _)| reveal.adds(values));
+            adds.all(|adds| adds != Some(0))
+        };
         (0..self.shared()).filter(counts).count() as u64
     }
 }
@@ -177,6 +180,14 @@ fn own_stream(role: Role) -> u64 {
         Role::Receiver => 1,
         Role::Sender => 2,
     }
+}
+
+/// The values that receiver and sender have for an item, 0 where they have no columns.
+fn values_of(item: u64, values: Values) -> [i128; 2] {
+    [values.receiver, values.sender].map(|columns| match columns {
+        0 => 0,
+        _ => value(item).into(),
+    })
 }
 
 /// The value of item number i of either party.

@@ -41,14 +41,8 @@ impl Job<'_> {
         self.terms.get(&REVEAL)
     }
 
-    /// The columns of values of each side: as few as can be, and the sender's where one side has several.
     fn values(&self) -> Values {
-        let ways = [[0, 0], [0, self.options.value_columns], [1, 1]];
-        let mut ways = ways
-            .map(|[receiver, sender]| Values { receiver, sender })
-            .into_iter();
-        let fits = |values: &Values| self.reveal().takes_values(*values);
-        ways.find(fits).unwrap_or(Values::NONE)
+        self.reveal().fewest_values(self.options.value_columns)
     }
 
     fn columns(&self, role: Role) -> usize {
@@ -367,7 +361,7 @@ impl<'a> Parties<'a> {
         if ran.sender.matches.is_some() || ran.sender.value.is_some() {
             return Ok(false);
         }
-        if inputs.counted(self.job.columns(Role::Sender) > 0) < least {
+        if inputs.counted(reveal, self.job.values()) < least {
             let is_nothing = matches.is_none() && value.is_none() && values.is_none();
             return Ok(*below == Some(least) && is_nothing);
         }

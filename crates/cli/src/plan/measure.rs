@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn whatever_is_revealed_is_right() {
-        for reveal in Reveals::ALL {
-            run(*reveal)
+        for reveal in Reveals::all() {
+            run(reveal)
                 .measure()
                 .unwrap_or_else(|e| panic!("{reveal}: {e}"));
         }

@@ -20,10 +20,10 @@ fn of<'a>(all: &'a [Forecast], name: &str) -> &'a Forecast {
 #[test]
 fn whatever_can_be_revealed_has_forecasts() {
     let machines = Machines::new(None, None);
-    for reveal in Reveals::ALL {
-        let request = Request::new([3000, 2000], *reveal, 1);
+    for reveal in Reveals::all() {
+        let request = Request::new([3000, 2000], reveal, 1);
         let all = forecasts(&machines, &request);
-        let able = Registry::standard().revealing(*reveal).count();
+        let able = Registry::standard().revealing(reveal).count();
         assert!(all.len() >= able, "{reveal}");
         assert_eq!(
             all.iter().filter(|forecast| forecast.is_auto).count(),
