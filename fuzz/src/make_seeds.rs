@@ -252,7 +252,7 @@ fn near_honest(frames: usize) -> Vec<(String, Vec<u8>)> {
 
 fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
     let levels: &[(&str, u8)] = match protocol {
-        "vole" => &[("", 0), ("-weak", WEAK)],
+        "vole" | "spot-low" => &[("", 0), ("-weak", WEAK)],
         _ => &[("", 0)],
     };
     for (level, flag) in levels {

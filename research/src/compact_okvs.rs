@@ -116,7 +116,7 @@ impl Oprf for CompactOkvs {
             source: "RT21, figure 5 and appendix B",
             security: Security::SemiHonest,
             exact: None,
-            has_semi_honest_form: false,
+            cheaper: None,
             max_items: 1 << 24,
             max_lambda: |_, _| None,
             item_cost: ItemCost {

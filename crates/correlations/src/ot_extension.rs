@@ -86,7 +86,7 @@ const TILE_PIECES: usize = 512;
 fn unused_pieces(security: Security) -> usize {
     match security {
         Security::SemiHonest => 0,
-        Security::Malicious => 1,
+        Security::MaliciousSender | Security::Malicious => 1,
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn frames(count: usize, security: Security) -> Frames {
         let now = left.min(tile_rows(security));
         let pieces = now.div_ceil(128) + unused_pieces(security);
         frames += Frames::one(pieces * COLUMNS * 16);
-        if security == Security::Malicious {
+        if security.is_malicious() {
             frames += Frames::one(CHECK_BYTES);
         }
         left -= now;
@@ -250,7 +250,9 @@ impl Sender {
         let matrix = recv_exact(channel, MATRIX, pieces * COLUMNS * 16)?;
         let check = match self.state.security {
             Security::SemiHonest => None,
-            Security::Malicious => Some(recv_exact(channel, CHECK, CHECK_BYTES)?),
+            Security::MaliciousSender | Security::Malicious => {
+                Some(recv_exact(channel, CHECK, CHECK_BYTES)?)
+            }
         };
         Ok(self.absorb(&matrix, check.as_deref(), columns)?)
     }
@@ -410,7 +412,7 @@ impl Receiver {
             );
         let check = match self.state.security {
             Security::SemiHonest => None,
-            Security::Malicious => {
+            Security::MaliciousSender | Security::Malicious => {
                 let challenge = self.state.challenger.challenge(first, &matrix, pieces);
                 Some(challenge.answer(x, columns))
             }

@@ -180,7 +180,7 @@ pub fn traffic<N: Noise>(traffic: &mut Traffic, security: Security, length: usiz
     traffic.flow(End::Receiver, message);
     let trees = Frames::rows(shape.all_trees(), 16 * (2 * shape.depth + 1));
     traffic.flow(End::Sender, trees);
-    if security == Security::Malicious {
+    if security.is_malicious() {
         traffic.flow(End::Receiver, Frames::rows(1, 48));
         traffic.flow(End::Sender, Frames::rows(1, 16));
         traffic.flow(End::Receiver, Frames::rows(1, 48));
@@ -215,7 +215,7 @@ impl Transcript {
 fn base_bits<N: Noise>(shape: &Shape, security: Security) -> Vec<Block> {
     let trees = if N::BINARY { 0 } else { shape.all_trees() };
     let mut bits = vec![Block::MAX >> (128 - N::BITS); trees];
-    if security == Security::Malicious {
+    if security.is_malicious() {
         bits.push(Block::MAX);
     }
     bits

@@ -297,7 +297,7 @@ const fn spec(name: &'static str, source: &'static str, security: Security) -> S
         source,
         security,
         exact: None,
-        has_semi_honest_form: false,
+        cheaper: None,
         // 1.3 GB for the polynomial.
         max_items: 1 << 20,
         max_lambda: |_, _| None,

@@ -150,7 +150,7 @@ static SPEC: Spec = Spec {
     source: "Huberman, Franklin and Hogg 1999",
     security: Security::SemiHonest,
     exact: None,
-    has_semi_honest_form: false,
+    cheaper: None,
     max_items: 1 << 28,
     max_lambda: |_, _| None,
     item_cost: ItemCost {

@@ -405,7 +405,7 @@ static SPEC: Spec = Spec {
     source: "Kolesnikov, Kumaresan, Rosulek and Trieu 2016",
     security: Security::SemiHonest,
     exact: None,
-    has_semi_honest_form: false,
+    cheaper: None,
     // Some 200 bytes per item of the sender, which has three outputs for each.
     max_items: 1 << 26,
     max_lambda: |receiver_size, sender_size| {

@@ -77,9 +77,8 @@ pub struct Spec {
     pub source: &'static str,
     /// The strongest adversary that it withstands.
     pub security: Security,
-    /// Whether a protocol that withstands malicious adversaries has a cheaper form for peers that are
-    /// trusted to follow it.
-    pub has_semi_honest_form: bool,
+    /// A weaker adversary for which it has a cheaper form, if it has one.
+    pub cheaper: Option<Security>,
     /// Maximum number of items that either side may hold.
     pub max_items: u64,
     /// Maximum bits of statistical security for the given numbers of items of the receiver and of the sender;
@@ -144,17 +143,13 @@ impl Spec {
 
     /// The adversary that a run withstands if its parties ask for `asked`.
     pub fn runs(&self, asked: Security) -> Security {
-        match self.has_semi_honest_form {
-            true => asked.min(self.security),
-            false => self.security,
-        }
+        let cheaper = self.cheaper.filter(|cheaper| asked <= *cheaper);
+        cheaper.unwrap_or(self.security)
     }
 
     /// The adversaries that runs withstand, the strongest first.
     pub fn forms(&self) -> impl Iterator<Item = Security> + use<> {
-        let weaker = self.runs(Security::SemiHonest);
-        let weaker = (weaker < self.security).then_some(weaker);
-        std::iter::once(self.security).chain(weaker)
+        std::iter::once(self.security).chain(self.cheaper)
     }
 }
 
@@ -163,7 +158,7 @@ pub trait Oprf: Send + Sync {
     /// Outputs per item of the sender.
     const OUTPUTS_PER_ITEM: usize = 1;
 
-    /// Bits of an output: 128 for short ones, 256 for long ones.
+    /// Bits of an output where the sender may be malicious: 128 for short ones, 256 for long ones.
     const OUTPUT_BITS: usize;
 
     /// Events that share 2^-λ in a run, as the module lists them.

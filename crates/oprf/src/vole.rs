@@ -125,7 +125,7 @@ impl Events {
     pub(crate) fn traffic(self, params: &Params, traffic: &mut Traffic) {
         let (slots, security) = (self.slots(params), params.security);
         let [commitment, half, opening] = match security {
-            Security::Malicious => coin::frames(),
+            Security::MaliciousSender | Security::Malicious => coin::frames(),
             Security::SemiHonest => [Frames::default(); 3],
         };
         traffic.flow(End::Sender, commitment);
@@ -190,7 +190,7 @@ static SPEC: Spec = Spec {
     source: "Rindal and Schoppmann 2021, with the encodings and widths of Raghuraman and Rindal 2022",
     security: Security::Malicious,
     exact: None,
-    has_semi_honest_form: true,
+    cheaper: Some(Security::SemiHonest),
     max_items: 1 << 28,
     max_lambda: |receiver_size, sender_size| {
         Some(max_lambda_of_short::<Vole>(receiver_size, sender_size).min(MAX_LAMBDA))
@@ -350,7 +350,7 @@ fn receive_on<F: Value<W>, V: WaitingReceiver<F>, const W: usize>(
     channel.begin_phase("correlations");
     // Step 1.
     let sealed = match params.security {
-        Security::Malicious => Some(Sealed::receive(channel)?),
+        Security::MaliciousSender | Security::Malicious => Some(Sealed::receive(channel)?),
         Security::SemiHonest => None,
     };
     let waiting = begin(channel, rng)?;
@@ -414,7 +414,9 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
     channel.begin_phase("correlations");
     // Step 1.
     let committed = match params.security {
-        Security::Malicious => Some(Committed::send(channel, &commitment_oracle(params), rng)?),
+        Security::MaliciousSender | Security::Malicious => {
+            Some(Committed::send(channel, &commitment_oracle(params), rng)?)
+        }
         Security::SemiHonest => None,
     };
     let unchecked = begin(channel, rng)?;

@@ -8,15 +8,23 @@
 pub enum Security {
     /// Follows the protocol and examines what it sees.
     SemiHonest,
+    /// May do anything as the sender, and follows the protocol as the receiver.
+    MaliciousSender,
     /// May do anything.
     Malicious,
 }
 
 impl Security {
+    /// Whether a party may deviate from the protocol.
+    pub fn is_malicious(self) -> bool {
+        self != Security::SemiHonest
+    }
+
     /// The name in commands, contracts and reports.
     pub fn name(self) -> &'static str {
         match self {
             Security::SemiHonest => "semi-honest",
+            Security::MaliciousSender => "malicious-sender",
             Security::Malicious => "malicious",
         }
     }

@@ -297,7 +297,8 @@ impl Receiver {
     fn new(plan: Plan, half: ole::ReceiverHalf, input: &Input<'_>) -> Result<Self, Error> {
         let places = plan.places(input);
         let bins: Vec<[u32; MAX_HASHES]> = places.iter().map(|places| places.bins).collect();
-        let table = cuckoo::Table::place(HASHES, plan.shape.bins, &bins)
+        let parameters = cuckoo::Parameters::with_bins(bins.len(), HASHES, plan.shape.bins);
+        let table = cuckoo::Table::place(parameters, &bins)
             .map_err(|_| Error::limit(Limit::Encoding, "the items cannot be placed; run again"))?;
         Ok(Receiver {
             plan,
@@ -499,7 +500,7 @@ impl<S: Source> Ole<S> {
         name: S::PROTOCOL,
         source: "KBM23, algorithm 1",
         security: Security::SemiHonest,
-        has_semi_honest_form: false,
+        cheaper: None,
         max_items: MAX_ITEMS,
         max_lambda: |receiver_size, sender_size| {
             Some(max_lambda::<S>(receiver_size, sender_size, None))

@@ -53,9 +53,11 @@ terms! {
         option: Some(Setting {
             value_name: "LEVEL",
             former_names: &[],
-            values: &["malicious", "semi-honest"],
+            values: &["malicious", "malicious-sender", "semi-honest"],
             default: "malicious",
-            help: &[Part::Words("The weakest security to accept")],
+            help: &[Part::Words(
+                "The weakest security to accept: against a peer that may do anything, against a sender that may and a receiver that follows the protocol, or against peers that follow it",
+            )],
             set: |terms, text| terms.set_named(&SECURITY, text),
         }),
         ..Term::new("security", "security", || Security::Malicious, same)

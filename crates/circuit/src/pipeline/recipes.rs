@@ -301,7 +301,7 @@ pub(super) const fn spec<R: Recipe>() -> Spec {
         source: R::SOURCE,
         security: Security::SemiHonest,
         exact: None,
-        has_semi_honest_form: false,
+        cheaper: None,
         max_items: MAX_ITEMS,
         max_lambda: max_lambda_of::<R>,
         item_cost: ItemCost {

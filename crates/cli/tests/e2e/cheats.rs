@@ -92,6 +92,7 @@ const VOLE: &str = "--protocol vole";
 const DH: &str = "--security semi-honest --protocol dh";
 const KKRT: &str = "--security semi-honest --protocol kkrt";
 const SPOT_LOW: &str = "--security semi-honest --protocol spot-low";
+const SPOT_LOW_SENDER: &str = "--protocol spot-low --security malicious-sender";
 const OLE: &str = "--security semi-honest --protocol ole --offline lattice";
 const CIRCUIT: &str = "--security semi-honest --protocol circuit-okvs --reveal size";
 const CIRCUIT_SUMS: &str =
@@ -109,6 +110,8 @@ static CASES: &[Case] = &[
     case("a hello of another version", Sender, VOLE, Changes("hello", 0, |hello| hello[4] ^= 1), 6, "disagree on version"),
     case("a hello that is too long", Sender, VOLE, Instead("hello", 0, |to| say(to, HELLO, vec![0; MAX_FRAME])), 5, "hello of 1048576 bytes; at most 32768"),
     case("a weaker protocol than asked for", Sender, "", Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.protocol = ProtocolRequest::named("dh"))), 5, "protocol: weaker than the security asked for"),
+    case("a protocol against malicious senders alone", Sender, "", Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.protocol = ProtocolRequest::named("spot-low"))), 5, "protocol: weaker than the security asked for"),
+    case("another security", Sender, SPOT_LOW_SENDER, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&SECURITY, Security::SemiHonest))), 6, "disagree on security"),
     case("another λ", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, 41))), 6, "disagree on lambda"),
     case("a λ that is none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, u32::MAX))), 5, "lambda: out of range"),
     case("shares of payloads without a byte", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: 0 })), 5, "from 1 to 256 bytes"),
@@ -169,6 +172,7 @@ static CASES: &[Case] = &[
     case("an encoding cut short", Receiver, VOLE, Changes("encoding", 0, |encoding| encoding.truncate(encoding.len() - 16)), 5, "encoding has a length of"),
     case("rows of a wrong length", Receiver, KKRT, Changes("code rows", 0, shorter), 5, "code rows has a length of"),
     case("a slice of a polynomial cut short", Receiver, SPOT_LOW, Changes("polynomial", 2, shorter), 5, "polynomial has a length of"),
+    case("a mask of 2κ bits cut short", Sender, SPOT_LOW_SENDER, Changes("masks", 0, shorter), 5, "masks"),
     case("a ciphertext cut short", Receiver, OLE, Changes("lattice ciphertext", 0, shorter), 5, "lattice ciphertext has a length of"),
     case("answers above the modulus", Sender, OLE, Changes("comparison answers", 0, |answers| answers.fill(0xff)), 5, "comparison answers: not below the modulus"),
     case("corrections of digits cut short", Sender, CIRCUIT, Changes("digit corrections", 0, shorter), 5, "digit corrections has a length of"),
@@ -306,10 +310,11 @@ fn job(role: Role, terms: &str) -> Job {
         };
         job.protocol = ProtocolRequest::named(name);
     }
-    if value("--security").is_some() {
-        job.terms.set(&SECURITY, Security::SemiHonest);
-    }
-    for (name, option) in [("reveal", "--reveal"), ("min_size", "--min-size")] {
+    for (name, option) in [
+        ("security", "--security"),
+        ("reveal", "--reveal"),
+        ("min_size", "--min-size"),
+    ] {
         if let Some(value) = value(option) {
             job.terms.set_option(name, value).unwrap();
         }

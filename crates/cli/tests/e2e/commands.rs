@@ -440,7 +440,8 @@ fn bench_prints_what_it_promises() {
         ("vole", "malicious", "--transport tls"),
         ("vole", "semi-honest", "--security semi-honest"),
         ("kkrt", "semi-honest", "--bandwidth 1.5gbps --rtt 0.5ms"),
-        ("spot-low", "semi-honest", ""),
+        ("spot-low", "malicious-sender", ""),
+        ("spot-low", "semi-honest", "--security semi-honest"),
         ("spot-fast", "semi-honest", ""),
         ("sparse-okvs", "semi-honest", ""),
     ] {

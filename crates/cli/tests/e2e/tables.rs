@@ -267,6 +267,7 @@ fn every_protocol_and_its_report() {
         ("vole", "malicious"),
         ("vole", "semi-honest"),
         ("kkrt", "semi-honest"),
+        ("spot-low", "malicious-sender"),
         ("spot-low", "semi-honest"),
         ("spot-fast", "semi-honest"),
         ("sparse-okvs", "semi-honest"),

@@ -171,7 +171,8 @@ impl<N: Noise> Receiver<N> {
             sessions,
             transcript,
             matrices: *extension.matrices(),
-            hidden_by: (security == Security::Malicious)
+            hidden_by: security
+                .is_malicious()
                 .then(|| (base.y[bits.len() - 1], base.c[bits.len() - 1])),
             base,
             points,

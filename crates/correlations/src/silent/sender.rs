@@ -104,7 +104,7 @@ impl<N: Noise> Sender<N> {
         let bytes = bytemuck::must_cast_slice::<Block, u8>(&rows);
         transcript.add(bytes);
         send_rows(channel, TREES, bytes, 16 * row)?;
-        let hidden_by = (security == Security::Malicious).then(|| b[b.len() - 1]);
+        let hidden_by = security.is_malicious().then(|| b[b.len() - 1]);
         Ok(UncheckedSender {
             sender,
             sessions,

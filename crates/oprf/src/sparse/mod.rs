@@ -6,8 +6,8 @@
 //! *Faster Than Ever: A New Lightweight PSI and Its Variants* (LTSXQ26), figure 14, as `sparse-okvs`, at the
 //! width of PRTY19.
 //!
-//! **Adversary.** Semi-honest. `spot-low` withstands a sender that deviates, if F is a random oracle (PRTY19,
-//! theorem 2): see `docs/protocols/sparse.md` for what its simulator needs. None of the three withstands a
+//! **Adversary.** Semi-honest. `spot-low` has a form that withstands a malicious sender, if F is a random oracle
+//! (PRTY19, theorem 2): see `docs/protocols/sparse.md` for what its simulator needs. None of the three withstands a
 //! receiver that deviates.
 //!
 //! **What is revealed.** The sizes of both sets, which the contract tells anyway.
@@ -42,7 +42,8 @@
 //! keys that suit it, while the paper's keys are uniform. F is a bit of AES under the key, applied to the
 //! first 128 bits of the item, a salted hash. Polynomials are over GF(2^k) instead of a prime field, k being
 //! a quarter of ℓ rounded up: uniform strings are uniform elements exactly. H is BLAKE3, keyed for the run,
-//! of all ℓ bits.
+//! of all ℓ bits; against a malicious sender also of the item, and of 2κ bits: then no two items share a mask, not even
+//! two that share a point, which takes 2^64 hashes to find.
 
 mod bins;
 pub mod rows;
@@ -51,6 +52,7 @@ mod store;
 mod strings;
 
 use std::marker::PhantomData;
+use std::mem;
 
 use rand_core::CryptoRng;
 use vesica_correlations::base_ot;
@@ -61,10 +63,12 @@ use vesica_primitives::security::Security;
 use vesica_wire::{Channel, End, Error, Frames, Kind, Traffic, recv_rows, send_rows};
 use zeroize::Zeroizing;
 
+use rows::WithItems;
+
 use crate::{Item, ItemCost, Oprf, Outputs, Params, Spec, max_lambda_of_short};
 
 pub use bins::{BINS, Bins};
-pub use rows::{AesBit, BitFunction, Row};
+pub use rows::{AesBit, BitFunction, Row, RowHash};
 pub use slices::{SLICE, Slices};
 pub use store::{STORE, Store};
 
@@ -95,6 +99,14 @@ pub fn output_oracle(params: &Params) -> Oracle {
     Oracle::new("vesica/1 sparse output", &params.session)
 }
 
+/// H against a malicious sender.
+fn with_items<'a>(params: &Params, items: &'a [Item]) -> WithItems<'a> {
+    WithItems {
+        oracle: Oracle::new("vesica/1 sparse output of an item", &params.session),
+        items,
+    }
+}
+
 /// Turns the keys of the base OTs into those of F.
 fn salt_keys(params: &Params, salt: &[u8; 16], keys: &mut [Block]) {
     let oracle = Oracle::new("vesica/1 sparse key", &params.session);
@@ -119,6 +131,9 @@ pub struct Points<L> {
 pub trait Message: Sync {
     /// Points of each of the sender's items.
     const POINTS: usize;
+
+    /// Whether either party's points are one of each item, in the order of the items: only then can a mask be of 2κ bits.
+    const KEEPS_ORDER: bool = false;
 
     /// The specification of plain PSI with this message.
     fn spec() -> &'static Spec;
@@ -236,7 +251,7 @@ pub const fn spec<M: Message>(
         source,
         security: Security::SemiHonest,
         exact: None,
-        has_semi_honest_form: false,
+        cheaper: None,
         max_items,
         max_lambda: |receiver_size, sender_size| {
             let short = max_lambda_of_short::<Sparse<M>>(receiver_size, sender_size);
@@ -260,7 +275,7 @@ impl<M: Message, F: BitFunction> Default for Sparse<M, F> {
 impl<M: Message, F: BitFunction> Oprf for Sparse<M, F> {
     const OUTPUTS_PER_ITEM: usize = M::POINTS;
 
-    const OUTPUT_BITS: usize = 128;
+    const OUTPUT_BITS: usize = 256;
 
     const EVENTS: u32 = EVENTS;
 
@@ -317,18 +332,26 @@ fn receive_with<M: Message, F: BitFunction>(
 ) -> Result<Outputs, Error> {
     assert_eq!(items.len(), params.receiver_size);
     channel.begin_phase("rows");
-    let points = message.receiver_points(items)?;
+    let mut points = message.receiver_points(items)?;
     // Step 2.
     let t = F::new(pairs.iter().map(|pair| pair[0]));
     let u = F::new(pairs.iter().map(|pair| pair[1]));
-    let (values, rows) = rows::both(&t, &u, &output_oracle(params), &points.points);
+    let (outputs, rows) = match params.security {
+        Security::SemiHonest => {
+            let (values, rows) = rows::both(&t, &u, &output_oracle(params), &points.points);
+            let numbers = mem::take(&mut points.numbers);
+            (Outputs::Short { values, numbers }, rows)
+        }
+        Security::MaliciousSender | Security::Malicious => {
+            assert!(M::KEEPS_ORDER);
+            let (values, rows) = rows::both(&t, &u, &with_items(params, items), &points.points);
+            (Outputs::Long(values), rows)
+        }
+    };
     // Step 3.
     channel.begin_phase("message");
     message.write(channel, &points, &rows, rng)?;
-    Ok(Outputs::Short {
-        values,
-        numbers: points.numbers,
-    })
+    Ok(outputs)
 }
 
 /// The sender, from the secret bits and the keys of base OTs.
@@ -349,9 +372,15 @@ fn send_with<M: Message, F: BitFunction>(
     channel.begin_phase("message");
     let s = Zeroizing::new(rows::row_of_blocks(s.blocks()));
     message.read(channel, &points, &s, &mut rows)?;
-    Ok(Outputs::Short {
-        values: rows::outputs(&output_oracle(params), &rows),
-        numbers: points.numbers,
+    Ok(match params.security {
+        Security::SemiHonest => Outputs::Short {
+            values: rows::outputs(&output_oracle(params), &rows),
+            numbers: points.numbers,
+        },
+        Security::MaliciousSender | Security::Malicious => {
+            assert!(M::KEEPS_ORDER);
+            Outputs::Long(rows::outputs(&with_items(params, items), &rows))
+        }
     })
 }
 

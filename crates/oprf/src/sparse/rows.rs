@@ -11,7 +11,7 @@ use zeroize::{Zeroize, Zeroizing};
 pub use vesica_kernels::aes::BITS;
 
 use super::MAX_COLUMNS;
-use crate::Output;
+use crate::{Item, LongOutput, Output};
 
 /// A row: bit i of word j is that of column 64·j + i.
 pub type Row = [u64; MAX_COLUMNS / 64];
@@ -93,24 +93,71 @@ pub fn one(q: &impl BitFunction, points: &[Block]) -> Zeroizing<Vec<Row>> {
     rows
 }
 
+/// H, the hash of rows.
+pub trait RowHash: Sync {
+    /// The hash of a row.
+    type Output: Copy + Default + Send;
+
+    /// Hashes the rows of at most [`BITS`] points, the first of which has the number `first`.
+    fn hash(&self, first: usize, rows: &[Row], outputs: &mut [Self::Output]);
+}
+
+/// 128 bits.
+impl RowHash for Oracle {
+    type Output = Output;
+
+    fn hash(&self, _: usize, rows: &[Row], outputs: &mut [Output]) {
+        let mut hashes = [[0; 32]; BITS];
+        let hashes = &mut hashes[..rows.len()];
+        let bytes = bytemuck::must_cast_slice::<Row, [u8; MAX_COLUMNS / 8]>(rows);
+        self.hash_many(bytes, hashes);
+        for (output, hash) in outputs.iter_mut().zip(hashes) {
+            *output = crate::output(hash);
+        }
+    }
+}
+
+/// 256 bits of a row together with its item, for rows in the order of these items.
+pub struct WithItems<'a> {
+    /// The hash.
+    pub oracle: Oracle,
+    /// The items.
+    pub items: &'a [Item],
+}
+
+impl RowHash for WithItems<'_> {
+    type Output = LongOutput;
+
+    fn hash(&self, first: usize, rows: &[Row], outputs: &mut [LongOutput]) {
+        let mut inputs = Zeroizing::new([[0; MAX_COLUMNS / 8 + size_of::<Item>()]; BITS]);
+        for ((input, row), item) in inputs.iter_mut().zip(rows).zip(&self.items[first..]) {
+            let (left, right) = input.split_at_mut(MAX_COLUMNS / 8);
+            left.copy_from_slice(bytemuck::must_cast_slice(row));
+            right.copy_from_slice(item);
+        }
+        self.oracle.hash_many(&inputs[..rows.len()], outputs);
+    }
+}
+
 /// H(T(y)) and T(y) ⊕ U(y) of each point y.
-pub(super) fn both<F: BitFunction>(
+pub(super) fn both<F: BitFunction, H: RowHash>(
     t: &F,
     u: &F,
-    oracle: &Oracle,
+    hash: &H,
     points: &[Block],
-) -> (Vec<Output>, Zeroizing<Vec<Row>>) {
+) -> (Vec<H::Output>, Zeroizing<Vec<Row>>) {
     let mut rows = Zeroizing::new(vec![[0; MAX_COLUMNS / 64]; points.len()]);
-    let mut outputs = vec![[0; 2]; points.len()];
+    let mut outputs = vec![H::Output::default(); points.len()];
     rows.par_chunks_mut(BITS)
         .zip(outputs.par_chunks_mut(BITS))
         .zip(points.par_chunks(BITS))
-        .for_each_init(Scratch::new, |scratch, ((rows, outputs), points)| {
+        .enumerate()
+        .for_each_init(Scratch::new, |scratch, (i, ((rows, outputs), points))| {
             let points = batch(points);
             t.fill(&points, &mut scratch.columns[0]);
             u.fill(&points, &mut scratch.columns[1]);
             scratch.transposed(0, rows);
-            hash(oracle, rows, outputs);
+            hash.hash(i * BITS, rows, outputs);
             let [t, u] = &mut scratch.columns;
             t.iter_mut().zip(u).for_each(|(t, u)| *t ^= *u);
             scratch.transposed(0, rows);
@@ -118,23 +165,13 @@ pub(super) fn both<F: BitFunction>(
     (outputs, rows)
 }
 
-/// H of each row, at most a batch of them.
-fn hash(oracle: &Oracle, rows: &[Row], outputs: &mut [Output]) {
-    let mut hashes = [[0; 32]; BITS];
-    let hashes = &mut hashes[..rows.len()];
-    let bytes = bytemuck::must_cast_slice::<Row, [u8; MAX_COLUMNS / 8]>(rows);
-    oracle.hash_many(bytes, hashes);
-    for (output, hash) in outputs.iter_mut().zip(hashes) {
-        *output = crate::output(hash);
-    }
-}
-
 /// H of each row.
-pub fn outputs(oracle: &Oracle, rows: &[Row]) -> Vec<Output> {
-    let mut outputs = vec![[0; 2]; rows.len()];
+pub fn outputs<H: RowHash>(hash: &H, rows: &[Row]) -> Vec<H::Output> {
+    let mut outputs = vec![H::Output::default(); rows.len()];
     rows.par_chunks(BITS)
         .zip(outputs.par_chunks_mut(BITS))
-        .for_each(|(rows, outputs)| hash(oracle, rows, outputs));
+        .enumerate()
+        .for_each(|(i, (rows, outputs))| hash.hash(i * BITS, rows, outputs));
     outputs
 }
 

@@ -8,6 +8,7 @@
 use rand_core::CryptoRng;
 use rayon::prelude::*;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Frames, Kind, Limit, Misbehaviour, recv_rows, send_rows};
 
 use super::rows::Row;
@@ -21,18 +22,22 @@ pub const SLICE: Kind = Kind {
     name: "polynomial",
 };
 
-static SPEC: Spec = sparse::spec::<Slices>(
-    "spot-low",
-    "PRTY19, figure 5",
-    // 2.9 GB for the tree.
-    1 << 22,
-    // The tree takes 32·n·log₂ n bytes for n items. Measured at 2^10 and 2^20 items.
-    |receiver_size, sender_size| {
-        let largest = receiver_size.max(sender_size);
-        let log = u64::from(largest.max(2).next_power_of_two().trailing_zeros());
-        bytes(largest, 260 + 32 * log)
-    },
-);
+static SPEC: Spec = Spec {
+    security: Security::MaliciousSender,
+    cheaper: Some(Security::SemiHonest),
+    ..sparse::spec::<Slices>(
+        "spot-low",
+        "PRTY19, figure 5",
+        // 2.9 GB for the tree.
+        1 << 22,
+        // The tree takes 32·n·log₂ n bytes for n items. Measured at 2^10 and 2^20 items.
+        |receiver_size, sender_size| {
+            let largest = receiver_size.max(sender_size);
+            let log = u64::from(largest.max(2).next_power_of_two().trailing_zeros());
+            bytes(largest, 260 + 32 * log)
+        },
+    )
+};
 
 /// A message that is a polynomial.
 pub struct Slices {
@@ -88,6 +93,8 @@ pub(super) fn recv_strings(
 
 impl Message for Slices {
     const POINTS: usize = 1;
+
+    const KEEPS_ORDER: bool = true;
 
     fn spec() -> &'static Spec {
         &SPEC

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::Output;
+use crate::{LongOutput, Output};
 use chacha20::ChaCha12Rng;
 use rand_core::Rng;
 use vesica_correlations::ideal;
@@ -101,6 +101,109 @@ fn bins_carry_the_rows() {
 #[test]
 fn stores_carry_the_rows() {
     all_sizes::<Store>();
+}
+
+fn against_senders(receiver_size: usize, sender_size: usize) -> Params {
+    Params {
+        security: Security::MaliciousSender,
+        ..params(receiver_size, sender_size)
+    }
+}
+
+/// The outputs of both parties where the sender may be malicious.
+fn long(params: &Params, ours: &[Item], theirs: &[Item]) -> [Vec<LongOutput>; 2] {
+    let (own, other) = honest(
+        |channel| Sparse::<Slices>::new().receive(channel, params, ours, (), &mut rng(2)),
+        |channel| Sparse::<Slices>::new().send(channel, params, theirs, &mut rng(1)),
+    );
+    [own, other].map(|outputs| match outputs {
+        Outputs::Long(values) => values,
+        Outputs::Short { .. } => panic!("outputs of 256 bits were expected"),
+    })
+}
+
+#[test]
+fn outputs_against_a_malicious_sender_are_long() {
+    for (n_r, n_s, common) in [(0, 3, 0), (3, 0, 0), (1, 1, 1), (500, 700, 100)] {
+        let ours = items(3, n_r);
+        let theirs = [&ours[n_r - common..], &items(4, n_s - common)].concat();
+        let [own, other] = long(&against_senders(n_r, n_s), &ours, &theirs);
+        assert_eq!((own.len(), other.len()), (n_r, n_s));
+        assert_eq!(own[n_r - common..], other[..common]);
+        assert!(other[common..].iter().all(|mask| !own.contains(mask)));
+    }
+}
+
+/// Items of which the first halves agree have one point and one row. Their short outputs agree too, the long ones do not.
+#[test]
+fn long_outputs_of_items_with_one_point_differ() {
+    let ours = items(3, 1);
+    let mut other = ours[0];
+    other[31] ^= 1;
+    let theirs = [ours[0], other];
+    let (own, sent) = run::<Slices>(&params(1, 2), &ours, &theirs);
+    assert_eq!(sent.0, [own.0[0]; 2]);
+    let [own, sent] = long(&against_senders(1, 2), &ours, &theirs);
+    assert_eq!(sent[0], own[0]);
+    assert_ne!(sent[1], own[0]);
+}
+
+/// PRTY19, theorem 2: whatever a sender sends, the receiver finds the items that the simulator extracts, those of which the
+/// sender has computed the row and sends the mask.
+#[test]
+fn a_malicious_sender_has_the_items_that_are_extracted() {
+    const COUNT: usize = 60;
+    let params = against_senders(COUNT, COUNT);
+    let ours = items(3, COUNT);
+    let others = items(4, 10);
+    let columns = Slices::new(&params, width(&params, 1)).columns();
+    let bits = |block: Block| {
+        Choices::from_blocks(Zeroizing::new(vec![block; columns.div_ceil(128)]), columns)
+    };
+    for (s, is_zero) in [
+        (bits(0), true),
+        (bits(Block::MAX), false),
+        (Choices::random(columns, &mut rng(8)), false),
+    ] {
+        let (own, sent) = honest(
+            |channel| Sparse::<Slices>::new().receive(channel, &params, &ours, (), &mut rng(2)),
+            |channel| {
+                let message = Slices::new(&params, width(&params, 1));
+                let keys = sender_keys(channel, &params, &s, &mut rng(1))?;
+                // Rows of more items than it has announced.
+                let all = [&ours[..], &others].concat();
+                let points = message.sender_points(&all);
+                let q = rows::one(&AesBit::new(keys.iter().copied()), &points.points);
+                let mut rows = q.clone();
+                let row_of_s = rows::row_of_blocks(s.blocks());
+                message.read(channel, &points, &row_of_s, &mut rows)?;
+                let masks =
+                    |items: &[Item], rows: &[Row]| rows::outputs(&with_items(&params, items), rows);
+                let mut flipped = masks(&ours[10..20], &rows[10..20]);
+                flipped.iter_mut().for_each(|mask| mask[31] ^= 1);
+                Ok([
+                    masks(&ours[..10], &rows[..10]),
+                    flipped,
+                    // The rows of other items.
+                    masks(&ours[20..30], &rows[30..40]),
+                    // No look at the message.
+                    masks(&ours[40..50], &q[40..50]),
+                    masks(&others, &rows[COUNT..]),
+                    // The same again.
+                    masks(&ours[..10], &rows[..10]),
+                ]
+                .concat())
+            },
+        );
+        let Outputs::Long(own) = own else {
+            panic!("outputs of 256 bits were expected");
+        };
+        assert_eq!(sent.len(), COUNT);
+        let found: Vec<usize> = (0..COUNT).filter(|i| sent.contains(&own[*i])).collect();
+        // The message adds nothing to the rows of a sender whose bits are all 0.
+        let unread = if is_zero { 40..50 } else { 0..0 };
+        assert_eq!(found, (0..10).chain(unread).collect::<Vec<_>>());
+    }
 }
 
 /// Other widths.

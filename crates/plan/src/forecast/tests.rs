@@ -59,6 +59,15 @@ fn what_does_not_serve_is_left_out() {
         names.contains(&("vole", Security::Malicious)) && names.len() == 2,
         "{names:?}"
     );
+    let of_senders = forecasts(&machines, &asked(Security::MaliciousSender, 40, 1000));
+    let names: Vec<_> = of_senders
+        .iter()
+        .map(|f| (f.protocol, f.security))
+        .collect();
+    assert!(
+        names.contains(&("spot-low", Security::MaliciousSender)) && names.len() == 3,
+        "{names:?}"
+    );
     let large = forecasts(&machines, &asked(Security::SemiHonest, 40, 1 << 27));
     assert!(
         large.iter().all(|f| ["vole", "dh"].contains(&f.protocol)),

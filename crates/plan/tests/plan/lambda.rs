@@ -111,9 +111,9 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             } else {
                 128
             };
-            let checks = match params.security {
-                Security::Malicious => chance(26u8, 122) + chance(1u8, 127),
-                Security::SemiHonest => BigUint::from(0u8),
+            let checks = match params.security.is_malicious() {
+                true => chance(26u8, 122) + chance(1u8, 127),
+                false => BigUint::from(0u8),
             };
             let masks = masks::<Vole>(params);
             let store = store(Vole::EVENTS);

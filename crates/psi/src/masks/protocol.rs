@@ -13,14 +13,14 @@ pub struct MaskExchange<O>(pub O);
 
 /// Bits of a mask.
 ///
-/// Malicious: the whole output, so that a sender cannot find two items with one mask (RT21, section 4.1): for 128
-/// bits that takes 2^64 hashes during the run.
+/// Where the sender may be malicious: the whole output, so that it cannot find two items with one mask (RT21, section
+/// 4.1): for 128 bits that takes 2^64 hashes during the run.
 /// Semi-honest: λ' + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
 /// at most 2^-λ' (section A.1); c is the number of the sender's masks per item, and λ' is
 /// the masks' share of 2^-λ.
 pub fn width<O: Oprf>(params: &Params) -> usize {
     match params.security {
-        Security::Malicious => O::OUTPUT_BITS,
+        Security::MaliciousSender | Security::Malicious => O::OUTPUT_BITS,
         Security::SemiHonest => {
             let masks = (params.sender_size * O::OUTPUTS_PER_ITEM).max(1);
             let pairs = params.receiver_size.max(1) as u128 * masks as u128;

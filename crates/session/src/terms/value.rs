@@ -53,7 +53,7 @@ macro_rules! coded_values {
 }
 
 coded_values! {
-    Security: [Security::SemiHonest, Security::Malicious], Security::name;
+    Security: [Security::SemiHonest, Security::Malicious, Security::MaliciousSender], Security::name;
     Reveals: Reveals::all().collect::<Vec<_>>(), |reveals: Reveals| reveals.to_string();
     Learns: [Learns::Receiver, Learns::Both, Learns::Aligned], Learns::name;
     OptimizeRequest: OptimizeRequest::ALL, OptimizeRequest::name;

@@ -30,7 +30,7 @@ static SPEC: Spec = Spec {
     source: "nobody",
     security: Security::SemiHonest,
     exact: None,
-    has_semi_honest_form: false,
+    cheaper: None,
     max_items: 1000,
     max_lambda: |_, _| None,
     item_cost: ItemCost {
