@@ -54,8 +54,9 @@ def test_docstring(name: str, text: str | None) -> None:
     assert result.failed == 0
 
 
-def test_the_example_runs_as_a_script() -> None:
-    script = ROOT / "examples" / "python" / "donors.py"
+def output_of(example: str) -> str:
+    """What a script of examples/python prints."""
+    script = ROOT / "examples" / "python" / example
     done = subprocess.run(
         [sys.executable, "-W", "ignore::vesica.RunWarning", script],
         check=False,
@@ -64,5 +65,16 @@ def test_the_example_runs_as_a_script() -> None:
         encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
-    assert "41 donors are customers; the shop learns that the charity has 197" in done.stdout
-    assert "they have ordered 817 times" in done.stdout
+    return done.stdout
+
+
+def test_the_example_runs_as_a_script() -> None:
+    said = output_of("donors.py")
+    assert "41 donors are customers; the shop learns that the charity has 197" in said
+    assert "they have ordered 817 times" in said
+
+
+def test_intersections_make_oblivious_transfer() -> None:
+    said = output_of("ot_from_psi.py").splitlines()
+    assert len(said) == 9
+    assert said[5] == "Bob has (1, 0), Alice chooses y_1 and learns 0"

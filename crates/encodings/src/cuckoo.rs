@@ -139,26 +139,21 @@ impl Table {
         assert!(keys.len() <= functions.parameters.items, "too many keys");
         let mut bins = vec![[0; MAX_HASHES]; keys.len()];
         functions.bins(keys, &mut bins);
-        Self::search(functions.parameters, &bins)
+        Self::place(functions.parameters, &bins)
     }
 
-    /// Finds a place for every item, given the bins of each in its first `hashes` entries; an item's bins may
-    /// be equal. For functions other than [`Functions`].
+    /// Finds a place for every item, given the bins of each in the order of its functions; an item's bins may be equal.
+    /// For functions other than [`Functions`].
     ///
     /// # Errors
     /// As [`Table::new`].
     ///
     /// # Panics
-    /// If `hashes` is not 2, 3 or 4, there are more than 2^30 items, or a bin is not below `count`.
+    /// If there are more than 2^30 items, or a bin is not one of the parameters'.
     pub fn place(
-        hashes: usize,
-        count: usize,
+        parameters: Parameters,
         bins: &[[u32; MAX_HASHES]],
     ) -> Result<Self, EncodingFailed> {
-        Self::search(Parameters::with_bins(bins.len(), hashes, count), bins)
-    }
-
-    fn search(parameters: Parameters, bins: &[[u32; MAX_HASHES]]) -> Result<Self, EncodingFailed> {
         assert!(bins.len() < crate::bins::MAX_ITEMS);
         match parameters.hashes {
             2 => Search::<2>::run(parameters, bins),

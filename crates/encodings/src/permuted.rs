@@ -15,7 +15,7 @@ use vesica_primitives::block::{Block, Cipher};
 
 use crate::cuckoo::{MAX_HASHES, Parameters};
 
-/// Hash functions.
+/// Hash functions, where a protocol does not say how many.
 pub const HASHES: usize = 3;
 
 /// Rounds of the Feistel network.
@@ -30,28 +30,37 @@ const BATCH: usize = 64;
 
 /// The functions of a table: what both sides of a protocol share.
 #[derive(Clone)]
-pub struct Functions {
+pub struct Functions<const K: usize = HASHES> {
     parameters: Parameters,
     suffixes: u64,
     cipher: Cipher,
 }
 
 /// Where a number may be: for each function the bin, and there the value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places<const K: usize = HASHES> {
     /// The bins, in the order of the functions; the rest is 0.
     pub bins: [u32; MAX_HASHES],
     /// What is compared in the bin: the suffix, in a range of its own for each function.
-    pub values: [u64; HASHES],
+    pub values: [u64; K],
 }
 
-impl Functions {
+impl<const K: usize> Default for Places<K> {
+    fn default() -> Self {
+        Places {
+            bins: [0; MAX_HASHES],
+            values: [0; K],
+        }
+    }
+}
+
+impl<const K: usize> Functions<K> {
     /// The functions of a run, for numbers below 2^`width`.
     ///
     /// # Panics
-    /// If there are not three functions, or 2^62 suffixes or more.
+    /// If there are not `K` functions, or 2^62 suffixes or more.
     pub fn new(parameters: Parameters, width: u32, session: &[u8; 32]) -> Self {
-        assert_eq!(parameters.hashes, HASHES);
+        assert_eq!(parameters.hashes, K);
         let suffixes = suffixes(parameters, width);
         assert!(
             suffixes < 1 << 62,
@@ -71,20 +80,20 @@ impl Functions {
 
     /// The number of values: all [`Places::values`] are below.
     pub fn values(&self) -> u64 {
-        HASHES as u64 * self.suffixes
+        K as u64 * self.suffixes
     }
 
     /// The places of every number.
     ///
     /// # Panics
     /// If `numbers` and `out` differ in length.
-    pub fn places(&self, numbers: &[u128], out: &mut [Places]) {
+    pub fn places(&self, numbers: &[u128], out: &mut [Places<K>]) {
         assert_eq!(numbers.len(), out.len());
         let bins = self.parameters.bins as u128;
         let mut pairs = [[0u64; 2]; BATCH];
         let mut blocks = [0 as Block; BATCH];
         for (numbers, out) in numbers.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            for function in 0..HASHES {
+            for function in 0..K {
                 let pairs = &mut pairs[..numbers.len()];
                 for (pair, number) in pairs.iter_mut().zip(numbers) {
                     *pair = match u64::try_from(*number) {
@@ -217,7 +226,7 @@ mod tests {
                 "{variance} {mean}"
             );
             let bins_of: Vec<_> = places.iter().map(|places| places.bins).collect();
-            Table::place(HASHES, bins, &bins_of).unwrap();
+            Table::place(parameters, &bins_of).unwrap();
         }
     }
 }

@@ -126,7 +126,8 @@ proptest! {
         let bins: Vec<[u32; MAX_HASHES]> =
             seeds.iter().map(|s| s.map(|b| u32::from(b) % count)).collect();
         let expected = most_placed(hashes, count as usize, &bins) == bins.len();
-        let found = Table::place(hashes, count as usize, &bins);
+        let parameters = Parameters::with_bins(bins.len(), hashes, count as usize);
+        let found = Table::place(parameters, &bins);
         prop_assert_eq!(found.is_ok(), expected);
         if let Ok(table) = found {
             let places: Vec<Entry> = table.bins().flatten().collect();
