@@ -1,10 +1,11 @@
 """Runs the tables of the papers, and writes docs/papers: ours beside the papers' own figures.
 
-    papers.py [--full] [--only PAPER]... [--minutes M] [--no-build] [--no-runs]
+    papers.py [--full] [--only PAPER]... [--new] [--minutes M] [--no-build] [--no-runs]
 
 Each raw result is kept at once in docs/papers/runs.jsonl, under its command, the binary and the machine; what has been run
-is not run again, so that a run that was stopped goes on. With --minutes, stops after so many. With --full, runs the largest
-sizes too. With --no-runs, only writes the pages anew. Exits 1 if a run failed.
+is not run again, so that a run that was stopped goes on. With --new, what another binary has run here is not run again
+either. With --minutes, stops after so many. With --full, runs the largest sizes too. With --no-runs, only writes the
+pages anew. Exits 1 if a run failed.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="the largest sizes too: hours")
     parser.add_argument("--only", action="append", choices=PAPERS, help="all if none")
+    parser.add_argument("--new", action="store_true", help="only what no binary has run here")
     parser.add_argument("--minutes", type=float, help="stop after so many")
     parser.add_argument(
         "--no-build", action="store_true", help="take the release build that there is"
@@ -124,7 +126,7 @@ def main() -> int:
     store = open_store(FOLDER / "runs.jsonl", *PROGRAMS)
     if store is None:
         return 1
-    lab = Lab(store, BINARIES, options.full)
+    lab = Lab(store, BINARIES, options.full, only_new=options.new)
     pages = [page(lab) for page in PAGES if options.only is None or page.name in options.only]
     # The first pass asks for the runs.
     checks(lab)

@@ -170,6 +170,11 @@ class Runs(WithPlace):
         for other in (self.place.lab(binary="b2"), self.place.lab(machine="n")):
             other.want(KKRT)
             self.assertEqual(other.missing(), [(KKRT, LAN)])
+        store = self.place.lab(binary="b2").store
+        new = Lab(store, self.place.folder, False, only_new=True)
+        new.want(KKRT)
+        new.want(KKRT, Link("10mbps"))
+        self.assertEqual(new.missing(), [(KKRT, Link("10mbps"))])
         # Results of another binary are shown until it has run; those of another machine are not.
         self.assertIsNotNone(self.place.lab(binary="b2").seconds(KKRT))
         self.assertIsNone(self.place.lab(machine="n").seconds(KKRT))

@@ -4,7 +4,6 @@
 //! items, since it takes some forty times as long. Each party has one thread.
 
 use std::hint::black_box;
-use std::sync::mpsc::channel;
 use std::thread;
 
 use chacha20::ChaCha12Rng;
@@ -15,11 +14,12 @@ use vesica_encodings::{cuckoo, simple, two_choice};
 use vesica_oprf::sparse::{AesBit, BitFunction, Message, Sparse};
 use vesica_oprf::width::width;
 use vesica_oprf::{Item, Oprf, Params};
-use vesica_primitives::polynomial::{Evaluator, Field, Gf2k, Interpolator, Tower, bins};
+use vesica_primitives::polynomial::bins;
 use vesica_primitives::security::Security;
 use vesica_psi::masks::Exchange;
 use vesica_research::okvs_message::OkvsMessage;
 use vesica_research::sha256::Sha256Bit;
+use vesica_research::slices::{Input, WAYS};
 use vesica_research::three_hash::ThreeHash;
 use vesica_wire::memory_pair;
 
@@ -47,85 +47,12 @@ fn pool() -> rayon::ThreadPool {
     builder.build().expect("a thread")
 }
 
-/// Interpolates every slice on one thread and evaluates it on another.
-///
-/// `reuse`: what depends only on the points is computed once. `stream`: a slice is sent as soon as it is
-/// known.
-fn polynomials<F: Field>(
-    field: &F,
-    points: &[F::Element],
-    others: &[F::Element],
-    slices: &[Vec<F::Element>],
-    (reuse, stream): (bool, bool),
-) {
-    let (to, from) = channel();
-    let (ours, theirs) = (pool(), pool());
-    let interpolating = move || {
-        let interpolator = || Interpolator::new(field, points).expect("distinct points");
-        let kept = reuse.then(interpolator);
-        let mut waiting = Vec::new();
-        for values in slices {
-            let coefficients = match &kept {
-                Some(kept) => kept.interpolate(values),
-                None => interpolator().interpolate(values),
-            };
-            match stream {
-                true => to.send(coefficients).expect("a reader"),
-                false => waiting.push(coefficients),
-            }
-        }
-        for coefficients in waiting {
-            to.send(coefficients).expect("a reader");
-        }
-    };
-    let evaluating = || {
-        let evaluator = || Evaluator::new(field, others, points.len()).expect("usual points");
-        let kept = reuse.then(evaluator);
-        for coefficients in from {
-            black_box(match &kept {
-                Some(kept) => kept.evaluate(&coefficients),
-                None => evaluator().evaluate(&coefficients),
-            });
-        }
-    };
-    thread::scope(|scope| {
-        scope.spawn(|| theirs.install(interpolating));
-        ours.install(evaluating);
-    });
-}
-
 fn slicing_and_trees(c: &mut Criterion) {
-    let n = 1usize << log_items();
-    let columns = width(n as u64, LAMBDA);
     let mut group = c.benchmark_group(format!("one polynomial, 2^{} points", log_items()));
     group.sample_size(10);
-    // As few slices as there are fields for.
-    let field = Tower::new(log_items());
-    let wide = |seed| {
-        let mut elements = vec![[0u64; 4]; n];
-        random_bytes(bytemuck::must_cast_slice_mut(&mut elements), seed);
-        elements
-    };
-    let (points, others) = (wide(1), wide(2));
-    let slices: Vec<_> = (0..columns.div_ceil(256))
-        .map(|i| wide(3 + i as u64))
-        .collect();
-    group.bench_function("slices of 256 bits, no reuse, no stream", |b| {
-        b.iter(|| polynomials(&field, &points, &others, &slices, (false, false)));
-    });
-    let bits = columns.div_ceil(4) as u32;
-    let field = Gf2k::new(bits);
-    let (points, others) = (strings(n, bits, 1), strings(n, bits, 2));
-    let slices: Vec<_> = (0..4).map(|i| strings(n, bits, 3 + i)).collect();
-    for (name, on) in [
-        ("no reuse, no stream", (false, false)),
-        ("no reuse, stream", (false, true)),
-        ("reuse, no stream", (true, false)),
-        ("reuse, stream", (true, true)),
-    ] {
-        group.bench_function(format!("slices of {bits} bits, {name}"), |b| {
-            b.iter(|| polynomials(&field, &points, &others, &slices, on));
-        });
+    for (name, way) in WAYS {
+        let input = Input::random(log_items(), way);
+        group.bench_function(name, |b| b.iter(|| input.run(way)));
     }
     group.finish();
 }

@@ -46,17 +46,17 @@ impl Run {
 }
 
 /// What a receiver has seen in a run, except the masks.
-pub struct View<K, const W: usize> {
+pub struct View<K, const W: usize, F = AesBit> {
     params: Params,
     message: OkvsMessage<K, W>,
-    t: AesBit,
-    u: AesBit,
+    t: F,
+    u: F,
     slots: Vec<[u64; W]>,
     coin: Option<Coin>,
 }
 
 /// The rows T and T ⊕ U of points.
-fn both(t: &AesBit, u: &AesBit, points: &[Block]) -> (Vec<Row>, Vec<Row>) {
+fn both(t: &impl BitFunction, u: &impl BitFunction, points: &[Block]) -> (Vec<Row>, Vec<Row>) {
     let (t, mut r) = (rows::one(t, points), rows::one(u, points));
     for (r, t) in r.as_flattened_mut().iter_mut().zip(t.as_flattened()) {
         *r ^= t;
@@ -68,7 +68,7 @@ fn points(items: &[Item]) -> Vec<Block> {
     items.iter().map(|item| halves(item)[0]).collect()
 }
 
-impl<K: ArrangedOkvs, const W: usize> View<K, W> {
+impl<K: ArrangedOkvs, const W: usize, F: BitFunction> View<K, W, F> {
     /// A receiver that follows the protocol and keeps what it saw. The sender cannot tell: this is the run of
     /// an honest receiver.
     ///
@@ -100,8 +100,8 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
         rng: &mut dyn CryptoRng,
         slots: impl FnOnce(
             &OkvsMessage<K, W>,
-            &AesBit,
-            &AesBit,
+            &F,
+            &F,
             &mut dyn CryptoRng,
         ) -> Result<Vec<[u64; W]>, Error>,
     ) -> Result<Self, Error> {
@@ -111,7 +111,7 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
         };
         let message = OkvsMessage::new(params, run.width(params));
         let pairs = receiver_keys(channel, params, message.columns(), rng)?;
-        let [t, u] = [0, 1].map(|i| AesBit::new(pairs.iter().map(|pair| pair[i])));
+        let [t, u] = [0, 1].map(|i| F::new(pairs.iter().map(|pair| pair[i])));
         let mut slots = slots(&message, &t, &u, rng)?;
         message.send(channel, &slots)?;
         // Bits that belong to no column have not been sent.
@@ -143,7 +143,7 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
     }
 
     /// T(x) and Δ(x) of candidates.
-    fn rows(&self, candidates: &[Item]) -> (Vec<Row>, Vec<Row>) {
+    pub(crate) fn rows(&self, candidates: &[Item]) -> (Vec<Row>, Vec<Row>) {
         let points = points(candidates);
         let (t, mut delta) = both(&self.t, &self.u, &points);
         let decoded = self.message.decode(&self.slots, &points);
@@ -156,7 +156,11 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
     }
 
     /// The sender's outputs, if these are its rows and `item(i)` is the item of row i.
-    fn outputs<'a>(&self, rows: &[Row], item: impl Fn(usize) -> &'a Item + Sync) -> Vec<Output> {
+    pub(crate) fn outputs<'a>(
+        &self,
+        rows: &[Row],
+        item: impl Fn(usize) -> &'a Item + Sync,
+    ) -> Vec<Output> {
         let mut outputs = rows::outputs(&output_oracle(&self.params), rows);
         if let Some(coin) = self.coin {
             Coined::new(&self.params, coin).apply(&mut outputs, item);
@@ -165,7 +169,7 @@ impl<K: ArrangedOkvs, const W: usize> View<K, W> {
     }
 }
 
-impl<K: ArrangedOkvs> View<K, 2> {
+impl<K: ArrangedOkvs, F: BitFunction> View<K, 2, F> {
     /// A receiver that deviates from figure 15: it encodes one set in the first 64 columns and another in the
     /// last 64. Every item of either has a Δ of at most 64 ones instead of 128.
     ///
@@ -230,19 +234,44 @@ fn weight(row: &Row) -> u32 {
 ///
 /// # Panics
 /// If `most` is 64 or more, or `bits` is not 1 to 128.
-pub fn recover<K: ArrangedOkvs, const W: usize>(
-    view: &View<K, W>,
+pub fn recover<K: ArrangedOkvs, const W: usize, F: BitFunction>(
+    view: &View<K, W, F>,
     masks: &[Output],
     bits: usize,
     candidates: &[Item],
     most: u32,
 ) -> Found {
-    assert!(most < 64 && (1..=128).contains(&bits));
+    assert!((1..=128).contains(&bits));
+    let masks = Masks {
+        cut: masks.iter().map(|mask| cut(mask, bits)).collect(),
+        bits,
+    };
+    let all = 0..candidates.len() as u32;
+    search(view, &masks, candidates, all.collect(), most)
+}
+
+/// What tells the receiver that an output is one of the sender's.
+pub(crate) trait Test: Sync {
+    /// The first of these outputs, all of the candidate of that number, that the sender has.
+    fn first(&self, number: u32, outputs: &[Output]) -> Option<usize>;
+}
+
+/// [`recover`] by any test, from the candidates with the numbers `left`.
+///
+/// # Panics
+/// If `most` is 64 or more.
+pub(crate) fn search<K: ArrangedOkvs, const W: usize, F: BitFunction>(
+    view: &View<K, W, F>,
+    test: &impl Test,
+    candidates: &[Item],
+    mut left: Vec<u32>,
+    most: u32,
+) -> Found {
+    assert!(most < 64);
     let (t, delta) = view.rows(candidates);
     let mut search = Search {
         view,
-        masks: masks.iter().map(|mask| cut(mask, bits)).collect(),
-        bits,
+        test,
         candidates,
         hashes: AtomicU64::new(0),
     };
@@ -254,7 +283,6 @@ pub fn recover<K: ArrangedOkvs, const W: usize>(
         first: None,
         lightest: None,
     };
-    let mut left: Vec<u32> = (0..candidates.len() as u32).collect();
     loop {
         let open =
             |i: &u32| -> Row { std::array::from_fn(|j| delta[*i as usize][j] & !found.known[j]) };
@@ -305,27 +333,35 @@ fn cut(mask: &Output, bits: usize) -> u128 {
     (u128::from(mask[0]) << 64 | u128::from(mask[1])) >> (128 - bits)
 }
 
-/// The trials.
-struct Search<'a, K, const W: usize> {
-    view: &'a View<K, W>,
-    masks: HashSet<u128>,
+/// The masks that the sender has sent, cut.
+struct Masks {
+    cut: HashSet<u128>,
     bits: usize,
+}
+
+impl Test for Masks {
+    fn first(&self, _: u32, outputs: &[Output]) -> Option<usize> {
+        let is_sent = |output: &Output| self.cut.contains(&cut(output, self.bits));
+        outputs.iter().position(is_sent)
+    }
+}
+
+/// The trials.
+struct Search<'a, K, const W: usize, F, T> {
+    view: &'a View<K, W, F>,
+    test: &'a T,
     candidates: &'a [Item],
     hashes: AtomicU64,
 }
 
-impl<K: ArrangedOkvs, const W: usize> Search<'_, K, W> {
-    fn holds(&self, output: &Output) -> bool {
-        self.masks.contains(&cut(output, self.bits))
-    }
-
+impl<K: ArrangedOkvs, const W: usize, F: BitFunction, T: Test> Search<'_, K, W, F, T> {
     /// The candidates, among those with these rows, that the sender holds.
     fn which(&self, numbers: &[u32], rows: &[Row]) -> Vec<u32> {
         self.hashes.fetch_add(rows.len() as u64, Ordering::Relaxed);
         let item = |i: usize| &self.candidates[numbers[i] as usize];
         let outputs = self.view.outputs(rows, item);
-        let all = numbers.iter().zip(&outputs);
-        all.filter(|(_, output)| self.holds(output))
+        let all = numbers.iter().zip(outputs);
+        all.filter(|(number, output)| self.test.first(**number, &[*output]).is_some())
             .map(|(number, _)| *number)
             .collect()
     }
@@ -361,7 +397,7 @@ impl<K: ArrangedOkvs, const W: usize> Search<'_, K, W> {
             let outputs = self
                 .view
                 .outputs(&rows, |_| &self.candidates[number as usize]);
-            let hit = outputs.iter().position(|output| self.holds(output))?;
+            let hit = self.test.first(number, &outputs)?;
             Some(gray(range.start + hit as u64))
         })
     }

@@ -9,6 +9,7 @@ use vesica_circuit::{CircuitPsi, Okvs, OneOfThree, Plain, Psm1, Psm2, Recipe, Tw
 use vesica_oprf::programmable::RelaxedHint;
 
 use crate::kkrt_batch::KkrtBatch;
+use crate::narrow_circuit::{BandAes, BandSha256, ThreeHashAes, ThreeHashSha256};
 use crate::polynomial_hint::PolynomialHint;
 use crate::runs::Variant;
 
@@ -49,13 +50,25 @@ impl Recipe for KkrtPsm2 {
 }
 
 /// The papers' circuits, and those that ship.
-pub static CIRCUITS: [Variant; 6] = [
+///
+/// LTSXQ26's are over its own masks, which are **broken**.
+pub static CIRCUITS: [Variant; 10] = [
     ("PSTY19", &CircuitPsi::new(Psty19)),
     ("CGS22, C-PSI1, KKRT", &CircuitPsi::new(KkrtPsm1)),
     ("CGS22, C-PSI2, KKRT", &CircuitPsi::new(KkrtPsm2)),
     ("circuit-rb-psm1", &CircuitPsi::new(Psm1)),
     ("circuit-rb-psm2", &CircuitPsi::new(Psm2)),
     ("circuit-okvs", &CircuitPsi::new(Okvs)),
+    ("LTSXQ26, random band", &CircuitPsi::new(BandAes)),
+    ("LTSXQ26, three-hash", &CircuitPsi::new(ThreeHashAes)),
+    (
+        "LTSXQ26, random band, SHA-256",
+        &CircuitPsi::new(BandSha256),
+    ),
+    (
+        "LTSXQ26, three-hash, SHA-256",
+        &CircuitPsi::new(ThreeHashSha256),
+    ),
 ];
 
 #[cfg(test)]
@@ -81,7 +94,9 @@ mod tests {
         }
     }
 
-    static PAPERS: [&dyn Protocol; 4] = [
+    static PAPERS: [&dyn Protocol; 6] = [
+        &CircuitPsi::new(BandAes),
+        &CircuitPsi::new(ThreeHashAes),
         &CircuitPsi::new(Psty19),
         &CircuitPsi::new(KkrtPsm1),
         &CircuitPsi::new(KkrtPsm2),

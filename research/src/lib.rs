@@ -5,11 +5,14 @@
 //!
 //! ```text
 //! cargo run -p vesica-research --release -- attack --items 2^12
+//! cargo run -p vesica-research --release -- attack --items 2^12 --circuit
 //! cargo run -p vesica-research --release -- ablate --items 2^16
+//! cargo run -p vesica-research --release -- slices --items 2^16
 //! cargo run -p vesica-research --release -- stash --items 2^16
 //! cargo run -p vesica-research --release -- circuits --items 2^16 --link 272mbps-80ms
 //! cargo run -p vesica-research --release -- widths --items 2^20
 //! cargo run -p vesica-research --release -- compact --items 2^16
+//! cargo run -p vesica-research --release -- ole-hashes --items 2^16
 //! cargo run -p vesica-research --release -- paper-width --items 2^20
 //! cargo bench -p vesica-research --bench ideas
 //! cargo bench -p vesica-research --bench programmable
@@ -18,18 +21,22 @@
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod circuit_attack;
 pub mod circuits;
 pub mod compact_okvs;
 pub mod free_oprf;
 pub mod kkrt_batch;
 pub mod known_pads;
 pub mod lattice;
+pub mod narrow_circuit;
 pub mod narrow_masks;
 pub mod okvs_message;
+pub mod ole_hashes;
 pub mod paper_width;
 pub mod polynomial_hint;
 pub mod runs;
 pub mod sha256;
+pub mod slices;
 pub mod three_hash;
 pub mod widths;
 

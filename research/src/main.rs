@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use vesica_psi::Reveal;
 use vesica_research::circuits::CIRCUITS;
-use vesica_research::narrow_masks::{Options, show};
-use vesica_research::runs::{ABLATIONS, COMPACT, Comparison, FIGURES, STASHES, compare};
-use vesica_research::widths;
+use vesica_research::narrow_masks::{BitOracle, Encoding, Options, show, show_circuit};
+use vesica_research::runs::{
+    ABLATIONS, COMPACT, Comparison, FIGURES, STASHES, compare, compare_for,
+};
+use vesica_research::{ole_hashes, slices, widths};
 use vesica_wire::{Error, Link};
 
 #[derive(Parser)]
@@ -22,6 +25,15 @@ struct Cli {
 enum Command {
     /// Find the sender's secret and items in runs of LTSXQ26 as published
     Attack {
+        /// Attack the circuit PSI instead, in which no mask is sent
+        #[arg(long)]
+        circuit: bool,
+        /// OKVS of the run
+        #[arg(long, value_name = "NAME", default_value = "band")]
+        okvs: Encoding,
+        /// What the bits of rows are made of
+        #[arg(long, value_name = "NAME", default_value = "aes")]
+        oracle: BitOracle,
         /// Items of either side, as 4096 or 2^12
         #[arg(long, default_value = "2^12", value_parser = items)]
         items: usize,
@@ -40,6 +52,14 @@ enum Command {
         #[command(flatten)]
         how: Runs,
     },
+    /// Compare spot-low's polynomial with and without slices, streaming and one tree for all of them
+    Slices {
+        /// Items of either side, a power of two
+        #[arg(long, default_value = "2^16", value_parser = power)]
+        items: usize,
+        #[command(flatten)]
+        how: Runs,
+    },
     /// Compare circuit-okvs with and without a stash
     Stash {
         /// Items of either side
@@ -48,8 +68,11 @@ enum Command {
         #[command(flatten)]
         how: Runs,
     },
-    /// Compare circuits on KKRT, CGS22's and PSTY19's, with those that ship
+    /// Compare circuits of papers, CGS22's and PSTY19's on KKRT and LTSXQ26's over masks that LEAK, with those that ship
     Circuits {
+        /// What the receiver learns: size, sum, inner-product or shares; all values are 1
+        #[arg(long, value_name = "NAME", default_value = "size", value_parser = reveal)]
+        reveal: Reveal,
         /// Items of either side
         #[arg(long, default_value = "2^16", value_parser = items)]
         items: usize,
@@ -68,6 +91,14 @@ enum Command {
     Compact {
         /// Items of either side
         #[arg(long, default_value = "2^12", value_parser = items)]
+        items: usize,
+        #[command(flatten)]
+        how: Runs,
+    },
+    /// Compare KBM23's online phase with two, three and four hash functions, on tuples that hide nothing
+    OleHashes {
+        /// Items of either side
+        #[arg(long, default_value = "2^16", value_parser = items)]
         items: usize,
         #[command(flatten)]
         how: Runs,
@@ -129,32 +160,62 @@ fn items(text: &str) -> Result<usize, String> {
         None => text.parse().ok(),
     };
     items
-        .filter(|items| (64..=1 << 24).contains(items))
-        .ok_or_else(|| "a number from 64 to 2^24, as 4096 or 2^12".to_owned())
+        .filter(|items| (64..=1 << 26).contains(items))
+        .ok_or_else(|| "a number from 64 to 2^26, as 4096 or 2^12".to_owned())
+}
+
+fn power(text: &str) -> Result<usize, String> {
+    let power = items(text)?;
+    match power.is_power_of_two() {
+        true => Ok(power),
+        false => Err("a power of two, as 2^16".to_owned()),
+    }
+}
+
+fn reveal(text: &str) -> Result<Reveal, String> {
+    let all = [
+        Reveal::Size,
+        Reveal::Sum,
+        Reveal::InnerProduct,
+        Reveal::Shares,
+    ];
+    let named = all.into_iter().find(|reveal| reveal.to_string() == text);
+    named.ok_or_else(|| "size, sum, inner-product or shares".to_owned())
 }
 
 /// How many variants ran, or attacks.
 fn run(command: &Command) -> Result<usize, Error> {
     match command {
         Command::Attack {
+            circuit,
+            okvs,
+            oracle,
             items,
             dictionary,
             seed,
         } => {
-            let (items, seed) = (*items, *seed);
-            let dictionary = *dictionary as usize;
-            show(&Options {
-                items,
-                dictionary,
-                seed,
-            })?;
+            let options = Options {
+                okvs: *okvs,
+                oracle: *oracle,
+                items: *items,
+                dictionary: *dictionary as usize,
+                seed: *seed,
+            };
+            match circuit {
+                true => show_circuit(&options),
+                false => show(&options),
+            }?;
             Ok(1)
         }
         Command::Ablate { items, how } => compare(&ABLATIONS, &how.of(*items)),
+        Command::Slices { items, how } => slices::compare(&how.of(*items)),
         Command::Stash { items, how } => compare(&STASHES, &how.of(*items)),
-        Command::Circuits { items, how } => compare(&CIRCUITS, &how.of(*items)),
+        Command::Circuits { reveal, items, how } => {
+            compare_for(Some(*reveal), &CIRCUITS, &how.of(*items))
+        }
         Command::Widths { items, how } => widths::compare(&how.of(*items)),
         Command::Compact { items, how } => compare(&COMPACT, &how.of(*items)),
+        Command::OleHashes { items, how } => ole_hashes::compare(&how.of(*items)),
         Command::PaperWidth {
             items,
             sender_items,

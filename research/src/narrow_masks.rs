@@ -3,27 +3,56 @@
 //! Three runs between two parties in this process. In the first two the sender runs LTSXQ26 as published,
 //! figure 14 and figure 15, and the receiver finds the sender's secret and every item of the sender's that is
 //! in a dictionary. In the third both run the protocol at vesica's width, and a search is hopeless.
+//!
+//! [`show_circuit`] runs the paper's circuit PSI, in which no mask is sent, up to the circuit: the receiver finds nearly as
+//! much.
 
 use std::time::{Duration, Instant};
 
 use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_encodings::random_band::RandomBand;
-use vesica_oprf::sparse::{Sparse, Store};
+use vesica_oprf::sparse::{AesBit, BitFunction, Sparse, Store};
 use vesica_oprf::{Item, Oprf, Output, Params};
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, memory_pair};
 
 use crate::attack::{Found, Run, View, expected_hashes, recover};
-use crate::okvs_message::OkvsMessage;
+use crate::circuit_attack::{Circuit, CircuitFound};
+use crate::okvs_message::{ArrangedOkvs, OkvsMessage};
 use crate::paper_width::{Figure, PaperWidth, unsafe_paper_width};
+use crate::sha256::Sha256Bit;
+use crate::three_hash::ThreeHash;
 
 /// The receiver spends at most 2^32 hashes on a candidate.
 const MAX_HASHES_LOG: u32 = 32;
 
+/// The OKVS of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Encoding {
+    /// A random band.
+    Band,
+    /// Three hashes.
+    ThreeHash,
+}
+
+/// What F is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BitOracle {
+    /// AES-128.
+    Aes,
+    /// SHA-256.
+    #[value(name = "sha-256")]
+    Sha256,
+}
+
 /// What is attacked.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// The OKVS.
+    pub okvs: Encoding,
+    /// F.
+    pub oracle: BitOracle,
     /// Items of either side, at least 64.
     pub items: usize,
     /// Candidates for each item of the sender's, at least 2.
@@ -92,7 +121,7 @@ impl Outcome {
 }
 
 /// The sender's outputs.
-fn send(
+fn send<K: ArrangedOkvs, F: BitFunction>(
     channel: &mut dyn Channel,
     params: &Params,
     run: Run,
@@ -102,14 +131,32 @@ fn send(
     let outputs = match run {
         Run::Proven => Sparse::<Store>::new().send(channel, params, items, rng),
         Run::Paper(figure) => {
-            PaperWidth::<OkvsMessage<RandomBand, 2>>::new(figure).send(channel, params, items, rng)
+            PaperWidth::<OkvsMessage<K, 2>, F>::new(figure).send(channel, params, items, rng)
         }
     }?;
     Ok(outputs.into_short().0)
 }
 
+/// The parameters of a run.
+fn params(options: &Options) -> Params {
+    Params {
+        security: Security::SemiHonest,
+        lambda: 40,
+        receiver_size: options.items,
+        sender_size: options.items,
+        session: [7; 32],
+    }
+}
+
+/// The randomness of a party.
+fn rng(options: &Options, party: u64) -> ChaCha12Rng {
+    let mut rng = ChaCha12Rng::seed_from_u64(options.seed);
+    rng.set_stream(party);
+    rng
+}
+
 /// One run with a receiver that keeps its view, and what that view reveals. `W` words hold a row.
-fn attack<const W: usize>(
+fn attack<K: ArrangedOkvs, F: BitFunction, const W: usize>(
     options: &Options,
     run: Run,
     receive: impl FnOnce(
@@ -117,27 +164,16 @@ fn attack<const W: usize>(
         &Params,
         &Sets,
         &mut ChaCha12Rng,
-    ) -> Result<View<RandomBand, W>, Error>,
+    ) -> Result<View<K, W, F>, Error>,
 ) -> Result<Outcome, Error> {
     let sets = Sets::new(options);
-    let params = Params {
-        security: Security::SemiHonest,
-        lambda: 40,
-        receiver_size: options.items,
-        sender_size: options.items,
-        session: [7; 32],
-    };
-    let rng = |party: u64| {
-        let mut rng = ChaCha12Rng::seed_from_u64(options.seed);
-        rng.set_stream(party);
-        rng
-    };
-
+    let params = params(options);
+    let rng = |party| rng(options, party);
     let (mut receiving, mut sending) = memory_pair();
     let (view, masks) = std::thread::scope(|scope| {
         let (params, sets) = (&params, &sets);
         let sender =
-            scope.spawn(move || send(&mut sending, params, run, &sets.theirs, &mut rng(1)));
+            scope.spawn(move || send::<K, F>(&mut sending, params, run, &sets.theirs, &mut rng(1)));
         let view = receive(&mut receiving, params, sets, &mut rng(2))?;
         let masks = sender.join().expect("the sender does not panic")?;
         Ok::<_, Error>((view, masks))
@@ -161,32 +197,82 @@ fn attack<const W: usize>(
 }
 
 /// A receiver that follows the protocol.
-fn follow<const W: usize>(options: &Options, run: Run) -> Result<Outcome, Error> {
+fn follow<K: ArrangedOkvs, F: BitFunction, const W: usize>(
+    options: &Options,
+    run: Run,
+) -> Result<Outcome, Error> {
     attack(options, run, |channel, params, sets, rng| {
-        View::<RandomBand, W>::follow(channel, params, run, &sets.ours, rng)
+        View::<K, W, F>::follow(channel, params, run, &sets.ours, rng)
     })
 }
 
 /// A receiver that splits the columns of figure 15 between two sets.
-fn split(options: &Options) -> Result<Outcome, Error> {
+fn split<K: ArrangedOkvs, F: BitFunction>(options: &Options) -> Result<Outcome, Error> {
     let run = Run::Paper(Figure::Malicious);
     attack(options, run, |channel, params, sets, rng| {
         let [first, last] = &sets.guesses;
-        View::<RandomBand, 2>::split(channel, params, [first, last], rng)
+        View::<K, 2, F>::split(channel, params, [first, last], rng)
     })
 }
 
-fn tell(outcome: &Outcome, expected: f64) {
-    let Outcome {
+/// The outcome of a run of a circuit.
+struct CircuitOutcome {
+    found: CircuitFound,
+    /// Bits of s.
+    columns: usize,
+    /// Whether all that were found are the sender's, or match.
+    right: bool,
+    /// Items that match.
+    matches: usize,
+    /// Time of the search.
+    time: Duration,
+}
+
+/// A run of figure 17 with a receiver that follows it, and what its view reveals.
+fn circuit<K: ArrangedOkvs, F: BitFunction>(options: &Options) -> Result<CircuitOutcome, Error> {
+    let (sets, circuit) = (Sets::new(options), Circuit::new(&params(options)));
+    let (mut receiving, mut sending) = memory_pair();
+    let view = std::thread::scope(|scope| {
+        let (circuit, sets) = (&circuit, &sets);
+        let sender = scope
+            .spawn(move || circuit.send::<K, F>(&mut sending, &sets.theirs, &mut rng(options, 1)));
+        let view = circuit.follow::<K, F>(&mut receiving, &sets.ours, &mut rng(options, 2))?;
+        sender.join().expect("the sender does not panic")?;
+        Ok::<_, Error>(view)
+    })?;
+    let start = Instant::now();
+    let found = view.recover(&sets.ours, &sets.candidates, MAX_HASHES_LOG);
+    let time = start.elapsed();
+    let matches = options.items / 2;
+    let is_theirs = |number: &u32| (*number as usize).is_multiple_of(options.dictionary);
+    Ok(CircuitOutcome {
+        right: found.items.iter().all(is_theirs)
+            && found.matches.iter().all(|i| (*i as usize) < matches),
         found,
-        columns,
+        columns: view.columns(),
+        matches,
         time,
-        ..
-    } = outcome;
+    })
+}
+
+fn tell_bits(found: &Found, columns: usize) {
     println!(
         "  bits of s recovered     {} of {columns}",
         found.known_bits()
     );
+}
+
+fn tell_trials(found: &Found, time: Duration) {
+    println!(
+        "  first hit               {} ones",
+        found.first.unwrap_or(0)
+    );
+    println!("  time                    {:.2} s", time.as_secs_f64());
+}
+
+fn tell(outcome: &Outcome, expected: f64) {
+    let Outcome { found, time, .. } = outcome;
+    tell_bits(found, outcome.columns);
     println!(
         "  sender's items found    {}, {}",
         found.items.len(),
@@ -200,26 +286,78 @@ fn tell(outcome: &Outcome, expected: f64) {
         (found.hashes.max(1) as f64).log2(),
         expected.log2()
     );
-    println!(
-        "  first hit               {} ones",
-        found.first.unwrap_or(0)
-    );
-    println!("  time                    {:.2} s", time.as_secs_f64());
+    tell_trials(found, *time);
 }
 
-/// Runs the attacks and prints the results.
+/// Runs an attack with the OKVS and F of some options.
+macro_rules! with {
+    ($attack:ident, $options:expr) => {
+        match ($options.okvs, $options.oracle) {
+            (Encoding::Band, BitOracle::Aes) => $attack::<RandomBand, AesBit>($options),
+            (Encoding::Band, BitOracle::Sha256) => $attack::<RandomBand, Sha256Bit>($options),
+            (Encoding::ThreeHash, BitOracle::Aes) => $attack::<ThreeHash, AesBit>($options),
+            (Encoding::ThreeHash, BitOracle::Sha256) => $attack::<ThreeHash, Sha256Bit>($options),
+        }
+    };
+}
+
+/// Runs the attacks on figures 14 and 15 and prints the results.
 ///
 /// # Errors
 /// Those of the runs.
 pub fn show(options: &Options) -> Result<(), Error> {
+    with!(show_masks, options)
+}
+
+/// Runs the attack on figure 17 and prints the result.
+///
+/// # Errors
+/// Those of the run.
+pub fn show_circuit(options: &Options) -> Result<(), Error> {
+    tell_sets(options);
+    println!("Figure 17 as published, up to the circuit; a receiver that follows it:");
+    let outcome = with!(circuit, options)?;
+    let CircuitFound {
+        search,
+        items,
+        matches,
+    } = &outcome.found;
+    tell_bits(search, outcome.columns);
+    println!(
+        "  sender's items found    {} of {}, and {}",
+        items.len(),
+        options.items,
+        match outcome.right {
+            true => "no others",
+            false => "OTHERS",
+        }
+    );
+    println!(
+        "  own items that match    {} of {}",
+        matches.len(),
+        outcome.matches
+    );
+    let hashes = (search.hashes.max(1) as f64).log2();
+    println!("  hashes                  2^{hashes:.1}");
+    tell_trials(search, outcome.time);
+    Ok(())
+}
+
+fn tell_sets(options: &Options) {
     let n = options.items;
     let candidates = n * options.dictionary;
     println!("{n} items per side, {candidates} candidates, of which the sender holds {n}\n");
+}
+
+fn show_masks<K: ArrangedOkvs, F: BitFunction>(options: &Options) -> Result<(), Error> {
+    let n = options.items;
+    let candidates = n * options.dictionary;
+    tell_sets(options);
 
     println!(
         "Figure 14 as published; a receiver that follows it, and holds half of the sender's items:"
     );
-    let outcome = follow::<2>(options, Run::Paper(Figure::SemiHonest))?;
+    let outcome = follow::<K, F, 2>(options, Run::Paper(Figure::SemiHonest))?;
     let unknown = n - n / 2;
     let expected = expected_hashes(outcome.columns, unknown, candidates - n / 2);
     tell(&outcome, expected);
@@ -227,11 +365,11 @@ pub fn show(options: &Options) -> Result<(), Error> {
     println!(
         "\nFigure 15 as published, \"malicious\"; a receiver that splits its columns between two sets:"
     );
-    let outcome = split(options)?;
+    let outcome = split::<K, F>(options)?;
     // Once for each half.
     tell(&outcome, 2.0 * expected_hashes(64, n / 2, n / 2 * 2));
 
-    let outcome = follow::<8>(options, Run::Proven)?;
+    let outcome = follow::<RandomBand, AesBit, 8>(options, Run::Proven)?;
     println!(
         "\nvesica's sparse-okvs, {} columns; a receiver that follows it:",
         outcome.columns
@@ -251,6 +389,8 @@ mod tests {
 
     fn options(items: usize) -> Options {
         Options {
+            okvs: Encoding::Band,
+            oracle: BitOracle::Aes,
             items,
             dictionary: 16,
             seed: 3,
@@ -259,14 +399,32 @@ mod tests {
 
     #[test]
     fn a_receiver_that_follows_figure_14_finds_everything() {
-        let outcome = follow::<2>(&options(1 << 10), Run::Paper(Figure::SemiHonest)).unwrap();
+        let run = Run::Paper(Figure::SemiHonest);
+        let outcome = follow::<RandomBand, AesBit, 2>(&options(1 << 10), run).unwrap();
         assert!(outcome.everything(), "{:?}", outcome.found);
         assert_eq!(outcome.columns, 64);
+        let other = follow::<ThreeHash, Sha256Bit, 2>(&options(1 << 8), run).unwrap();
+        assert!(other.everything(), "{:?}", other.found);
+    }
+
+    /// All of s, and all of the sender's items but those that are alone in their bins; no others.
+    #[test]
+    fn a_receiver_that_follows_the_circuit_finds_nearly_everything() {
+        fn nearly<K: ArrangedOkvs>(items: usize) {
+            let outcome = circuit::<K, AesBit>(&options(items)).unwrap();
+            let found = &outcome.found;
+            assert_eq!(found.search.known_bits() as usize, outcome.columns);
+            assert!(outcome.right);
+            assert!(found.items.len() >= items - items / 50);
+            assert!(found.matches.len() >= outcome.matches - outcome.matches / 50);
+        }
+        nearly::<RandomBand>(1 << 10);
+        nearly::<ThreeHash>(1 << 8);
     }
 
     #[test]
     fn a_receiver_that_splits_the_columns_of_figure_15_finds_everything() {
-        let outcome = split(&options(1 << 10)).unwrap();
+        let outcome = split::<RandomBand, AesBit>(&options(1 << 10)).unwrap();
         assert!(outcome.everything(), "{:?}", outcome.found);
         assert_eq!(outcome.columns, 128);
     }
@@ -276,7 +434,7 @@ mod tests {
     #[test]
     fn there_is_nothing_to_search_at_the_proven_width() {
         for items in [1 << 10, 1 << 12] {
-            let outcome = follow::<8>(&options(items), Run::Proven).unwrap();
+            let outcome = follow::<RandomBand, AesBit, 8>(&options(items), Run::Proven).unwrap();
             let found = &outcome.found;
             assert_eq!(found.items.len(), items / 2);
             assert_eq!((found.known_bits(), found.first), (0, None));

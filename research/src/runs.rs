@@ -11,7 +11,9 @@ use vesica_oprf::compact_dh::{self, CompactDh};
 use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
 use vesica_primitives::yardstick::aes_blocks_per_second;
-use vesica_psi::{Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Task};
+use vesica_psi::{
+    Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task, Values,
+};
 use vesica_wire::{
     Channel, ChannelOptions, Error, FramedChannel, Link, PhaseTraffic, memory_pair_with,
 };
@@ -46,7 +48,7 @@ pub static ABLATIONS: [Variant; 4] = [
 ];
 
 /// The paper's figures at its widths. **Broken.**
-pub static FIGURES: [Variant; 4] = [
+pub static FIGURES: [Variant; 8] = [
     (
         "figure 14, random band",
         &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>>::new(
@@ -68,6 +70,30 @@ pub static FIGURES: [Variant; 4] = [
     (
         "figure 15, three-hash",
         &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>>::new(
+            Figure::Malicious,
+        )),
+    ),
+    (
+        "figure 14, random band, SHA-256",
+        &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>, Sha256Bit>::new(
+            Figure::SemiHonest,
+        )),
+    ),
+    (
+        "figure 14, three-hash, SHA-256",
+        &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>, Sha256Bit>::new(
+            Figure::SemiHonest,
+        )),
+    ),
+    (
+        "figure 15, random band, SHA-256",
+        &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>, Sha256Bit>::new(
+            Figure::Malicious,
+        )),
+    ),
+    (
+        "figure 15, three-hash, SHA-256",
+        &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>, Sha256Bit>::new(
             Figure::Malicious,
         )),
     ),
@@ -179,7 +205,7 @@ pub fn params(items: usize) -> Params {
 }
 
 /// Runs a protocol between a receiver's and a sender's set of so many items, half of the smaller in common, over this
-/// link.
+/// link, for what it reveals first.
 ///
 /// # Errors
 /// The protocol's.
@@ -188,6 +214,24 @@ pub fn params(items: usize) -> Params {
 /// If the process cannot start a thread.
 pub fn run(
     protocol: &dyn Protocol,
+    sizes: [usize; 2],
+    seed: u64,
+    link: Link,
+) -> Result<Run, Error> {
+    run_for(protocol, protocol.reveals()[0], sizes, seed, link)
+}
+
+/// [`run`] for a reveal. The sender has values for a sum, both for an inner product: all are 1, so that the result is the
+/// number of matches.
+///
+/// # Errors
+/// The protocol's.
+///
+/// # Panics
+/// If the process cannot start a thread, or the protocol does not reveal it.
+pub fn run_for(
+    protocol: &dyn Protocol,
+    reveal: Reveal,
     [items, others]: [usize; 2],
     seed: u64,
     link: Link,
@@ -200,28 +244,43 @@ pub fn run(
         sender_size: others,
         ..params(items)
     };
-    let task = Task::new(protocol.reveals()[0]);
+    let [receiver, sender] = match reveal {
+        Reveal::Sum => [0, 1],
+        Reveal::InnerProduct => [1; 2],
+        _ => [0; 2],
+    };
+    let task = Task {
+        values: Values { receiver, sender },
+        ..Task::new(reveal)
+    };
+    let ones = vec![1; items.max(others)];
+    let values = |columns: u8, count: usize| (columns > 0).then_some(&ones[..count]);
     let rng = |party| ChaCha12Rng::seed_from_u64(seed + party);
-    let ([output, _], seconds, phases) = both(
+    let ([output, other], seconds, phases) = both(
         link,
         |channel| {
             let mut rng = rng(2);
             channel.begin_phase("offline");
             let prepared = protocol.prepare(items, &mut rng);
-            let input = Input::new(ours);
+            let input = Input::with_values(ours, values(receiver, items));
             protocol.receive(channel, &params, &task, input, prepared, &mut rng)
         },
         |channel| {
-            let (input, nothing) = (Input::new(theirs), Prepared::nothing());
+            let input = Input::with_values(theirs, values(sender, others));
+            let nothing = Prepared::nothing();
             protocol.send(channel, &params, &task, input, nothing, &mut rng(1))
         },
     )?;
     Ok(Run {
         seconds,
         phases,
-        matches: match output {
-            Output::Matches(matched) => matched.iter().filter(|matched| **matched).count(),
-            Output::Values(numbers) => numbers[0] as usize,
+        matches: match (output, other) {
+            (Output::Matches(matched), _) => matched.iter().filter(|matched| **matched).count(),
+            (Output::Values(numbers), _) => numbers[0] as usize,
+            (Output::Shares(own), Output::Shares(other)) => {
+                let pairs = own.matches.iter().zip(other.matches.iter());
+                pairs.filter(|(own, other)| own != other).count()
+            }
             _ => 0,
         },
     })
@@ -323,13 +382,26 @@ pub fn show(name: &str, run: &Run, items: usize) {
 /// # Errors
 /// Those of [`Comparison::show`].
 pub fn compare(variants: &[Variant], how: &Comparison) -> Result<usize, Error> {
+    compare_for(None, variants, how)
+}
+
+/// [`compare`] for this reveal, or what each variant reveals first.
+///
+/// # Errors
+/// Those of [`Comparison::show`].
+pub fn compare_for(
+    reveal: Option<Reveal>,
+    variants: &[Variant],
+    how: &Comparison,
+) -> Result<usize, Error> {
     let subject = match how.sizes {
         [items, others] if items == others => format!("{items} items per side, half in common"),
         [items, others] => format!("{items} items of the receiver, {others} of the sender"),
     };
     let named = variants.iter().map(|(name, run)| ((*name).to_owned(), run));
     how.show(&subject, how.sizes[0], named, |protocol, seed| {
-        run(**protocol, how.sizes, seed, how.link)
+        let reveal = reveal.unwrap_or(protocol.reveals()[0]);
+        run_for(**protocol, reveal, how.sizes, seed, how.link)
     })
 }
 
@@ -344,6 +416,16 @@ mod tests {
         for (name, protocol) in all {
             let run = run(protocol, [200; 2], 4, Link::LAN).unwrap();
             assert_eq!(run.matches, 100, "{name}");
+        }
+    }
+
+    #[test]
+    fn circuits_compute_every_reveal() {
+        for (name, protocol) in CIRCUITS {
+            for reveal in [Reveal::Shares, Reveal::Sum, Reveal::InnerProduct] {
+                let run = run_for(protocol, reveal, [200; 2], 4, Link::LAN).unwrap();
+                assert_eq!(run.matches, 100, "{name}, {reveal}");
+            }
         }
     }
 

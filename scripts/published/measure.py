@@ -38,9 +38,14 @@ MICROSECONDS = {
     "ole-ot": 5.0,
     "circuit": 3.6,
     "paper-width": 0.8,
+    "sha-256": 12.0,
     "ablate": 27.0,
     "PSTY19": 6.6,
     "CGS22": 3.6,
+    "LTSXQ26": 4.0,
+    "compact": 35.0,
+    "ole-hashes": 2.0,
+    "slices": 25.0,
 }
 # What a process costs beside: starting, tables, exchange of results.
 STARTING = 0.3
@@ -141,12 +146,17 @@ def bench(protocol: str, receiver: int, sender: int | None = None, *options: str
 
 
 def research(
-    task: str, variant: str, receiver: int, sender: int | None = None, *, name: str | None = None
+    task: str,
+    variant: str,
+    receiver: int,
+    sender: int | None = None,
+    *options: str,
+    name: str | None = None,
 ) -> Subject:
     sizes = ("--items", str(receiver))
     if sender is not None and sender != receiver:
         sizes += ("--sender-items", str(sender))
-    words = (task, "--json", *sizes, "--variant", variant)
+    words = (task, "--json", *sizes, *options, "--variant", variant)
     return Subject("vesica-research", words, name or task, receiver, sender or receiver)
 
 
@@ -272,8 +282,8 @@ class Cell(NamedTuple):
 class Lab:
     """Knows which runs there are, runs those that are missing, and says what a cell is."""
 
-    def __init__(self, store: Store, binaries: Path, full: bool) -> None:
-        self.store, self.binaries, self.full = store, binaries, full
+    def __init__(self, store: Store, binaries: Path, full: bool, *, only_new: bool = False) -> None:
+        self.store, self.binaries, self.full, self.only_new = store, binaries, full, only_new
         # Runs over loopback that may take longer are for `PAPERS=full`; cells over links are then computed.
         self.longest = 1500.0 if full else 40.0
         self.largest = 1 << 26 if full else 1 << 24
@@ -313,11 +323,16 @@ class Lab:
             # What has failed once is not tried over every other link.
             if subject in self.broken or not self.is_in_scope(subject):
                 continue
-            if self.store.has(subject.command(link)):
+            if self.is_done(subject, link):
                 continue
             if link == subject.base(link) or always or not self.is_long(subject, link):
                 left.append((subject, link))
         return sorted(left, key=lambda run: (run[1] != LAN, self.estimate(*run)))
+
+    def is_done(self, subject: Subject, link: Link) -> bool:
+        """Whether this binary has run it, or any has if others' results are not run anew."""
+        command = subject.command(link)
+        return self.store.has(command) or (self.only_new and self.store.result(command) is not None)
 
     def estimate(self, subject: Subject, link: Link) -> float:
         base = self.base(subject, link)

@@ -10,7 +10,7 @@ from . import printed
 from .measure import LAN, Cell, Lab, Link, Subject, bench, research
 from .money import cost
 from .printed import Paper, size
-from .tables import Row, bits_per_item, heading, line, megabytes, scaled, shown
+from .tables import MISSING, Row, bits_per_item, heading, line, megabytes, scaled, shown
 
 Block = tuple[str, list[str]]
 Plot = dict[str, Any]
@@ -22,6 +22,7 @@ WITHOUT_ROUND_TRIP = [LAN, Link("100mbps"), Link("10mbps")]
 KBM23_LINKS = [Link(name) for name in ("5gbps", "1gbps", "100mbps", "10mbps")]
 SEMI_HONEST = ("--security", "semi-honest")
 MALICIOUS = ("--security", "malicious")
+MALICIOUS_SENDER = ("--security", "malicious-sender")
 
 
 class Page(ABC):
@@ -103,6 +104,7 @@ class Prty19(Page):
     def blocks(self) -> Iterator[Block]:
         yield "table-1", self.table_1()
         yield "table-2", self.table_2()
+        yield "figure-8", self.figure_8()
         yield "figures-10-and-11", self.money()
         yield "figure-12", self.figure_12()
 
@@ -132,9 +134,23 @@ class Prty19(Page):
                 lines += Row(label, figures).lines("quoted")
                 continue
             subject = self.subject(protocol, n)
-            here = [self.megabytes(subject), *(self.seconds(subject, link) for link in links)]
-            lines += Row(label, figures).lines(here)
+            lines += Row(label, figures).lines(self.over(subject, links))
+        for n in ("2^16", "2^20"):
+            subject = bench("spot-low", size(n), size(n), *MALICIOUS_SENDER)
+            cells = map(shown, self.over(subject, links))
+            lines.append(line([f"spot-low, malicious sender, {n}", "here", *cells]))
         return lines
+
+    def figure_8(self) -> list[str]:
+        lines = heading("seconds, 2^20 points", "paper", "here")
+        for row in self.paper["figure 8"]:
+            cell = self.seconds(research("slices", row["here"], 1 << 20), LAN)
+            printed_at = MISSING if row["seconds"] is None else str(row["seconds"])
+            lines.append(line([row["way"], printed_at, shown(cell)]))
+        return lines
+
+    def over(self, subject: Subject, links: list[Link]) -> list[Cell | None]:
+        return [self.megabytes(subject), *(self.seconds(subject, link) for link in links)]
 
     def dollars(self, protocol: str, n: int, setting: str, rate: str) -> float | None:
         """USD of 1000 runs by the formula of section 6.2, at the time that a run takes over such a link."""
@@ -247,13 +263,26 @@ class Rt21(Page):
 
     def subject(self, row: printed.Row, receiver: int, sender: int) -> Subject | None:
         protocol = self.SYSTEMS.get((row["system"], row["security"]))
-        security = MALICIOUS if row["security"] == "malicious" else SEMI_HONEST
+        levels = {"malicious": MALICIOUS, "one-sided": MALICIOUS_SENDER}
+        security = levels.get(row["security"], SEMI_HONEST)
         return None if protocol is None else bench(protocol, receiver, sender, *security)
 
     def blocks(self) -> Iterator[Block]:
         yield "table-1", self.table_1()
         yield "table-2", self.table_2()
         yield "table-3", self.table_3()
+        yield "appendix-b", self.appendix_b()
+
+    def appendix_b(self) -> list[str]:
+        sizes = ("2^12", "2^16", "2^18", "2^20")
+        lines = heading("seconds, lan; bits per item", "", *sizes)
+        for variant in ("figure 5, polynomial", "appendix B, OKVS"):
+            subjects = [research("compact", variant, size(n)) for n in sizes]
+            seconds = [shown(self.seconds(subject, LAN)) for subject in subjects]
+            lines.append(line([variant, "seconds", *seconds]))
+            bits = [shown(self.bits(subject)) for subject in subjects]
+            lines.append(line(["", "bits", *bits]))
+        return lines
 
     def table_1(self) -> list[str]:
         sizes = ("2^8", "2^9", "2^10", "2^12", "2^16", "2^20")
@@ -447,13 +476,15 @@ class Cgs22(Page):
         }
 
 
-def circuits(variant: str, n: int) -> Subject:
-    return research("circuits", variant, n, name=variant)
+def circuits(variant: str, n: int, reveal: str = "size") -> Subject:
+    options = () if reveal == "size" else ("--reveal", reveal)
+    return research("circuits", variant, n, n, *options, name=variant)
 
 
 class Kbm23(Page):
     name = "kbm23"
     SIZES = ("2^20", "2^22", "2^24", "2^26")
+    FUNCTIONS: ClassVar = {2: "k = 2 and a stash", 3: "k = 3", 4: "k = 4"}
     OFFLINE: ClassVar = {
         "SGX": "ole-tee",
         "TTP": "ole-dealer",
@@ -465,10 +496,21 @@ class Kbm23(Page):
         return bench(self.OFFLINE[how], n, n, "--items", "32")
 
     def blocks(self) -> Iterator[Block]:
+        yield "table-2", self.table_2()
         yield "table-3", self.table_3()
         yield "table-4", self.table_4()
         yield "table-5", self.table_5()
         yield "table-6", self.table_6()
+
+    def table_2(self) -> list[str]:
+        lines = heading("bits per element", "", *self.SIZES)
+        for k, variant in self.FUNCTIONS.items():
+            rows = {row["n"]: row for row in self.paper["2"] if row["k"] == k}
+            made = Row(variant, [rows[n].number("bits") for n in self.SIZES])
+            # Of the larger two, numbers of tuples in memory, with a smaller stash.
+            subjects = [research("ole-hashes", variant, size(n)) for n in self.SIZES[:2]]
+            lines += made.lines([*map(self.bits, subjects), None, None])
+        return lines
 
     def table_3(self) -> list[str]:
         lines = heading("bits per element", "", *self.SIZES)
@@ -591,8 +633,13 @@ class Ltsxq26(Page):
     FIGURE: ClassVar = {"semi-honest": "figure 14", "malicious": "figure 15"}
     REVEALS: ClassVar = {"4": "shares", "5": "size", "6": "sum", "7": "inner-product"}
 
-    def paper_width(self, security: str, okvs: str, n_r: int, n_s: int) -> Subject:
-        return research("paper-width", f"{self.FIGURE[security]}, {self.OKVS[okvs]}", n_r, n_s)
+    def paper_width(
+        self, security: str, okvs: str, n_r: int, n_s: int, oracle: str = "AES"
+    ) -> Subject:
+        variant = f"{self.FIGURE[security]}, {self.OKVS[okvs]}"
+        if oracle == "AES":
+            return research("paper-width", variant, n_r, n_s)
+        return research("paper-width", f"{variant}, {oracle}", n_r, n_s, name="sha-256")
 
     def blocks(self) -> Iterator[Block]:
         yield "table-2", self.table_2()
@@ -656,12 +703,20 @@ class Ltsxq26(Page):
             made = self.row(row, ", ".join(filter(None, (row["system"], row["okvs"], row["n"]))))
             if row["system"] in baselines:
                 lines += made.lines(self.here(circuits(baselines[row["system"]], n)))
+            elif row["system"] == "Ours":
+                variant = f"LTSXQ26, {self.OKVS[row['okvs']]}"
+                lines += made.lines(self.here(circuits(variant, n, reveal)))
             elif row["okvs"] == "BPSY":
-                options = ("--reveal", reveal, *SEMI_HONEST)
-                lines += made.lines(self.here(bench("circuit-okvs", n, n, *options)))
+                lines += made.lines(self.here(self.safe(reveal, n)))
             else:
                 lines += made.lines("quoted")
+        for power in ("2^16", "2^20", "2^24"):
+            cells = self.here(self.safe(reveal, size(power)))
+            lines.append(line([f"`circuit-okvs`, {power}", "here", *map(shown, cells)]))
         return lines
+
+    def safe(self, reveal: str, n: int) -> Subject:
+        return bench("circuit-okvs", n, n, "--reveal", reveal, *SEMI_HONEST)
 
     def table_8(self) -> list[str]:
         links = WITHOUT_ROUND_TRIP
@@ -672,11 +727,7 @@ class Ltsxq26(Page):
             made = Row(
                 f"{row['n_r']}, {row['n_s']}", [*figures, scaled(row.bytes("Ours MB"), 1e-6)]
             )
-            # The research command takes sets of up to 2^24 items.
-            if n_s <= 1 << 24:
-                lines += made.lines(self.here(self.paper_width("malicious", "RR", n_r, n_s)))
-            else:
-                lines += made.lines("paper")
+            lines += made.lines(self.here(self.paper_width("malicious", "RR", n_r, n_s)))
             safe = self.here(bench("vole", n_r, n_s, *MALICIOUS))
             lines.append(line(["", "`vole`", *map(shown, safe)]))
             for system in ("APSI", "CM"):
@@ -694,16 +745,9 @@ class Ltsxq26(Page):
             made = Row(
                 f"{row['security']}, {row['okvs']}, {row['oracle']}", [row.number(n) for n in sizes]
             )
-            if row["oracle"] == "AES":
-                cells = [
-                    self.seconds(
-                        self.paper_width(row["security"], row["okvs"], size(n), size(n)), LAN
-                    )
-                    for n in sizes
-                ]
-                lines += made.lines(cells)
-            else:
-                lines += made.lines("missing")
+            which = row["security"], row["okvs"]
+            subjects = [self.paper_width(*which, size(n), size(n), row["oracle"]) for n in sizes]
+            lines += made.lines([self.seconds(subject, LAN) for subject in subjects])
         for okvs in self.OKVS.values():
             for oracle in oracles.values():
                 subjects = [research("ablate", f"{okvs}, {oracle}", size(n)) for n in sizes]
