@@ -1,4 +1,4 @@
-//! Shares of integers modulo 2^k and of strings of bytes, and products of a value by a bit or by an integer.
+//! Shares of integers modulo 2^k and of strings of bits, and products of a value by a bit or by an integer.
 //!
 //! **Papers.** N. Gilboa, *Two Party RSA Key Generation*, CRYPTO 1999; the correlated form is that of G. Asharov,
 //! Y. Lindell, T. Schneider, M. Zohner, CCS 2013.
@@ -10,8 +10,12 @@
 //! **A value by a shared bit.** If the value end also has a share a of the bit, a ⊕ c = a + (1 − 2a)·c: it adds a·v
 //! and multiplies (1 − 2a)·v by c. With v = 1 this turns XOR shares into additive ones.
 //!
-//! **A string by a bit** is the same in the group of strings under exclusive or ([`Group`]), with as long pads: a block of 128
-//! bits of a pad is a hash of the COT under a tweak of its own. It takes one COT however long the string.
+//! **A row by a bit** is the same in the group of rows ([`Row`]): some integers, and behind them a string of bits under
+//! exclusive or. Pads are as long: a block of 128 bits of a pad is a hash of the COT under a tweak of its own. It takes one
+//! COT however long the row.
+//!
+//! **Both ways.** Where each party multiplies a row of its own by the same shared bits, in opposite directions, both do
+//! it at the same time ([`Ends::products`]), in the messages of one.
 //!
 //! **A value by an integer.** 64 products by bits: bit j multiplies 2^j·v modulo 2^64, of which the lowest j bits
 //! are 0 and not sent. Where only the sum over all pairs is wanted, long vectors take a tenth of that by homomorphic
@@ -22,8 +26,10 @@
 //! end lacks, or the message depends on one. **Cost** modulo 2^k: 1 COT, 1 bit from the choice end, k bits from the
 //! value end, two message flows per window; by an integer 64 COTs, 64 bits and 2080 bits.
 //!
-//! **Memory.** Three words per word of the products of a window of 2^20 bits, or 66 words per product of a window of 2^16
-//! integers: 24 and 33 MiB.
+//! **Memory.** Three words per word of the products of a window of 2^20 bits, four both ways, or 66 words per product of a
+//! window of 2^16 integers: 24, 32 and 33 MiB.
+
+use std::ops::Range;
 
 use rand_core::CryptoRng;
 use vesica_correlations::ole::lattice::inner_product;
@@ -31,7 +37,7 @@ use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
-use crate::cots::{ChoiceEnd, Masked, ValueEnd, WINDOW_BYTES};
+use crate::cots::{ChoiceEnd, Direction, Masked, ValueEnd, WINDOW_BYTES};
 use crate::messages::{BitReader, BitWriter, CHOICES, FACTORS, MULTIPLES, VALUES, receive_bits};
 
 /// The integers modulo 2^k, for k from 1 to 64.
@@ -72,23 +78,23 @@ impl Ring {
 /// What values and their shares add up in. Products are compiled for each kind, since those of one word are most of what
 /// there is and need no loops over the words of each.
 pub(crate) trait Elements: Copy {
-    /// Bits of an element.
-    fn bits(self) -> usize;
-
-    /// The sum of two words, perhaps with bits too many.
-    fn add(self, one: u64, other: u64) -> u64;
-
-    /// What adds up to 0 with a word, perhaps with bits too many.
-    fn negate(self, word: u64) -> u64;
-
     /// Words of an element.
-    fn words(self) -> usize {
-        self.bits().div_ceil(64)
-    }
+    fn words(self) -> usize;
 
     /// Bits of a word of an element.
-    fn bits_of(self, word: usize) -> u32 {
-        (self.bits() - 64 * word).min(64) as u32
+    fn bits_of(self, word: usize) -> u32;
+
+    /// The sum of two words number `word`, perhaps with bits too many.
+    fn add(self, word: usize, one: u64, other: u64) -> u64;
+
+    /// What adds up to 0 with a word number `word`, perhaps with bits too many.
+    fn negate(self, word: usize, value: u64) -> u64;
+
+    /// Bits of an element.
+    fn bits(self) -> usize {
+        (0..self.words())
+            .map(|word| self.bits_of(word) as usize)
+            .sum()
     }
 
     /// A word of an element without the bits that it has too many.
@@ -108,63 +114,90 @@ pub(crate) trait Elements: Copy {
 }
 
 impl Elements for Ring {
-    fn bits(self) -> usize {
-        self.bits as usize
-    }
-
-    fn add(self, one: u64, other: u64) -> u64 {
-        one.wrapping_add(other)
-    }
-
-    fn negate(self, word: u64) -> u64 {
-        word.wrapping_neg()
-    }
-
     fn words(self) -> usize {
         1
     }
+
+    fn bits_of(self, _: usize) -> u32 {
+        self.bits
+    }
+
+    fn add(self, _: usize, one: u64, other: u64) -> u64 {
+        one.wrapping_add(other)
+    }
+
+    fn negate(self, _: usize, value: u64) -> u64 {
+        value.wrapping_neg()
+    }
 }
 
-/// What is known at run time only.
+/// Some integers of one word each, and behind them a string of bits under exclusive or, of which the first word has the
+/// lowest. Bits that a last word has too many are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    /// Integers, of one word each.
-    Integers(Ring),
-    /// Strings of so many bytes, at least one, under exclusive or. The bytes of a word come lowest first, and those that a
-    /// last word has too many are 0.
-    Strings(usize),
+pub(crate) struct Row {
+    ring: Ring,
+    integers: usize,
+    string_bits: usize,
 }
 
-impl From<Ring> for Group {
-    fn from(ring: Ring) -> Group {
-        Group::Integers(ring)
-    }
-}
-
-impl Elements for Group {
-    fn bits(self) -> usize {
-        match self {
-            Group::Integers(ring) => ring.bits as usize,
-            Group::Strings(bytes) => 8 * bytes,
+impl Row {
+    /// So many integers.
+    pub(crate) fn of(integers: usize, ring: Ring) -> Row {
+        Row {
+            ring,
+            integers,
+            string_bits: 0,
         }
     }
 
-    fn add(self, one: u64, other: u64) -> u64 {
-        match self {
-            Group::Integers(ring) => ring.add(one, other),
-            Group::Strings(_) => one ^ other,
-        }
+    /// A string of so many bytes.
+    pub(crate) fn of_bytes(bytes: usize) -> Row {
+        Row::of(0, Ring::FULL).with_bits(8 * bytes)
     }
 
-    fn negate(self, word: u64) -> u64 {
-        match self {
-            Group::Integers(ring) => ring.negate(word),
-            Group::Strings(_) => word,
+    /// The same integers before a string of so many bits.
+    pub(crate) fn with_bits(self, string_bits: usize) -> Row {
+        Row {
+            string_bits,
+            ..self
         }
     }
 }
 
-/// Shares of one integer, or of the words of one string, per bin.
+impl From<Ring> for Row {
+    fn from(ring: Ring) -> Row {
+        Row::of(1, ring)
+    }
+}
+
+impl Elements for Row {
+    fn words(self) -> usize {
+        self.integers + self.string_bits.div_ceil(64)
+    }
+
+    fn bits_of(self, word: usize) -> u32 {
+        match word.checked_sub(self.integers) {
+            None => self.ring.bits,
+            Some(word) => (self.string_bits - 64 * word).min(64) as u32,
+        }
+    }
+
+    fn add(self, word: usize, one: u64, other: u64) -> u64 {
+        match word < self.integers {
+            true => one.wrapping_add(other),
+            false => one ^ other,
+        }
+    }
+
+    fn negate(self, word: usize, value: u64) -> u64 {
+        match word < self.integers {
+            true => value.wrapping_neg(),
+            false => value,
+        }
+    }
+}
+
+/// Shares of one integer, or of the words of one row, per bin.
 pub(crate) type Shares = Zeroizing<Vec<u64>>;
 
 /// Σ of shares, modulo 2^64.
@@ -177,6 +210,10 @@ pub(crate) const PIECE: usize = 1 << 15;
 
 /// Words of products whose pads are kept at once.
 pub(crate) const WINDOW: usize = WINDOW_BYTES / 32;
+
+/// Frames that a party sends before it takes the peer's, where both send as much: half of what a channel queues, so that
+/// neither waits for a peer that waits.
+const AHEAD: usize = 8;
 
 /// Products by integers of one frame.
 const LONG_PIECE: usize = 1 << 11;
@@ -200,48 +237,46 @@ fn mask(bit: u64) -> u64 {
     bit.wrapping_neg()
 }
 
+/// Two pads for each word of a window's values.
+type Pads = Zeroizing<Vec<[u64; 2]>>;
+
+/// A range in parts of at most `each`.
+fn parts(range: Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let end = range.end;
+    range
+        .step_by(each)
+        .map(move |start| start..end.min(start + each))
+}
+
 impl ValueEnd {
-    /// Shares of value i, all words of one value after those of the other, times bit i of the choice end.
-    pub(crate) fn multiply(
+    /// Both pads of each word of the next `count` products.
+    fn word_pads(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         group: impl Elements,
-        values: &[u64],
-    ) -> Result<Shares, Error> {
+        count: usize,
+    ) -> Result<Pads, Error> {
         let words = group.words();
-        let mut shares = Zeroizing::new(Vec::with_capacity(values.len()));
-        for values in values.chunks(group.window() * words) {
-            let mut pads = Zeroizing::new(vec![[0; 2]; values.len()]);
-            self.pad_blocks(
-                channel,
-                rng,
-                Masked::Values,
-                [values.len() / words, words.div_ceil(2)],
-                |[start, block], zero, one| {
-                    let pads = pads.chunks_exact_mut(words).skip(start);
-                    for (pads, (zero, one)) in pads.zip(zero.iter().zip(one)) {
-                        for (half, pad) in pads[2 * block..].iter_mut().take(2).enumerate() {
-                            *pad = [zero, one].map(|block| (block >> (64 * half)) as u64);
-                        }
+        let mut pads = Zeroizing::new(vec![[0; 2]; words * count]);
+        self.pad_blocks(
+            channel,
+            rng,
+            Masked::Values,
+            [count, words.div_ceil(2)],
+            |[start, block], zero, one| {
+                let pads = pads.chunks_exact_mut(words).skip(start);
+                for (pads, (zero, one)) in pads.zip(zero.iter().zip(one)) {
+                    for (half, pad) in pads[2 * block..].iter_mut().take(2).enumerate() {
+                        *pad = [zero, one].map(|block| (block >> (64 * half)) as u64);
                     }
-                },
-            )?;
-            let mut frames = Vec::new();
-            let pieces = || values.chunks(group.piece() * words);
-            for piece in pieces() {
-                frames.push(receive_bits(channel, CHOICES, piece.len() / words)?);
-            }
-            let pieces = pieces().zip(pads.chunks(group.piece() * words));
-            for ((values, pads), corrections) in pieces.zip(&frames) {
-                let message = mask_values(group, values, pads, corrections, &mut shares);
-                channel.send(VALUES, message)?;
-            }
-        }
-        Ok(shares)
+                }
+            },
+        )?;
+        Ok(pads)
     }
 
-    /// Shares of value i times a bit of which this end has a share too.
+    /// Shares of value i, all words of one value after those of the other, times the shared bit i.
     ///
     /// # Panics
     /// If there are not as many bits as values.
@@ -253,19 +288,13 @@ impl ValueEnd {
         values: &[u64],
         bits: &BitShares,
     ) -> Result<Shares, Error> {
-        let words = group.words();
-        assert_eq!(values.len(), words * bits.len());
-        let mut negated: Shares = Zeroizing::new(Vec::with_capacity(values.len()));
-        for (i, value) in values.chunks_exact(words).enumerate() {
-            let a = mask(bits.get(i));
-            negated.extend(value.iter().map(|v| v ^ (v ^ group.negate(*v)) & a));
-        }
-        let mut shares = self.multiply(channel, rng, group, &negated)?;
-        let all = shares.chunks_exact_mut(words);
-        for (i, (share, value)) in all.zip(values.chunks_exact(words)).enumerate() {
-            let a = mask(bits.get(i));
-            for (word, (share, v)) in share.iter_mut().zip(value).enumerate() {
-                *share = group.reduce(word, group.add(*share, v & a));
+        assert_eq!(values.len(), group.words() * bits.len());
+        let mut shares = Zeroizing::new(Vec::with_capacity(values.len()));
+        for window in parts(0..bits.len(), group.window()) {
+            let pads = self.word_pads(channel, rng, group, window.len())?;
+            let masking = Masking::new(channel, group, (values, bits), window, pads)?;
+            for piece in masking.pieces() {
+                channel.send(VALUES, masking.message(piece, &mut shares))?;
             }
         }
         Ok(shares)
@@ -311,30 +340,66 @@ impl ValueEnd {
     }
 }
 
-/// The messages h₀ − h₁ + v of a piece; appends the shares −h₀.
-fn mask_values(
-    group: impl Elements,
-    values: &[u64],
-    pads: &[[u64; 2]],
-    corrections: &[u8],
-    shares: &mut Vec<u64>,
-) -> Vec<u8> {
-    let words = group.words();
-    let count = values.len() / words;
-    let mut writer = BitWriter::with_capacity(count * group.bits());
-    let mut corrections = BitReader::new(corrections);
-    let all = values.chunks_exact(words).zip(pads.chunks_exact(words));
-    for (value, pads) in all {
-        let correction = mask(corrections.next(1));
-        for (word, (value, [zero, one])) in value.iter().zip(pads).enumerate() {
-            let exchanged = (zero ^ one) & correction;
-            let (zero, one) = (zero ^ exchanged, one ^ exchanged);
-            let message = group.add(group.add(zero, group.negate(one)), *value);
-            writer.push(group.reduce(word, message), group.bits_of(word));
-            shares.push(group.reduce(word, group.negate(zero)));
-        }
+/// What the value end needs for the messages of a window.
+struct Masking<'a, G> {
+    group: G,
+    values: &'a [u64],
+    bits: &'a BitShares,
+    window: Range<usize>,
+    pads: Pads,
+    /// The choice end's corrections, piece by piece.
+    corrections: Vec<Vec<u8>>,
+}
+
+impl<'a, G: Elements> Masking<'a, G> {
+    /// Takes the choice end's corrections.
+    fn new(
+        channel: &mut dyn Channel,
+        group: G,
+        (values, bits): (&'a [u64], &'a BitShares),
+        window: Range<usize>,
+        pads: Pads,
+    ) -> Result<Self, Error> {
+        let pieces = parts(window.clone(), group.piece());
+        let corrections = pieces.map(|piece| receive_bits(channel, CHOICES, piece.len()));
+        let corrections = corrections.collect::<Result<_, _>>()?;
+        Ok(Masking {
+            group,
+            values,
+            bits,
+            window,
+            pads,
+            corrections,
+        })
     }
-    writer.finish()
+
+    fn pieces(&self) -> impl Iterator<Item = Range<usize>> + Clone + use<G> {
+        parts(self.window.clone(), self.group.piece())
+    }
+
+    /// The messages h₀ − h₁ + (1 − 2a)·v of a piece, for shares a of the bits; appends the shares a·v − h₀.
+    fn message(&self, piece: Range<usize>, shares: &mut Vec<u64>) -> Vec<u8> {
+        let (group, words) = (self.group, self.group.words());
+        let start = piece.start - self.window.start;
+        let mut writer = BitWriter::with_capacity(piece.len() * group.bits());
+        let mut corrections = BitReader::new(&self.corrections[start / group.piece()]);
+        let values = self.values[words * piece.start..].chunks_exact(words);
+        let pads = self.pads[words * start..].chunks_exact(words);
+        for ((i, value), pads) in piece.zip(values).zip(pads) {
+            let (own, correction) = (mask(self.bits.get(i)), mask(corrections.next(1)));
+            for (word, (v, [zero, one])) in value.iter().zip(pads).enumerate() {
+                let exchanged = (zero ^ one) & correction;
+                let (zero, one) = (zero ^ exchanged, one ^ exchanged);
+                let signed = v ^ (v ^ group.negate(word, *v)) & own;
+                let less = group.add(word, zero, group.negate(word, one));
+                let message = group.reduce(word, group.add(word, less, signed));
+                writer.push(message, group.bits_of(word));
+                let share = group.add(word, v & own, group.negate(word, zero));
+                shares.push(group.reduce(word, share));
+            }
+        }
+        writer.finish()
+    }
 }
 
 /// The messages of a piece of products by integers, from the differences h₀ − h₁ of their pads. Adds what exchanged
@@ -356,7 +421,40 @@ fn mask_multiples(values: &[u64], pads: &[u64], corrections: &[u8], shares: &mut
 }
 
 impl ChoiceEnd {
-    /// The other side of [`ValueEnd::multiply`] and of [`ValueEnd::select`].
+    /// Puts the pads of a window's products by these bits into `shares`, and sends the corrections.
+    fn choose(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        group: impl Elements,
+        (bits, window): (&BitShares, Range<usize>),
+        shares: &mut [u64],
+    ) -> Result<Corrections, Error> {
+        let words = group.words();
+        let mut corrections = Zeroizing::new(vec![0; window.len().div_ceil(64)]);
+        self.pad_blocks(
+            channel,
+            rng,
+            Masked::Values,
+            [window.len(), words.div_ceil(2)],
+            |[start, block], rows, pads| {
+                let shares = shares.chunks_exact_mut(words).skip(window.start + start);
+                for (i, (share, (t, pad))) in shares.zip(rows.iter().zip(pads)).enumerate() {
+                    if block == 0 {
+                        let k = start + i;
+                        let correction = *t as u64 & 1 ^ bits.get(window.start + k);
+                        corrections[k / 64] |= correction << (k % 64);
+                    }
+                    for (half, share) in share[2 * block..].iter_mut().take(2).enumerate() {
+                        *share = (pad >> (64 * half)) as u64;
+                    }
+                }
+            },
+        )?;
+        Ok(corrections)
+    }
+
+    /// The other side of [`ValueEnd::select`].
     pub(crate) fn multiply(
         &mut self,
         channel: &mut dyn Channel,
@@ -364,47 +462,13 @@ impl ChoiceEnd {
         group: impl Elements,
         bits: &BitShares,
     ) -> Result<Shares, Error> {
-        let (words, piece) = (group.words(), group.piece());
-        let mut shares: Shares = Zeroizing::new(vec![0; words * bits.len()]);
-        for first in (0..bits.len()).step_by(group.window()) {
-            let count = group.window().min(bits.len() - first);
-            let mut corrections = Zeroizing::new(vec![0; count.div_ceil(64)]);
-            self.pad_blocks(
-                channel,
-                rng,
-                Masked::Values,
-                [count, words.div_ceil(2)],
-                |[start, block], rows, pads| {
-                    let shares = shares.chunks_exact_mut(words).skip(first + start);
-                    for (i, (share, (t, pad))) in shares.zip(rows.iter().zip(pads)).enumerate() {
-                        if block == 0 {
-                            let k = start + i;
-                            let correction = *t as u64 & 1 ^ bits.get(first + k);
-                            corrections[k / 64] |= correction << (k % 64);
-                        }
-                        for (half, share) in share[2 * block..].iter_mut().take(2).enumerate() {
-                            *share = (pad >> (64 * half)) as u64;
-                        }
-                    }
-                },
-            )?;
-            for (words, start) in corrections.chunks(piece / 64).zip((0..).step_by(piece)) {
-                let mut message = Vec::new();
-                BitShares::write(words, piece.min(count - start), &mut message);
-                channel.send(CHOICES, message)?;
-            }
-            for start in (first..first + count).step_by(piece) {
-                let end = (start + piece).min(first + count);
-                let message = receive_bits(channel, VALUES, (end - start) * group.bits())?;
-                let mut values = BitReader::new(&message);
-                let shares = &mut shares[start * words..end * words];
-                for (i, share) in shares.chunks_exact_mut(words).enumerate() {
-                    let choice = mask(bits.get(start + i));
-                    for (word, share) in share.iter_mut().enumerate() {
-                        let message = values.next(group.bits_of(word)) & choice;
-                        *share = group.reduce(word, group.add(*share, message));
-                    }
-                }
+        let mut shares: Shares = Zeroizing::new(vec![0; group.words() * bits.len()]);
+        for window in parts(0..bits.len(), group.window()) {
+            let of = (bits, window.clone());
+            let corrections = self.choose(channel, rng, group, of, &mut shares)?;
+            send_corrections(channel, group, window.len(), &corrections)?;
+            for piece in parts(window, group.piece()) {
+                unmask_values(channel, group, bits, piece, &mut shares)?;
             }
         }
         Ok(shares)
@@ -452,6 +516,110 @@ impl ChoiceEnd {
             }
         }
         Ok(shares)
+    }
+}
+
+/// Corrections of a window, packed.
+type Corrections = Zeroizing<Vec<u64>>;
+
+fn send_corrections(
+    channel: &mut dyn Channel,
+    group: impl Elements,
+    count: usize,
+    corrections: &Corrections,
+) -> Result<(), Error> {
+    let pieces = parts(0..count, group.piece());
+    for (piece, words) in pieces.zip(corrections.chunks(group.piece() / 64)) {
+        let mut message = Vec::new();
+        BitShares::write(words, piece.len(), &mut message);
+        channel.send(CHOICES, message)?;
+    }
+    Ok(())
+}
+
+/// Takes the messages of a piece, and adds those of bits that are 1 to the shares.
+fn unmask_values(
+    channel: &mut dyn Channel,
+    group: impl Elements,
+    bits: &BitShares,
+    piece: Range<usize>,
+    shares: &mut [u64],
+) -> Result<(), Error> {
+    let words = group.words();
+    let message = receive_bits(channel, VALUES, piece.len() * group.bits())?;
+    let mut values = BitReader::new(&message);
+    let shares = shares[words * piece.start..].chunks_exact_mut(words);
+    for (i, share) in piece.zip(shares) {
+        let choice = mask(bits.get(i));
+        for (word, share) in share.iter_mut().enumerate() {
+            let message = values.next(group.bits_of(word)) & choice;
+            *share = group.reduce(word, group.add(word, *share, message));
+        }
+    }
+    Ok(())
+}
+
+/// A party's ends of both directions.
+pub(crate) struct Ends<'a> {
+    pub(crate) value: &'a mut ValueEnd,
+    pub(crate) choice: &'a mut ChoiceEnd,
+    /// That of the value end.
+    pub(crate) direction: Direction,
+}
+
+impl Ends<'_> {
+    /// Shares of the PSI receiver's value i times the shared bit i, and of the sender's: those of [`ValueEnd::select`] and
+    /// [`ChoiceEnd::multiply`] in both directions. The peer does the same at the same time.
+    ///
+    /// # Panics
+    /// If there are not as many bits as values.
+    pub(crate) fn products(
+        self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        group: impl Elements,
+        values: &[u64],
+        bits: &BitShares,
+    ) -> Result<[Shares; 2], Error> {
+        assert_eq!(values.len(), group.words() * bits.len());
+        let mut own = Zeroizing::new(Vec::with_capacity(values.len()));
+        let mut others: Shares = Zeroizing::new(vec![0; values.len()]);
+        let Ends {
+            value,
+            choice,
+            direction,
+        } = self;
+        for window in parts(0..bits.len(), group.window()) {
+            let of = (bits, window.clone());
+            // Both parties take those of the main direction first.
+            let (pads, corrections);
+            match direction {
+                Direction::Main => {
+                    pads = value.word_pads(channel, rng, group, window.len())?;
+                    corrections = choice.choose(channel, rng, group, of, &mut others)?;
+                }
+                Direction::Reverse => {
+                    corrections = choice.choose(channel, rng, group, of, &mut others)?;
+                    pads = value.word_pads(channel, rng, group, window.len())?;
+                }
+            }
+            send_corrections(channel, group, window.len(), &corrections)?;
+            let masking = Masking::new(channel, group, (values, bits), window, pads)?;
+            let pieces: Vec<_> = masking.pieces().collect();
+            for (i, piece) in pieces.iter().enumerate() {
+                channel.send(VALUES, masking.message(piece.clone(), &mut own))?;
+                if let Some(due) = i.checked_sub(AHEAD) {
+                    unmask_values(channel, group, bits, pieces[due].clone(), &mut others)?;
+                }
+            }
+            for piece in &pieces[pieces.len().saturating_sub(AHEAD)..] {
+                unmask_values(channel, group, bits, piece.clone(), &mut others)?;
+            }
+        }
+        Ok(match direction {
+            Direction::Main => [own, others],
+            Direction::Reverse => [others, own],
+        })
     }
 }
 
@@ -512,7 +680,7 @@ mod tests {
 
     /// Exclusive or of both ends' shares of strings of `bytes` bytes, after products by every third bit.
     fn selected(bytes: usize, strings: &[u64], bits: &[BitShares; 2]) -> Vec<u64> {
-        let group = Group::Strings(bytes);
+        let group = Row::of_bytes(bytes);
         let (one, two) = run(
             12,
             |engine, channel| {
@@ -536,7 +704,7 @@ mod tests {
             (17, 129),
             (256, 1200),
         ] {
-            let group = Group::Strings(bytes);
+            let group = Row::of_bytes(bytes);
             let words = group.words();
             assert!(group.piece() * group.bits() / 8 <= MAX_FRAME);
             let random = values(words * count);
@@ -592,7 +760,7 @@ mod tests {
             bits in prop::collection::vec(any::<bool>(), 0..80),
             seed in any::<u64>(),
         ) {
-            let group = Group::Strings(bytes);
+            let group = Row::of_bytes(bytes);
             let words = group.words();
             let random = blocks(seed, words * bits.len());
             let reduced = random.iter().enumerate();

@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use vesica_correlations::ole::lattice::inner_product;
 
-use crate::arithmetic::{self, Elements, Group, LONG_BITS, LONG_WINDOW, Ring};
+use crate::arithmetic::{self, Elements, LONG_BITS, LONG_WINDOW, Ring, Row};
 use crate::compare::{gate_words, gates};
 use crate::cots::WIDTH;
 use crate::digits;
@@ -97,13 +97,31 @@ fn reversed(cost: Cost) -> Cost {
     }
 }
 
-/// One inner product of two private vectors by homomorphic encryption.
+/// Products of values of both parties by the same bits, in both directions at the same time.
+fn both_ways(bins: usize, group: impl Elements) -> Cost {
+    let of = products(bins, group);
+    Cost {
+        reverse_cots: of.cots,
+        receiver_bytes: of.receiver_bytes + of.sender_bytes,
+        sender_bytes: of.receiver_bytes + of.sender_bytes,
+        ..of
+    }
+}
+
+/// A row of so many values, and under a minimum a bit for each that says whether it adds to a number.
+fn payloads(columns: usize, minimum: u64) -> Row {
+    let bits = if minimum == 0 { 0 } else { columns };
+    Row::of(columns, Ring::FULL).with_bits(bits)
+}
+
+/// One inner product of two private vectors by homomorphic encryption. Its answer goes along with the sender's first
+/// message after it.
 fn encrypted(bins: usize) -> Cost {
     let [receiver_bytes, sender_bytes] = inner_product::bytes(bins);
     Cost {
         receiver_bytes,
         sender_bytes,
-        flows: 2,
+        flows: 1,
         ..Cost::default()
     }
 }
@@ -135,10 +153,9 @@ fn comparison(bins: usize, counts: usize) -> Cost {
 }
 
 /// The shares of a stash's places from those of bins, and of the fields of the sender's payloads there.
-pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Group>) -> Cost {
-    let of = |group: Group| products(places * bins, group);
-    let bit = Group::from(Ring::new(1));
-    let bits = of(bit) + reversed(of(bit));
+pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Row>) -> Cost {
+    let of = |group: Row| products(places * bins, group);
+    let bits = both_ways(places * bins, Ring::new(1));
     fields
         .map(|group| reversed(of(group)))
         .fold(bits, Cost::add)
@@ -197,33 +214,29 @@ pub fn matches(bins: usize) -> Cost {
 
 /// [`crate::Receiver::shares_of_receiver`].
 pub fn shares_of_receiver(bins: usize, columns: usize) -> Cost {
-    products(columns * bins, Ring::FULL)
+    products(bins, payloads(columns, 0))
 }
 
 /// [`crate::Receiver::shares_of_sender`].
 pub fn shares_of_sender(bins: usize, columns: usize) -> Cost {
-    let of = products(columns * bins, Ring::FULL);
-    of + reversed(of)
+    both_ways(bins, payloads(columns, 0))
 }
 
 /// [`crate::Receiver::string_of_receiver`], of so many bytes.
 pub fn string_of_receiver(bins: usize, bytes: usize) -> Cost {
-    products(bins, Group::Strings(bytes))
+    products(bins, Row::of_bytes(bytes))
 }
 
 /// [`crate::Receiver::string_of_sender`], of so many bytes.
 pub fn string_of_sender(bins: usize, bytes: usize) -> Cost {
-    let of = products(bins, Group::Strings(bytes));
-    of + reversed(of)
+    both_ways(bins, Row::of_bytes(bytes))
 }
 
 /// The counts of bins that match and add to each of the sender's payloads.
 fn counts_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
-    let of = |ring| products(columns * bins, ring);
-    let bit = of(Ring::new(1));
     match minimum {
         0 => Cost::default(),
-        _ => bit + reversed(bit) + of(signed_size_ring(bins)),
+        _ => products(columns * bins, signed_size_ring(bins)),
     }
 }
 
@@ -231,14 +244,14 @@ fn counts_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
 pub fn sums_of_receiver(bins: usize, columns: usize, minimum: u64) -> Cost {
     let counts = match minimum {
         0 => Cost::default(),
-        _ => products(columns * bins, signed_size_ring(bins)),
+        _ => products(bins, Row::of(columns, signed_size_ring(bins))),
     };
     shares_of_receiver(bins, columns) + counts
 }
 
 /// [`crate::Receiver::sums_of_sender`].
 pub fn sums_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
-    shares_of_sender(bins, columns) + counts_of_sender(bins, columns, minimum)
+    both_ways(bins, payloads(columns, minimum)) + counts_of_sender(bins, columns, minimum)
 }
 
 /// [`crate::Receiver::inner_product`].
@@ -247,7 +260,7 @@ pub fn inner_product(bins: usize, minimum: u64, lambda: u32) -> Cost {
         true => encrypted(bins),
         false => inner(bins),
     };
-    shares_of_sender(bins, 1) + product + counts_of_sender(bins, 1, minimum)
+    both_ways(bins, payloads(1, minimum)) + product + counts_of_sender(bins, 1, minimum)
 }
 
 #[cfg(test)]

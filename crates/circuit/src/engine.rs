@@ -9,8 +9,12 @@ use vesica_correlations::subfield::{self, FromCots};
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 
+use crate::arithmetic::Ends;
 use crate::bits::BitShares;
 use crate::cots::{ChoiceEnd, Direction, ValueEnd, WIDTH};
+
+/// Why a function of the sender's payloads panics.
+const NO_REVERSE: &str = "COTs of the reverse direction";
 
 /// The engine of the PSI receiver, who did the cuckoo hashing. It is the COT sender of the main direction.
 ///
@@ -50,16 +54,6 @@ impl<const W: u32> Receiver<W> {
     pub fn has_reverse(&self) -> bool {
         self.reverse.is_some()
     }
-
-    /// The end of the reverse direction.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub(crate) fn reverse(&mut self) -> &mut ChoiceEnd {
-        self.reverse
-            .as_mut()
-            .expect("COTs of the reverse direction")
-    }
 }
 
 impl<const W: u32> Sender<W> {
@@ -82,15 +76,33 @@ impl<const W: u32> Sender<W> {
     pub fn has_reverse(&self) -> bool {
         self.reverse.is_some()
     }
+}
 
-    /// The end of the reverse direction.
+impl Receiver {
+    /// The ends of both directions.
     ///
     /// # Panics
-    /// If there is none.
-    pub(crate) fn reverse(&mut self) -> &mut ValueEnd {
-        self.reverse
-            .as_mut()
-            .expect("COTs of the reverse direction")
+    /// If there is no reverse direction.
+    pub(crate) fn ends(&mut self) -> Ends<'_> {
+        Ends {
+            value: &mut self.main,
+            choice: self.reverse.as_mut().expect(NO_REVERSE),
+            direction: Direction::Main,
+        }
+    }
+}
+
+impl Sender {
+    /// The ends of both directions.
+    ///
+    /// # Panics
+    /// If there is no reverse direction.
+    pub(crate) fn ends(&mut self) -> Ends<'_> {
+        Ends {
+            value: self.reverse.as_mut().expect(NO_REVERSE),
+            choice: &mut self.main,
+            direction: Direction::Reverse,
+        }
     }
 }
 

@@ -2,16 +2,17 @@
 //!
 //! **Functions.** CGS22, sections 5 and 6, computed as follows, with payloads as integers modulo 2^64.
 //! - *Size.* Σ b_i in the smallest ring that holds the number of bins: one product of 1 by a shared bit per bin.
-//! - *Sums of the receiver's payloads.* Σ b_i·v_i: one product per bin and payload.
+//! - *Sums of the receiver's payloads.* Σ b_i·v_i: one product per bin, of a row of all payloads.
 //! - *Sums of the sender's payloads.* The receiver has z_i = v_i + τ_i modulo 2^64 where b_i = 1, and anything
-//!   elsewhere; the sender has τ_i. Σ b_i·z_i − Σ b_i·τ_i: one product per bin in each direction.
+//!   elsewhere; the sender has τ_i. Σ b_i·z_i − Σ b_i·τ_i: one product of a row per bin in each direction, both at the
+//!   same time.
 //! - *Inner product.* Σ b_i·w_i·v_i with w_i the receiver's: b_i·(w_i·z_i) by a product, b_i·τ_i by one in the
 //!   reverse direction, which leaves shares ρ_i + ρ′_i, and Σ w_i·ρ′_i by one inner product of the receiver's
 //!   vector and the sender's, homomorphically if they are long.
 //! - *Minimum.* For each number, how many bins match and add to it, in a ring with one bit more than a size takes; a
 //!   comparison of all of these counts; and a guard of each number (see [`crate::compare`]). A payload of 0 adds nothing.
-//!   With the sender's payload comes a bit that says whether it is 0, masked by another one; a product of bits in each
-//!   direction leaves shares of which bins match and add. A size is counted by itself, where no other number is.
+//!   With the sender's payload comes a bit that says whether it is 0, masked by another one. Multiplied in the same rows,
+//!   these leave shares of which bins match and add. A size is counted by itself, where no other number is.
 //! - *Matches under a minimum.* Each b_i AND the comparison's bit.
 //!
 //! The products of either party's payloads can also stay shared: the shares of both parties are uniform but for their
@@ -37,7 +38,7 @@ use vesica_correlations::ole::lattice::inner_product;
 use vesica_wire::{Channel, Error, Misbehaviour};
 use zeroize::Zeroizing;
 
-use crate::arithmetic::{Group, Ring, Shares, by_lattice, sum};
+use crate::arithmetic::{Ends, Ring, Row, Shares, by_lattice, sum};
 use crate::bits::BitShares;
 use crate::compare::all_at_least;
 use crate::cots::{ChoiceEnd, ValueEnd};
@@ -192,11 +193,11 @@ impl Opened<'_> {
 }
 
 /// Sums modulo 2^64, with the counts that go with them.
-fn sums(shares: &[Shares], counts: Option<&[Shares]>) -> Vec<Number> {
+fn sums(shares: &[Shares], counts: Option<&[u64]>) -> Vec<Number> {
     let number = |(i, shares): (usize, &Shares)| Number {
         ring: Ring::FULL,
         share: sum(shares),
-        count: counts.map(|counts| sum(&counts[i])),
+        count: counts.map(|counts| counts[i]),
     };
     shares.iter().enumerate().map(number).collect()
 }
@@ -216,14 +217,12 @@ pub struct Payloads {
 impl Payloads {
     /// The strings, all words of one bin after those of the other.
     fn strings(&self) -> Shares {
-        let bins = self.string.first().map_or(0, |column| column.len());
-        // One that grew would leave copies behind.
-        let mut words = Zeroizing::new(Vec::with_capacity(bins * self.string.len()));
-        for bin in 0..bins {
-            words.extend(self.string.iter().map(|column| column[bin]));
-        }
-        words
+        rows(&slices(&self.string))
     }
+}
+
+fn slices(columns: &[Shares]) -> Vec<&[u64]> {
+    columns.iter().map(|column| &column[..]).collect()
 }
 
 /// 1 for each value that is not 0, in a time that does not depend on them.
@@ -233,39 +232,59 @@ fn adding(values: &[i64]) -> Shares {
 }
 
 /// Equally long columns one after the other.
-fn joined<'a>(columns: impl IntoIterator<Item = &'a Shares>) -> Shares {
-    let mut all = Zeroizing::new(Vec::new());
-    columns
-        .into_iter()
-        .for_each(|column| all.extend_from_slice(column));
-    all
-}
-
-fn joined_bits(columns: &[&BitShares]) -> BitShares {
+fn joined_bits(columns: &[BitShares]) -> BitShares {
     let mut all = BitShares::zeros(0);
     columns.iter().for_each(|column| all.append(column));
     all
 }
 
-/// The reverse of [`joined`].
-fn split(all: Shares, columns: usize) -> Vec<Shares> {
-    let each = all.len().checked_div(columns).unwrap_or(0);
-    let column = |i: usize| Zeroizing::new(all[i * each..(i + 1) * each].to_vec());
+/// The sum of each of so many equally long columns, one after the other.
+fn sums_of(shares: &[u64], columns: usize) -> Vec<u64> {
+    let each = shares.len().checked_div(columns).unwrap_or(0);
+    let column = |i: usize| sum(&shares[i * each..(i + 1) * each]);
     (0..columns).map(column).collect()
 }
 
-/// Shares of the products of columns of values by columns of shared bits.
+/// The words of all columns, those of one bin after those of the other.
+fn rows(columns: &[&[u64]]) -> Shares {
+    let bins = columns.first().map_or(0, |column| column.len());
+    // One that grew would leave copies behind.
+    let mut words = Zeroizing::new(Vec::with_capacity(bins * columns.len()));
+    for bin in 0..bins {
+        words.extend(columns.iter().map(|column| column[bin]));
+    }
+    words
+}
+
+/// The reverse of [`rows`], of at least one column.
+fn columns(rows: Shares, count: usize) -> Vec<Shares> {
+    if count == 1 {
+        return vec![rows];
+    }
+    let column = |i: usize| Zeroizing::new(rows.iter().skip(i).step_by(count).copied().collect());
+    (0..count).map(column).collect()
+}
+
+/// Shares of the products of all columns by the same shared bits.
 fn select(
     end: &mut ValueEnd,
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,
     ring: Ring,
-    values: &[Shares],
-    bits: &[&BitShares],
+    values: &[&[u64]],
+    bits: &BitShares,
 ) -> Result<Vec<Shares>, Error> {
-    let (all, bits) = (joined(values), joined_bits(bits));
-    let shares = end.select(channel, rng, ring, &all, &bits)?;
-    Ok(split(shares, values.len()))
+    let shares = match values {
+        [values] => end.select(channel, rng, ring, values, bits)?,
+        _ => end.select(
+            channel,
+            rng,
+            Row::of(values.len(), ring),
+            &rows(values),
+            bits,
+        )?,
+    };
+    Ok(columns(shares, values.len()))
 }
 
 /// The other side of [`select`].
@@ -274,17 +293,73 @@ fn multiply(
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,
     ring: Ring,
-    bits: &[&BitShares],
+    (bits, count): (&BitShares, usize),
 ) -> Result<Vec<Shares>, Error> {
-    let shares = end.multiply(channel, rng, ring, &joined_bits(bits))?;
-    Ok(split(shares, bits.len()))
+    let shares = match count {
+        1 => end.multiply(channel, rng, ring, bits)?,
+        _ => end.multiply(channel, rng, Row::of(count, ring), bits)?,
+    };
+    Ok(columns(shares, count))
 }
 
-/// The sums of shares of bits.
-fn added(one: &[Shares], other: &[Shares]) -> Vec<BitShares> {
-    let column =
-        |(one, other): (&Shares, &Shares)| BitShares::from_fn(one.len(), |i| one[i] ^ other[i]);
-    one.iter().zip(other).map(column).collect()
+/// Shares of the products of both parties' payloads by the shared bits of which bins match.
+struct Products {
+    /// For each value, that of the receiver and that of the sender.
+    values: Vec<[Shares; 2]>,
+    /// The sums of both parties' bits.
+    adding: Vec<BitShares>,
+}
+
+impl Products {
+    fn new(
+        ends: Ends<'_>,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        (values, adding): (&[&[u64]], &[Shares]),
+    ) -> Result<Products, Error> {
+        if let ([values], []) = (values, adding) {
+            let products = ends.products(channel, rng, Ring::FULL, values, matches)?;
+            return Ok(Products {
+                values: vec![products],
+                adding: Vec::new(),
+            });
+        }
+        let group = Row::of(values.len(), Ring::FULL).with_bits(adding.len());
+        let bit = |bin: usize| (0..).zip(adding).map(move |(i, bits)| bits[bin] << i);
+        let bits: Shares = Zeroizing::new((0..matches.len()).map(|bin| bit(bin).sum()).collect());
+        let mut all = values.to_vec();
+        if !adding.is_empty() {
+            all.push(&bits);
+        }
+        let products = ends.products(channel, rng, group, &rows(&all), matches)?;
+        let [mut receiver, mut sender] = products.map(|rows| columns(rows, all.len()));
+        let bits = [&mut receiver, &mut sender].map(|columns| columns.split_off(values.len()));
+        let [ours, theirs] = bits.each_ref().map(|bits| bits.first());
+        let bits = ours.zip(theirs);
+        let sums = |i: usize| {
+            let bit = |bin: usize| bits.map_or(0, |(one, other)| (one[bin] ^ other[bin]) >> i);
+            BitShares::from_fn(matches.len(), bit)
+        };
+        Ok(Products {
+            values: receiver
+                .into_iter()
+                .zip(sender)
+                .map(|(a, b)| [a, b])
+                .collect(),
+            adding: (0..adding.len()).map(sums).collect(),
+        })
+    }
+
+    /// Shares of the sender's values: what the receiver has is those and the sender's masks.
+    fn unmasked(self) -> Vec<Shares> {
+        let difference = |[mut masked, masks]: [Shares; 2]| {
+            let pairs = masked.iter_mut().zip(&*masks);
+            pairs.for_each(|(masked, mask)| *masked = masked.wrapping_sub(*mask));
+            masked
+        };
+        self.values.into_iter().map(difference).collect()
+    }
 }
 
 impl Receiver {
@@ -351,8 +426,14 @@ impl Receiver {
         values: &[&[i64]],
     ) -> Result<Vec<Shares>, Error> {
         let values: Vec<Shares> = values.iter().map(|values| unsigned(values)).collect();
-        let matches = vec![matches; values.len()];
-        select(&mut self.main, channel, rng, Ring::FULL, &values, &matches)
+        select(
+            &mut self.main,
+            channel,
+            rng,
+            Ring::FULL,
+            &slices(&values),
+            matches,
+        )
     }
 
     /// Shares under exclusive or of a string of `bytes` bytes for each bin, where it matches, and of zeros elsewhere. All
@@ -370,7 +451,7 @@ impl Receiver {
         matches: &BitShares,
         (bytes, words): (usize, &[u64]),
     ) -> Result<Shares, Error> {
-        let group = Group::Strings(bytes);
+        let group = Row::of_bytes(bytes);
         self.main.select(channel, rng, group, words, matches)
     }
 
@@ -396,8 +477,15 @@ impl Receiver {
         }
         let ring = signed_size_ring(matches.len());
         let adding: Vec<Shares> = values.iter().map(|values| adding(values)).collect();
-        let matches = vec![matches; values.len()];
-        let counts = select(&mut self.main, channel, rng, ring, &adding, &matches)?;
+        let counts = select(
+            &mut self.main,
+            channel,
+            rng,
+            ring,
+            &slices(&adding),
+            matches,
+        )?;
+        let counts: Vec<u64> = counts.iter().map(|counts| sum(counts)).collect();
         Ok(sums(&shares, Some(&counts)))
     }
 
@@ -455,11 +543,8 @@ impl Receiver {
         matches: &BitShares,
         masked: &Payloads,
     ) -> Result<Vec<Shares>, Error> {
-        let matches = vec![matches; masked.values.len()];
-        let (values, ring) = (&masked.values, Ring::FULL);
-        let values = select(&mut self.main, channel, rng, ring, values, &matches)?;
-        let masks = multiply(self.reverse(), channel, rng, ring, &matches)?;
-        Ok(differences(values, &masks))
+        let all = (&slices(&masked.values)[..], &[][..]);
+        Ok(Products::new(self.ends(), channel, rng, matches, all)?.unmasked())
     }
 
     /// Shares of the sender's string of `bytes` bytes for each bin, as those of [`Receiver::string_of_receiver`].
@@ -476,11 +561,11 @@ impl Receiver {
         matches: &BitShares,
         (bytes, masked): (usize, &Payloads),
     ) -> Result<Shares, Error> {
-        let group = Group::Strings(bytes);
-        let strings = masked.strings();
-        let strings = self.main.select(channel, rng, group, &strings, matches)?;
-        let masks = self.reverse().multiply(channel, rng, group, matches)?;
-        Ok(exclusive_or(strings, &masks))
+        let (group, strings) = (Row::of_bytes(bytes), masked.strings());
+        let products = self
+            .ends()
+            .products(channel, rng, group, &strings, matches)?;
+        Ok(exclusive_or(products))
     }
 
     /// The sum of each of the sender's payloads over the matching bins, to be [opened](Receiver::open) under `minimum`; 0
@@ -500,32 +585,30 @@ impl Receiver {
         masked: &Payloads,
         minimum: u64,
     ) -> Result<Vec<Number>, Error> {
-        let shares = self.shares_of_sender(channel, rng, matches, masked)?;
         if minimum == 0 {
+            let shares = self.shares_of_sender(channel, rng, matches, masked)?;
             return Ok(sums(&shares, None));
         }
-        let ones = vec![Zeroizing::new(vec![1; matches.len()]); shares.len()];
-        let counts = self.counts(channel, rng, matches, masked, &ones)?;
-        Ok(sums(&shares, Some(&counts)))
+        let all = (&slices(&masked.values)[..], &masked.adding[..]);
+        let products = Products::new(self.ends(), channel, rng, matches, all)?;
+        let ones = vec![1; matches.len()];
+        let counts = self.counts(channel, rng, &ones, &products.adding)?;
+        Ok(sums(&products.unmasked(), Some(&counts)))
     }
 
-    /// For each of the sender's payloads, shares of `own[i]` where bin i matches and the payload is not 0.
+    /// For each column the share of the sum of `own[i]` where the column's shared bit i is 1.
     fn counts(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-        masked: &Payloads,
-        own: &[Shares],
-    ) -> Result<Vec<Shares>, Error> {
-        let all = vec![matches; masked.adding.len()];
-        let (bits, bit) = (&masked.adding, Ring::new(1));
-        let bits = select(&mut self.main, channel, rng, bit, bits, &all)?;
-        let masks = multiply(self.reverse(), channel, rng, bit, &all)?;
-        let adding = added(&bits, &masks);
-        let adding: Vec<&BitShares> = adding.iter().collect();
-        let ring = signed_size_ring(matches.len());
-        select(&mut self.main, channel, rng, ring, own, &adding)
+        own: &[u64],
+        adding: &[BitShares],
+    ) -> Result<Vec<u64>, Error> {
+        let ring = signed_size_ring(own.len());
+        let all = Zeroizing::new(own.repeat(adding.len()));
+        let bits = joined_bits(adding);
+        let shares = self.main.select(channel, rng, ring, &all, &bits)?;
+        Ok(sums_of(&shares, adding.len()))
     }
 
     /// The sum of `weights[i]` times the sender's one payload over the matching bins, to be [opened](Receiver::open) under
@@ -549,27 +632,34 @@ impl Receiver {
             panic!("one payload for one weight");
         };
         assert_eq!(weights.len(), masked_values.len());
-        let ring = Ring::FULL;
         let own = adding(weights);
         let weights = unsigned(weights);
         let products = weights.iter().zip(&**masked_values);
         let products = products.map(|(w, z)| w.wrapping_mul(*z));
         let products: Shares = Zeroizing::new(products.collect());
-        let values = self.main.select(channel, rng, ring, &products, matches)?;
-        let masks = self.reverse().multiply(channel, rng, ring, matches)?;
+        let bits = adding_under(masked, minimum);
+        let all = (&[&products[..]][..], bits);
+        let Products { values, adding } = Products::new(self.ends(), channel, rng, matches, all)?;
+        let [[values, masks]] = &values[..] else {
+            panic!("one product for one weight");
+        };
         let theirs = match by_lattice(weights.len(), lambda) {
             true => inner_product::hold(channel, &self.session, &weights, rng)?,
             false => sum(&self.main.integer_products(channel, rng, &weights)?),
         };
-        let of_masks = weights.iter().zip(&*masks).fold(0u64, |sum, (w, mask)| {
+        let of_masks = weights.iter().zip(&**masks).fold(0u64, |sum, (w, mask)| {
             sum.wrapping_add(w.wrapping_mul(*mask))
         });
-        let share = sum(&values).wrapping_sub(of_masks).wrapping_sub(theirs);
+        let share = sum(values).wrapping_sub(of_masks).wrapping_sub(theirs);
         let count = match minimum {
             0 => None,
-            _ => Some(sum(&self.counts(channel, rng, matches, masked, &[own])?[0])),
+            _ => Some(self.counts(channel, rng, &own, &adding)?[0]),
         };
-        Ok(Number { ring, share, count })
+        Ok(Number {
+            ring: Ring::FULL,
+            share,
+            count,
+        })
     }
 }
 
@@ -630,8 +720,7 @@ impl Sender {
         matches: &BitShares,
         columns: usize,
     ) -> Result<Vec<Shares>, Error> {
-        let matches = vec![matches; columns];
-        multiply(&mut self.main, channel, rng, Ring::FULL, &matches)
+        multiply(&mut self.main, channel, rng, Ring::FULL, (matches, columns))
     }
 
     /// The other side of [`Receiver::string_of_receiver`].
@@ -645,7 +734,7 @@ impl Sender {
         matches: &BitShares,
         bytes: usize,
     ) -> Result<Shares, Error> {
-        let group = Group::Strings(bytes);
+        let group = Row::of_bytes(bytes);
         self.main.multiply(channel, rng, group, matches)
     }
 
@@ -666,7 +755,8 @@ impl Sender {
             return Ok(sums(&shares, None));
         }
         let ring = signed_size_ring(matches.len());
-        let counts = multiply(&mut self.main, channel, rng, ring, &vec![matches; columns])?;
+        let counts = multiply(&mut self.main, channel, rng, ring, (matches, columns))?;
+        let counts: Vec<u64> = counts.iter().map(|counts| sum(counts)).collect();
         Ok(sums(&shares, Some(&counts)))
     }
 
@@ -718,11 +808,8 @@ impl Sender {
         matches: &BitShares,
         masks: &Payloads,
     ) -> Result<Vec<Shares>, Error> {
-        let matches = vec![matches; masks.values.len()];
-        let (masks, ring) = (&masks.values, Ring::FULL);
-        let values = multiply(&mut self.main, channel, rng, ring, &matches)?;
-        let masks = select(self.reverse(), channel, rng, ring, masks, &matches)?;
-        Ok(differences(values, &masks))
+        let all = (&slices(&masks.values)[..], &[][..]);
+        Ok(Products::new(self.ends(), channel, rng, matches, all)?.unmasked())
     }
 
     /// The other side of [`Receiver::string_of_sender`].
@@ -739,13 +826,11 @@ impl Sender {
         matches: &BitShares,
         (bytes, masks): (usize, &Payloads),
     ) -> Result<Shares, Error> {
-        let group = Group::Strings(bytes);
-        let strings = self.main.multiply(channel, rng, group, matches)?;
-        let masks = masks.strings();
-        let masks = self
-            .reverse()
-            .select(channel, rng, group, &masks, matches)?;
-        Ok(exclusive_or(strings, &masks))
+        let (group, strings) = (Row::of_bytes(bytes), masks.strings());
+        let products = self
+            .ends()
+            .products(channel, rng, group, &strings, matches)?;
+        Ok(exclusive_or(products))
     }
 
     /// The other side of [`Receiver::sums_of_sender`].
@@ -763,12 +848,14 @@ impl Sender {
         masks: &Payloads,
         minimum: u64,
     ) -> Result<Vec<Number>, Error> {
-        let shares = self.shares_of_sender(channel, rng, matches, masks)?;
         if minimum == 0 {
+            let shares = self.shares_of_sender(channel, rng, matches, masks)?;
             return Ok(sums(&shares, None));
         }
-        let counts = self.counts(channel, rng, matches, masks)?;
-        Ok(sums(&shares, Some(&counts)))
+        let all = (&slices(&masks.values)[..], &masks.adding[..]);
+        let products = Products::new(self.ends(), channel, rng, matches, all)?;
+        let counts = self.counts(channel, rng, &products.adding)?;
+        Ok(sums(&products.unmasked(), Some(&counts)))
     }
 
     /// The other side of [`Receiver::counts`].
@@ -776,17 +863,12 @@ impl Sender {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-        masks: &Payloads,
-    ) -> Result<Vec<Shares>, Error> {
-        let all = vec![matches; masks.adding.len()];
-        let (bits, bit) = (&masks.adding, Ring::new(1));
-        let own = multiply(&mut self.main, channel, rng, bit, &all)?;
-        let masks = select(self.reverse(), channel, rng, bit, bits, &all)?;
-        let adding = added(&own, &masks);
-        let adding: Vec<&BitShares> = adding.iter().collect();
-        let ring = signed_size_ring(matches.len());
-        multiply(&mut self.main, channel, rng, ring, &adding)
+        adding: &[BitShares],
+    ) -> Result<Vec<u64>, Error> {
+        let ring = signed_size_ring(adding.first().map_or(0, BitShares::len));
+        let bits = joined_bits(adding);
+        let shares = self.main.multiply(channel, rng, ring, &bits)?;
+        Ok(sums_of(&shares, adding.len()))
     }
 
     /// The other side of [`Receiver::inner_product`].
@@ -807,19 +889,25 @@ impl Sender {
         let [own] = &masks.values[..] else {
             panic!("one payload for one weight");
         };
-        let ring = Ring::FULL;
-        let values = self.main.multiply(channel, rng, ring, matches)?;
-        let shares = self.reverse().select(channel, rng, ring, own, matches)?;
-        let theirs = match by_lattice(shares.len(), lambda) {
-            true => inner_product::help(channel, &self.session, &shares, rng)?,
-            false => sum(&self.main.integer_products(channel, rng, &shares)?),
+        let all = (&[&own[..]][..], adding_under(masks, minimum));
+        let Products { values, adding } = Products::new(self.ends(), channel, rng, matches, all)?;
+        let [[values, shares]] = &values[..] else {
+            panic!("one product for one weight");
         };
-        let share = sum(&values).wrapping_sub(theirs);
+        let theirs = match by_lattice(shares.len(), lambda) {
+            true => inner_product::help(channel, &self.session, shares, rng)?,
+            false => sum(&self.main.integer_products(channel, rng, shares)?),
+        };
+        let share = sum(values).wrapping_sub(theirs);
         let count = match minimum {
             0 => None,
-            _ => Some(sum(&self.counts(channel, rng, matches, masks)?[0])),
+            _ => Some(self.counts(channel, rng, &adding)?[0]),
         };
-        Ok(Number { ring, share, count })
+        Ok(Number {
+            ring: Ring::FULL,
+            share,
+            count,
+        })
     }
 }
 
@@ -836,21 +924,19 @@ fn guarded_bits(
     Ok(and(channel, &mut triples, &[bits], &[&repeated])?.remove(0))
 }
 
-/// Differences modulo 2^64.
-fn differences(mut from: Vec<Shares>, less: &[Shares]) -> Vec<Shares> {
-    for (from, less) in from.iter_mut().zip(less) {
-        let pairs = from.iter_mut().zip(&**less);
-        pairs.for_each(|(from, less)| *from = from.wrapping_sub(*less));
-    }
-    from
+/// The sums of strings.
+fn exclusive_or([mut one, other]: [Shares; 2]) -> Shares {
+    let pairs = one.iter_mut().zip(&*other);
+    pairs.for_each(|(one, other)| *one ^= other);
+    one
 }
 
-/// Sums of strings.
-fn exclusive_or(mut one: Shares, other: &[u64]) -> Shares {
-    one.iter_mut()
-        .zip(other)
-        .for_each(|(one, other)| *one ^= other);
-    one
+/// What says which payloads add to a number, if that counts.
+fn adding_under(payloads: &Payloads, minimum: u64) -> &[Shares] {
+    match minimum {
+        0 => &[],
+        _ => &payloads.adding,
+    }
 }
 
 /// Values as integers modulo 2^64.

@@ -368,7 +368,11 @@ impl Run<'_> {
             }
             let item = entries[point].item();
             form.target(tags[bin], part, |number, group| {
-                group.add(form.of_item(input, item, number), masks.field(number)[bin])
+                group.add(
+                    0,
+                    form.of_item(input, item, number),
+                    masks.field(number)[bin],
+                )
             })
         };
         opprf.send(self.channel, shape, &bins.points, &target, self.rng)?;

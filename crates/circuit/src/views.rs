@@ -436,42 +436,51 @@ fn sums_and_products_show_nothing_else() {
     }
 }
 
-/// The sender's strings, of 17 bytes, are spread over the bins in two ways, and match elsewhere.
+/// Both parties have strings, of 17 bytes. The peer's are texts or zeros, and other bins match.
 #[test]
 fn shares_of_strings_show_nothing() {
     const BYTES: usize = 17;
-    same_distribution(|other, seed| {
-        let shares = matching(Viewer::Receiver, if other { 0b1000_0001 } else { 0b11 });
-        let column = |word: usize| -> Vec<u64> {
-            let random = blocks(8 + word as u64, BINS);
-            let masked = random.iter().map(|block| *block as u64);
-            masked
-                .map(|masked| if word < 2 { masked } else { masked & 0xff })
-                .collect()
-        };
-        let of = |text: &dyn Fn(usize) -> u64| Payloads {
-            string: (0..BYTES.div_ceil(8))
-                .map(|word| {
-                    let masked = column(word).into_iter().enumerate();
-                    Zeroizing::new(masked.map(|(i, masked)| masked ^ text(i)).collect())
-                })
-                .collect(),
-            ..Payloads::default()
-        };
-        let text = |i: usize| if other { 0x61 + i as u64 } else { 0 };
-        let (masks, masked) = (of(&text), of(&|_| 0));
-        let (seen, _, _) = view(
-            Viewer::Receiver,
-            seed,
-            |engine, channel| {
-                let rng = &mut rng(1);
-                engine.string_of_sender(channel, rng, &shares[0], (BYTES, &masked))
-            },
-            |engine, channel| {
-                let rng = &mut rng(1);
-                engine.string_of_sender(channel, rng, &shares[1], (BYTES, &masks))
-            },
-        );
-        seen
-    });
+    const WORDS: usize = BYTES.div_ceil(8);
+    for viewer in VIEWERS {
+        same_distribution(|other, seed| {
+            let shares = matching(viewer, if other { 0b1000_0001 } else { 0b11 });
+            let column = |word: usize| -> Vec<u64> {
+                let random = blocks(8 + word as u64, BINS);
+                let words = random.iter().map(|block| *block as u64);
+                words
+                    .map(|random| if word < 2 { random } else { random & 0xff })
+                    .collect()
+            };
+            let of = |text: &dyn Fn(usize) -> u64| Payloads {
+                string: (0..WORDS)
+                    .map(|word| {
+                        let words = column(word).into_iter().enumerate();
+                        Zeroizing::new(words.map(|(i, word)| word ^ text(i)).collect())
+                    })
+                    .collect(),
+                ..Payloads::default()
+            };
+            let text = |i: usize| if other { 0x61 + i as u64 } else { 0 };
+            let fixed = |_: usize| 0;
+            let (own, masked, masks) = match viewer {
+                Viewer::Receiver => (vec![0x41; WORDS * BINS], of(&fixed), of(&text)),
+                Viewer::Sender => ((0..WORDS * BINS).map(text).collect(), of(&text), of(&fixed)),
+            };
+            let (seen, ..) = view(
+                viewer,
+                seed,
+                |engine, channel| {
+                    let rng = &mut rng(1);
+                    engine.string_of_sender(channel, rng, &shares[0], (BYTES, &masked))?;
+                    engine.string_of_receiver(channel, rng, &shares[0], (BYTES, &own))
+                },
+                |engine, channel| {
+                    let rng = &mut rng(1);
+                    engine.string_of_sender(channel, rng, &shares[1], (BYTES, &masks))?;
+                    engine.string_of_receiver(channel, rng, &shares[1], BYTES)
+                },
+            );
+            seen
+        });
+    }
 }

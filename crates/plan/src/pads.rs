@@ -81,12 +81,12 @@ fn correlations(params: &Params) -> [u64; 3] {
             cost::sums_of_receiver(shares, MAX_VALUE_COLUMNS, 1),
             cost::sums_of_sender(shares, MAX_VALUE_COLUMNS, 1),
         ];
-        // Shares of values of both sides, and of strings, whose pads are of several blocks.
-        let values = cost::shares_of_receiver(shares, MAX_VALUE_COLUMNS)
-            + cost::shares_of_sender(shares, MAX_VALUE_COLUMNS);
-        let strings = 2 * MAX_STRING_BYTES.div_ceil(16) * shares;
-        let cots = numbers.map(|number| (size + number).cots);
-        cots.into_iter().chain([values.cots + strings]).max()
+        // Pads of rows are of several blocks, with two values in each. A word of bits comes after the values.
+        let values = MAX_VALUE_COLUMNS.div_ceil(2) * shares;
+        let strings = MAX_STRING_BYTES.div_ceil(16) * shares;
+        let cots = numbers.map(|number| (size + number).cots + values);
+        // Shares of values and strings of both sides.
+        cots.into_iter().chain([2 * (values + strings)]).max()
     };
     let products = products(bins).max(products(3 * bins)).unwrap_or(0);
     let entries = cost::equality(3 * bins, MAX_BITS).entries;

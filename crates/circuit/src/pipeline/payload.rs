@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::Payloads;
-use crate::arithmetic::{Elements, Group, Ring};
+use crate::arithmetic::{Elements, Ring, Row};
 
 /// Bits of a value.
 pub(super) const VALUE_BITS: u32 = 64;
@@ -52,17 +52,17 @@ impl Form {
     }
 
     /// The group of a field, of one word.
-    fn group(&self, number: usize) -> Group {
+    fn group(&self, number: usize) -> Row {
         let bits = self.zero_bits();
         match number.checked_sub(self.columns) {
             None => Ring::FULL.into(),
             Some(bit) if bit < bits => Ring::new(1).into(),
-            Some(word) => Group::Strings((self.string_bytes - 8 * (word - bits)).min(8)),
+            Some(word) => Row::of_bytes((self.string_bytes - 8 * (word - bits)).min(8)),
         }
     }
 
     /// The group of each field, and the first of its bits.
-    pub(super) fn fields(&self) -> impl Iterator<Item = (Group, u32)> + use<> {
+    pub(super) fn fields(&self) -> impl Iterator<Item = (Row, u32)> + use<> {
         let form = *self;
         let count = form.columns + form.zero_bits() + form.string_bytes.div_ceil(8);
         (0..count).scan(0, move |next, number| {
@@ -75,7 +75,7 @@ impl Form {
     /// A column for each field, given the number of the field, its group and the first of its bits.
     pub(super) fn payloads(
         &self,
-        mut column: impl FnMut(usize, Group, u32) -> Secret<u64>,
+        mut column: impl FnMut(usize, Row, u32) -> Secret<u64>,
     ) -> Payloads {
         let fields = self.fields().enumerate();
         let mut fields = fields.map(|(number, (group, first))| column(number, group, first));
@@ -108,7 +108,7 @@ impl Form {
         &self,
         tag: Block,
         part: usize,
-        field: impl Fn(usize, Group) -> u64,
+        field: impl Fn(usize, Row) -> u64,
     ) -> Target {
         let field = |number: usize| {
             let group = self.group(number);

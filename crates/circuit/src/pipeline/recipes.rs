@@ -259,7 +259,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
         let once = form.of_candidates(&strings);
         let target = |bin: usize, point: usize, part: usize| {
             form.target(tags[bin], part, |number, group| {
-                group.add(once.field(number)[point], masks.field(number)[bin])
+                group.add(0, once.field(number)[point], masks.field(number)[bin])
             })
         };
         opprf.send(run.channel, &shape, &points, &target, run.rng)?;
@@ -267,7 +267,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
             let masks = masks.field(number).iter();
             Zeroizing::new(
                 masks
-                    .map(|mask| group.reduce(0, group.negate(*mask)))
+                    .map(|mask| group.reduce(0, group.negate(0, *mask)))
                     .collect(),
             )
         });
@@ -283,7 +283,8 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
         let twice = form.of_candidates(&strings);
         let masks = form.payloads(|number, group, _| {
             let pairs = masks.field(number).iter().zip(twice.field(number).iter());
-            let difference = |(mask, twice): (&u64, &u64)| group.add(*mask, group.negate(*twice));
+            let difference =
+                |(mask, twice): (&u64, &u64)| group.add(0, *mask, group.negate(0, *twice));
             Zeroizing::new(
                 pairs
                     .map(|pair| group.reduce(0, difference(pair)))

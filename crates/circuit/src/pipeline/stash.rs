@@ -52,7 +52,7 @@ use zeroize::Zeroizing;
 
 use super::payload::Form;
 use super::{Plan, Received, Secret, Sent};
-use crate::arithmetic::{Elements, Group, Ring};
+use crate::arithmetic::{Elements, Ends, Ring, Row};
 use crate::bits::BitShares;
 use crate::cost::{self, Cost};
 use crate::cots::{ChoiceEnd, Direction, ValueEnd};
@@ -150,7 +150,12 @@ impl Second {
             matches: &matches,
             places: self.places,
         };
-        let found = own.value_end(&mut engine.main, &mut reverse, channel, rng)?;
+        let ends = Ends {
+            value: &mut engine.main,
+            choice: &mut reverse,
+            direction: Direction::Main,
+        };
+        let found = own.found(ends, channel, rng)?;
         received.matches.append(&own.fold_bits(&found));
         let fields = plan.form.fields().zip(received.masked.fields_mut());
         for ((group, _), masked) in fields {
@@ -190,7 +195,12 @@ impl Second {
             matches: &matches,
             places: self.places,
         };
-        let found = own.choice_end(&mut engine.main, &mut reverse, channel, rng)?;
+        let ends = Ends {
+            value: &mut reverse,
+            choice: &mut engine.main,
+            direction: Direction::Reverse,
+        };
+        let found = own.found(ends, channel, rng)?;
         sent.matches.append(&own.fold_bits(&found));
         let fields = plan.form.fields().zip(sent.masks.fields_mut());
         for (number, ((group, _), masks)) in fields.enumerate() {
@@ -201,7 +211,7 @@ impl Second {
             let shares = reverse.select(channel, rng, group, &values, &found)?;
             // A mask is what the receiver has too much.
             let sums = own.fold(group, &shares);
-            masks.extend(sums.map(|sum| group.reduce(0, group.negate(sum))));
+            masks.extend(sums.map(|sum| group.reduce(0, group.negate(0, sum))));
         }
         Ok(())
     }
@@ -245,32 +255,16 @@ impl BitsOfBins<'_> {
         Zeroizing::new(bits.collect())
     }
 
-    /// Shares of whether a bin matches and is of a place, for each bin of each place; the run's receiver.
-    pub(super) fn value_end(
+    /// Shares of whether a bin matches and is of a place, for each bin of each place.
+    pub(super) fn found(
         &self,
-        main: &mut ValueEnd,
-        reverse: &mut ChoiceEnd,
+        ends: Ends<'_>,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
     ) -> Result<BitShares, Error> {
         let (bit, matches) = (Ring::new(1), self.all_matches());
-        let own = main.select(channel, rng, bit, &self.bits(), &matches)?;
-        let other = reverse.multiply(channel, rng, bit, &matches)?;
-        Ok(BitShares::from_fn(own.len(), |i| own[i] ^ other[i]))
-    }
-
-    /// The other side of [`BitsOfBins::value_end`]: the run's sender.
-    pub(super) fn choice_end(
-        &self,
-        main: &mut ChoiceEnd,
-        reverse: &mut ValueEnd,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<BitShares, Error> {
-        let (bit, matches) = (Ring::new(1), self.all_matches());
-        let other = main.multiply(channel, rng, bit, &matches)?;
-        let own = reverse.select(channel, rng, bit, &self.bits(), &matches)?;
-        Ok(BitShares::from_fn(own.len(), |i| own[i] ^ other[i]))
+        let [ours, theirs] = ends.products(channel, rng, bit, &self.bits(), &matches)?;
+        Ok(BitShares::from_fn(ours.len(), |i| ours[i] ^ theirs[i]))
     }
 
     /// The sum of the bits of each place.
@@ -282,9 +276,13 @@ impl BitsOfBins<'_> {
     }
 
     /// The sum of the shares of each place.
-    fn fold(&self, group: Group, shares: &[u64]) -> impl Iterator<Item = u64> {
+    fn fold(&self, group: Row, shares: &[u64]) -> impl Iterator<Item = u64> {
         let places = shares.chunks_exact(self.matches.len());
-        let sum = move |shares: &[u64]| shares.iter().fold(0, |sum, share| group.add(sum, *share));
+        let sum = move |shares: &[u64]| {
+            shares
+                .iter()
+                .fold(0, |sum, share| group.add(0, sum, *share))
+        };
         places.map(move |shares| group.reduce(0, sum(shares)))
     }
 }

@@ -150,22 +150,8 @@ fn folding_costs_what_is_said() {
         places,
     };
     let (one, two, found) = measured(
-        |engine, channel| {
-            own.value_end(
-                &mut engine.main,
-                engine.reverse.as_mut().unwrap(),
-                channel,
-                &mut rng(1),
-            )
-        },
-        |engine, channel| {
-            own.choice_end(
-                &mut engine.main,
-                engine.reverse.as_mut().unwrap(),
-                channel,
-                &mut rng(2),
-            )
-        },
+        |engine, channel| own.found(engine.ends(), channel, &mut rng(1)),
+        |engine, channel| own.found(engine.ends(), channel, &mut rng(2)),
     );
     assert_eq!(one.len(), two.len());
     let said = crate::cost::fold(bins, places, std::iter::empty());
