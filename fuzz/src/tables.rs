@@ -79,6 +79,10 @@ fn profile(choice: u8) -> Profile {
         "uuid",
         "pair-email",
         "pair-phone:GB",
+        "ipv4",
+        "ipv6",
+        "decimal",
+        "timestamp:ms",
     ];
     let name = names[usize::from(choice) % names.len()];
     name.parse().unwrap_or(Profile::Exact)

@@ -166,9 +166,9 @@ pub(crate) struct Table {
     /// several times; a comma in a name is written \,
     #[arg(long, value_name = "COL[,COL…]", required = true)]
     key: Vec<String>,
-    /// How a key column is normalised: email, phone:REGION, text, date, integer, uuid, sha256-hex,
-    /// pair-email, pair-phone:REGION, ipv4, integer:BITS or exact (default); may be given
-    /// once per column
+    /// How a key column is normalised: email, phone:REGION, text, integer, integer:BITS, decimal, date,
+    /// timestamp, timestamp:UNIT, uuid, ipv4, ipv6, sha256-hex, pair-email, pair-phone:REGION or exact
+    /// (default); may be given once per column
     #[arg(long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
     /// Format of the table; detected if not given

@@ -79,6 +79,12 @@ impl<'a> ColumnsRead<'a> {
         column.is_some_and(|column| self.floats || column.profile.takes_floats())
     }
 
+    /// Whether a column of the key takes numbers with a point as they are written.
+    pub(crate) fn takes_digits(self, index: usize) -> bool {
+        let column = self.key.columns().get(index);
+        column.is_some_and(|column| column.profile.takes_digits())
+    }
+
     /// Where the first column of values is.
     pub(crate) fn first_value(self) -> usize {
         self.key.columns().len()

@@ -3,7 +3,8 @@
 use vesica_files::{Argument, advice};
 
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
-use crate::value::{Kind, Value};
+use crate::render::Kind;
+use crate::value::Value;
 
 /// The column whose values a run computes with.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 //! Known answers, including invalid inputs, are in `vectors/normalization.json` and `vectors/phone.json`.
 //! `scripts/compare_profiles.py` compares the profiles with implementations in another language.
 
+mod addresses;
 mod pair;
 #[cfg(feature = "phone")]
 mod phone;
@@ -18,10 +19,10 @@ mod values;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
+use crate::render::{self, Kind};
 
 /// How the values of a key column are normalised before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +57,22 @@ pub enum Profile {
     /// plus sign, then hashed. A digest in hexadecimal is taken as it is.
     #[cfg(feature = "phone")]
     PairPhone(Region),
-    /// An IPv4 address in dotted decimal, such as `192.0.2.7`, with no leading zeros, which some read as octal.
+    /// An IPv4 address: in dotted decimal, such as `192.0.2.7`, with no leading zeros, which some read as octal; or the
+    /// whole number that it is, or four bytes.
     Ipv4,
+    /// An IPv6 address in any of the forms of RFC 4291, or sixteen bytes. An IPv4 address is the IPv6 address that it is
+    /// mapped to.
+    Ipv6,
     /// A whole number from 0 to 2^bits − 1 in decimal digits; leading zeros mean nothing.
     Integer(IntegerBits),
     /// A whole number of any size, by value: `+007`, `7.0` and a column's 7 are the same. Columns of floats are
     /// taken too, as far as floats are exact.
     AnyInteger,
+    /// A number in decimal digits, by value: `12.50`, `+12.5` and a column's 12.500 are the same.
+    Decimal,
+    /// An instant, whatever its zone and however many digits its seconds have; without a zone it is in UTC. Where a unit
+    /// is given, a whole number counts such units since 1970.
+    Timestamp(Option<TimeUnit>),
     /// A day: `2024-02-29` or `20240229`, or a timestamp at midnight, without a zone or in UTC.
     Date,
     /// A UUID in any of the usual forms.
@@ -82,6 +92,41 @@ impl IntegerBits {
     /// The number of bits.
     pub fn get(self) -> u32 {
         self.0.into()
+    }
+}
+
+/// What a whole number under [`Profile::Timestamp`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds.
+    Second,
+    /// Thousandths of a second.
+    Millisecond,
+    /// Millionths of a second.
+    Microsecond,
+    /// Billionths of a second.
+    Nanosecond,
+}
+
+impl TimeUnit {
+    const ALL: [(&'static str, TimeUnit, i64); 4] = [
+        ("s", TimeUnit::Second, 1),
+        ("ms", TimeUnit::Millisecond, 1_000),
+        ("us", TimeUnit::Microsecond, 1_000_000),
+        ("ns", TimeUnit::Nanosecond, 1_000_000_000),
+    ];
+
+    fn named(name: &str) -> Option<TimeUnit> {
+        let found = TimeUnit::ALL.iter().find(|(own, ..)| *own == name)?;
+        Some(found.1)
+    }
+
+    fn name(self) -> &'static str {
+        TimeUnit::ALL[self as usize].0
+    }
+
+    fn per_second(self) -> i64 {
+        TimeUnit::ALL[self as usize].2
     }
 }
 
@@ -111,7 +156,8 @@ impl Profile {
     /// The profile's name and version as the parties compare them, such as `email/1`.
     ///
     /// The region of a phone profile is not part of it: E.164 numbers are the same wherever
-    /// they were written, and two parties may well keep numbers of different countries.
+    /// they were written, and two parties may well keep numbers of different countries. Nor is the unit of
+    /// a timestamp.
     pub fn id(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Profile::Exact => "exact/2",
@@ -126,9 +172,12 @@ impl Profile {
             Profile::PairEmail => "pair-email/1",
             #[cfg(feature = "phone")]
             Profile::PairPhone(_) => "pair-phone/1",
-            Profile::Ipv4 => "ipv4/1",
+            Profile::Ipv4 => "ipv4/2",
+            Profile::Ipv6 => "ipv6/1",
             Profile::Integer(bits) => return Cow::Owned(format!("integer:{}/1", bits.get())),
             Profile::AnyInteger => "integer/1",
+            Profile::Decimal => "decimal/1",
+            Profile::Timestamp(_) => "timestamp/1",
             Profile::Date => "date/1",
             Profile::Uuid => "uuid/1",
         })
@@ -139,8 +188,32 @@ impl Profile {
         *self == Profile::AnyInteger
     }
 
+    /// Whether it takes a number that is written with a point as the digits it is written with.
+    pub(crate) fn takes_digits(&self) -> bool {
+        *self == Profile::Decimal
+    }
+
+    /// The text of bytes that are a value of this profile as they are, and no text.
+    pub(crate) fn of_bytes(&self, bytes: &[u8]) -> Option<String> {
+        let mut text = String::new();
+        match bytes.len() {
+            32 if self.is_digest() => {
+                text.extend(
+                    bytes
+                        .iter()
+                        .flat_map(|b| render::hex_pair(*b).map(char::from)),
+                );
+            }
+            16 if *self == Profile::Uuid => render::uuid(bytes, &mut text),
+            16 if *self == Profile::Ipv6 => return addresses::of_sixteen(bytes),
+            4 if *self == Profile::Ipv4 => return addresses::of_four(bytes),
+            _ => return None,
+        }
+        Some(text)
+    }
+
     /// Whether its values are SHA-256 digests, which may be 32 bytes as they are.
-    pub(crate) fn is_digest(&self) -> bool {
+    fn is_digest(&self) -> bool {
         match self {
             Profile::Sha256Hex | Profile::PairEmail => true,
             #[cfg(feature = "phone")]
@@ -154,11 +227,13 @@ impl Profile {
         matches!(self, Profile::Exact | Profile::ExactByScale)
     }
 
-    /// The text of a decimal, given with all digits of its scale, that is normalised.
-    pub(crate) fn decimal<'a>(&self, text: &'a str) -> &'a str {
-        match self {
-            Profile::Exact => values::decimal_by_value(text),
-            _ => text,
+    /// The text that is normalised of a value that has a type: of a decimal, given with all digits of its scale, and of
+    /// sixteen bytes, given as a UUID.
+    pub(crate) fn of_typed<'a>(&self, kind: Kind, text: &'a str) -> Cow<'a, str> {
+        match (self, kind) {
+            (Profile::Exact, Kind::Decimal) => values::decimal_by_value(text).into(),
+            (Profile::Ipv6, Kind::Uuid) => addresses::of_uuid(text).into(),
+            _ => text.into(),
         }
     }
 
@@ -174,10 +249,7 @@ impl Profile {
     /// The number that a canonical text of this profile stands for, if it has [`bits`](Profile::bits).
     pub(crate) fn number(&self, canonical: &str) -> Option<u64> {
         match self {
-            Profile::Ipv4 => {
-                let address: Ipv4Addr = canonical.parse().ok()?;
-                Some(u32::from(address).into())
-            }
+            Profile::Ipv4 => addresses::number(canonical),
             Profile::Integer(_) => canonical.parse().ok(),
             _ => None,
         }
@@ -200,9 +272,12 @@ impl Profile {
             Profile::PairEmail => pair::email(value),
             #[cfg(feature = "phone")]
             Profile::PairPhone(region) => pair::phone(value, *region),
-            Profile::Ipv4 => ipv4(value),
+            Profile::Ipv4 => addresses::ipv4(value),
+            Profile::Ipv6 => addresses::ipv6(value),
             Profile::Integer(bits) => integer(value, bits.get()),
             Profile::AnyInteger => values::integer(value),
+            Profile::Decimal => values::decimal(value),
+            Profile::Timestamp(unit) => values::timestamp(value, *unit),
             Profile::Date => values::date(value),
             Profile::Uuid => values::uuid(value),
         }
@@ -221,7 +296,10 @@ impl Profile {
             "sha256-hex" => Ok(Profile::Sha256Hex),
             "pair-email" => Ok(Profile::PairEmail),
             "ipv4" => Ok(Profile::Ipv4),
+            "ipv6" => Ok(Profile::Ipv6),
             "integer" => Ok(Profile::AnyInteger),
+            "decimal" => Ok(Profile::Decimal),
+            "timestamp" => Ok(Profile::Timestamp(None)),
             "date" => Ok(Profile::Date),
             "uuid" => Ok(Profile::Uuid),
             "phone" | "pair-phone" => Err(Error::usage_with(
@@ -234,6 +312,9 @@ impl Profile {
                 Ok(Profile::Integer(bits.ok_or_else(wrong_bits)?))
             }
             _ => match name.split_once(':') {
+                Some(("timestamp", unit)) => TimeUnit::named(unit)
+                    .map(|unit| Profile::Timestamp(Some(unit)))
+                    .ok_or_else(wrong_unit),
                 #[cfg(feature = "phone")]
                 Some(("phone", region)) => Ok(Profile::Phone(region.parse()?)),
                 #[cfg(feature = "phone")]
@@ -258,13 +339,14 @@ fn left_out(name: &str, feature: &str) -> Error {
     )
 }
 
-const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex, pair-email, pair-phone:REGION, ipv4, integer, integer:BITS, date, uuid";
+const NAMES: &str = "profiles are: exact, text, email, phone:REGION, sha256-hex, pair-email, pair-phone:REGION, ipv4, ipv6, integer, integer:BITS, decimal, date, timestamp, timestamp:UNIT, uuid";
 
 impl FromStr for Profile {
     type Err = Error;
 
-    /// `exact`, `text`, `email`, `sha256-hex`, `pair-email`, `ipv4`, `integer`, `date`, `uuid`, `phone:` or `pair-phone:` and a region such as `GB`, or
-    /// `integer:` and a number of bits from 1 to 64. A version may follow, as in `exact/1`; otherwise it is the newest.
+    /// `exact`, `text`, `email`, `sha256-hex`, `pair-email`, `ipv4`, `ipv6`, `integer`, `decimal`, `date`, `timestamp` or `uuid`;
+    /// `phone:` or `pair-phone:` and a region such as `GB`; `integer:` and a number of bits from 1 to 64; or `timestamp:` and
+    /// `s`, `ms`, `us` or `ns`. A version may follow, as in `exact/1`; otherwise it is the newest.
     fn from_str(name: &str) -> Result<Self> {
         let Some((plain, version)) = name.rsplit_once('/') else {
             return Profile::newest(name);
@@ -298,8 +380,12 @@ impl fmt::Display for Profile {
             #[cfg(feature = "phone")]
             Profile::PairPhone(region) => write!(f, "pair-phone:{region}"),
             Profile::Ipv4 => f.write_str("ipv4"),
+            Profile::Ipv6 => f.write_str("ipv6"),
             Profile::Integer(bits) => write!(f, "integer:{}", bits.get()),
             Profile::AnyInteger => f.write_str("integer"),
+            Profile::Decimal => f.write_str("decimal"),
+            Profile::Timestamp(None) => f.write_str("timestamp"),
+            Profile::Timestamp(Some(unit)) => write!(f, "timestamp:{}", unit.name()),
             Profile::Date => f.write_str("date"),
             Profile::Uuid => f.write_str("uuid"),
         }
@@ -313,15 +399,11 @@ fn wrong_bits() -> Error {
     )
 }
 
-fn ipv4(value: &str) -> Normalized<'_> {
-    let trimmed = value.trim();
-    if trimmed.is_empty() {
-        return Normalized::Blank;
-    }
-    match trimmed.parse::<Ipv4Addr>() {
-        Ok(_) => Normalized::Valid(Cow::Borrowed(trimmed)),
-        Err(_) => Normalized::Invalid,
-    }
+fn wrong_unit() -> Error {
+    Error::usage_with(
+        "the profile timestamp:UNIT takes the unit s, ms, us or ns",
+        "for example timestamp:ms, for whole numbers of milliseconds since 1970",
+    )
 }
 
 fn integer(value: &str, bits: u32) -> Normalized<'_> {

@@ -3,9 +3,38 @@
 
 use std::fmt::Write;
 
-const SECONDS_A_DAY: i64 = 86_400;
+pub(crate) const SECONDS_A_DAY: i64 = 86_400;
 
 // Writing to a String cannot fail; the results of `write!` below carry no information.
+
+/// The types that are rendered as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Integer,
+    Decimal,
+    Boolean,
+    Date,
+    Time,
+    Timestamp,
+    Uuid,
+    /// A whole number that is stored as a float, or else a text that no profile takes.
+    Float,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Integer => "integer",
+            Kind::Decimal => "decimal",
+            Kind::Boolean => "boolean",
+            Kind::Date => "date",
+            Kind::Time => "time",
+            Kind::Timestamp => "timestamp",
+            Kind::Uuid => "uuid",
+            Kind::Float => "float",
+        }
+    }
+}
 
 /// A day counted from 1970-01-01 as `YYYY-MM-DD` of the proleptic Gregorian calendar. Years
 /// outside 0000 to 9999 carry a sign, as ISO 8601 asks.
@@ -53,10 +82,26 @@ pub(crate) fn time(seconds: i64, nanos: i64, out: &mut String) {
 pub(crate) fn timestamp(ticks: i64, per_second: i64, out: &mut String) {
     let seconds = ticks.div_euclid(per_second);
     let nanos = ticks.rem_euclid(per_second) * (1_000_000_000 / per_second);
+    instant(seconds, nanos, out);
+}
+
+/// An instant in UTC, so many seconds and nanoseconds after 1970-01-01T00:00:00Z.
+pub(crate) fn instant(seconds: i64, nanos: i64, out: &mut String) {
     date(seconds.div_euclid(SECONDS_A_DAY), out);
     out.push('T');
     time(seconds.rem_euclid(SECONDS_A_DAY), nanos, out);
     out.push('Z');
+}
+
+/// The day that [`date`] writes as this year, month and day.
+pub(crate) fn days_since_1970(year: u32, month: u32, day: u32) -> i64 {
+    let (year, month, day) = (i64::from(year), i64::from(month), i64::from(day));
+    // As there, a year starts in March.
+    let year = year - i64::from(month <= 2);
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = 365 * year_of_era + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
 }
 
 /// A byte as two hexadecimal digits in lower case.

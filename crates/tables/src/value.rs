@@ -16,7 +16,7 @@ use vesica_kernels::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
 use crate::profile::{Normalized, Profile};
-use crate::render;
+use crate::render::Kind;
 
 /// Separates items from every other use of BLAKE3. A change to what is hashed is a new version.
 const CONTEXT: &str = "vesica/1 item";
@@ -32,35 +32,6 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
     /// A value that the format has a type for, as canonical text.
     Typed(Kind, &'a str),
-}
-
-/// The types that are rendered as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Integer,
-    Decimal,
-    Boolean,
-    Date,
-    Time,
-    Timestamp,
-    Uuid,
-    /// A whole number that is stored as a float, or else a text that no profile takes.
-    Float,
-}
-
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Integer => "integer",
-            Kind::Decimal => "decimal",
-            Kind::Boolean => "boolean",
-            Kind::Date => "date",
-            Kind::Time => "time",
-            Kind::Timestamp => "timestamp",
-            Kind::Uuid => "uuid",
-            Kind::Float => "float",
-        }
-    }
 }
 
 /// The result for one value.
@@ -99,6 +70,7 @@ impl<'a> Value<'a> {
         profile: &Profile,
         out: &mut Vec<u8>,
     ) -> std::result::Result<Verdict, NotUtf8> {
+        let typed;
         let text = match self {
             Value::Null => return Ok(Verdict::Blank),
             Value::Bytes([]) => return Ok(Verdict::Blank),
@@ -106,21 +78,18 @@ impl<'a> Value<'a> {
                 out.extend_from_slice(bytes);
                 return Ok(Verdict::Valid { changed: false });
             }
-            Value::Bytes(digest) if profile.is_digest() && digest.len() == 32 => {
-                out.extend(digest.iter().flat_map(|b| render::hex_pair(*b)));
-                return Ok(Verdict::Valid { changed: true });
+            Value::Bytes(bytes) => match profile.of_bytes(bytes) {
+                Some(text) => {
+                    out.extend_from_slice(text.as_bytes());
+                    return Ok(Verdict::Valid { changed: true });
+                }
+                None => std::str::from_utf8(bytes).map_err(|_| NotUtf8)?,
+            },
+            Value::Text(bytes) => std::str::from_utf8(bytes).map_err(|_| NotUtf8)?,
+            Value::Typed(kind, text) => {
+                typed = profile.of_typed(kind, text);
+                &*typed
             }
-            Value::Bytes(number) if *profile == Profile::Uuid && number.len() == 16 => {
-                let mut text = String::new();
-                render::uuid(number, &mut text);
-                out.extend_from_slice(text.as_bytes());
-                return Ok(Verdict::Valid { changed: true });
-            }
-            Value::Bytes(bytes) | Value::Text(bytes) => {
-                std::str::from_utf8(bytes).map_err(|_| NotUtf8)?
-            }
-            Value::Typed(Kind::Decimal, text) => profile.decimal(text),
-            Value::Typed(_, text) => text,
         };
         Ok(match profile.normalize(text) {
             Normalized::Valid(canonical) => {

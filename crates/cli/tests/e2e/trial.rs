@@ -306,18 +306,24 @@ enum Column {
     Phone,
     Hash,
     Address,
+    LongAddress,
     Number,
+    Price,
+    Instant,
 }
 
 impl Column {
-    const ALL: [Column; 7] = [
+    const ALL: [Column; 10] = [
         Column::Exact,
         Column::Text,
         Column::Email,
         Column::Phone,
         Column::Hash,
         Column::Address,
+        Column::LongAddress,
         Column::Number,
+        Column::Price,
+        Column::Instant,
     ];
 
     /// The value of `--normalize`, after the column's name.
@@ -329,7 +335,10 @@ impl Column {
             Column::Phone => "phone:GB",
             Column::Hash => "sha256-hex",
             Column::Address => "ipv4",
+            Column::LongAddress => "ipv6",
             Column::Number => "integer:10",
+            Column::Price => "decimal",
+            Column::Instant => "timestamp:s",
         }
     }
 
@@ -378,13 +387,39 @@ impl Column {
             }
             // A block of addresses that crosses a byte.
             Column::Address => {
-                let [a, b] = (0x07f0 + number as u16).to_be_bytes();
-                dice.pick(&["10.0.{}", " 10.0.{} "])
-                    .replace("{}", &format!("{a}.{b}"))
+                let low = 0x07f0 + number as u16;
+                let [a, b] = low.to_be_bytes();
+                match dice.below(3) {
+                    0 => format!("10.0.{a}.{b}"),
+                    1 => format!(" 10.0.{a}.{b} "),
+                    _ => ((10 << 24) + u32::from(low)).to_string(),
+                }
+            }
+            Column::LongAddress => {
+                let text =
+                    dice.pick(&["2001:db8::{}", " 2001:0db8:0:0:0::0{}", "2001:DB8:0::0:{}"]);
+                any_case(text.replace("{}", &format!("{number:03x}")), dice)
             }
             Column::Number => dice
                 .pick(&["{}", "00{}", " {}"])
                 .replace("{}", &number.to_string()),
+            // Hundredths, and their number in the first ones.
+            Column::Price => {
+                let (whole, hundredths) = (number / 100, number % 100);
+                dice.pick(&["-{}", " -0{}", "-{}000"])
+                    .replace("{}", &format!("{whole}.{hundredths:02}"))
+            }
+            // Minutes before and after a midnight in February.
+            Column::Instant => {
+                let (hour, minute) = (number / 60, number % 60);
+                match dice.below(4) {
+                    0 => (1_709_164_800 + 60 * number).to_string(),
+                    1 => format!("2024-02-29 {hour:02}:{minute:02}"),
+                    2 => format!("2024-02-29T{hour:02}:{minute:02}:00.000Z "),
+                    _ if hour == 0 => format!("2024-02-28T23:{minute:02}:00-01:00"),
+                    _ => format!("2024-02-29T{:02}:{minute:02}:00-0100", hour - 1),
+                }
+            }
         }
     }
 
@@ -397,7 +432,10 @@ impl Column {
             Column::Phone => dice.pick(&["", "12", "call me"]).into(),
             Column::Hash => dice.pick(&["", "abc", "00"]).into(),
             Column::Address => dice.pick(&["", "10.0.7", "10.0.7.07"]).into(),
+            Column::LongAddress => dice.pick(&["", "2001:db8", "::1%lo"]).into(),
             Column::Number => dice.pick(&["", "-1", "1024", "1.0"]).into(),
+            Column::Price => dice.pick(&["", "1e3", "1,000"]).into(),
+            Column::Instant => dice.pick(&["", "2024-02-30", "29.02.2024"]).into(),
         }
     }
 }

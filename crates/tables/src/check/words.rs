@@ -66,11 +66,11 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
         if exact {
             warn(
                 &column.whole_floats,
-                "such as 7.0, as integers become in columns with nulls; integer compares them by value",
+                "such as 7.0, as integers become in columns with nulls; integer and decimal compare them by value",
             );
             warn(
                 &column.typed_elsewhere,
-                "that columns of a type elsewhere have as 12.5, true or 2023-11-14T22:13:20Z, with other digits or letters here",
+                "that columns of a type elsewhere have as 12.5, true or 2023-11-14T22:13:20Z, with other digits or letters here; decimal and timestamp compare them by value",
             );
             warn(
                 &column.raw_bytes,
@@ -113,16 +113,24 @@ fn spelled(column: &ColumnCheck, profile: &Profile) -> Vec<String> {
         _ => "12.5, without zeros at the end",
     };
     let spelled = [
-        ("decimal", decimal),
-        ("boolean", "true and false"),
-        ("time", "08:30:00.250"),
-        ("timestamp", "2023-11-14T22:13:20Z, in UTC"),
+        (
+            "decimal",
+            decimal,
+            "; decimal on both sides compares by value",
+        ),
+        ("boolean", "true and false", ""),
+        ("time", "08:30:00.250", ""),
+        (
+            "timestamp",
+            "2023-11-14T22:13:20Z, in UTC",
+            "; timestamp on both sides compares instants",
+        ),
     ];
-    let found = spelled.iter().filter_map(|(name, text)| {
+    let found = spelled.iter().filter_map(|(name, text, profile)| {
         let count = column.types.get(name)?;
         let values = many(*count, &format!("{name} value"));
         Some(format!(
-            "column {:?}: {values}, which match only text that is written as {text}",
+            "column {:?}: {values}, which match only text that is written as {text}{profile}",
             column.name
         ))
     });

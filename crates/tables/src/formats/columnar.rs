@@ -19,10 +19,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::output::Container;
 use crate::part::Part;
-use crate::render;
+use crate::render::{self, Kind};
 use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
 use crate::sink::{At, Facts, Sink};
-use crate::value::{Kind, Row, Value};
+use crate::value::{Row, Value};
 
 /// A schema with columns more.
 pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {

@@ -17,10 +17,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handed::PREFIX;
 use crate::part::Part;
 use crate::records::Records;
+use crate::render::Kind;
 use crate::selection::{Added, AddedKind, Selection};
 use crate::sink::{At, Facts};
 use crate::text::strip_terminator;
-use crate::value::{Kind, Row, Value};
+use crate::value::{Row, Value};
 
 /// The lines of JSON Lines.
 pub(crate) struct Rows;
@@ -248,6 +249,7 @@ fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: ColumnsRead<'_>) -> Resu
         };
         if let Ok(Some(Scalar::Float(_))) = scalar
             && !wanted.takes_floats(i)
+            && !wanted.takes_digits(i)
         {
             return Err(wrong_type("floating-point number").in_column(name));
         }

@@ -27,7 +27,7 @@ fn read<T: for<'a> Deserialize<'a>>(name: &str) -> T {
 #[test]
 fn known_answers() {
     let Vectors { vectors } = read("normalization.json");
-    assert!(vectors.len() >= 110);
+    assert!(vectors.len() >= 160);
     for Vector {
         profile,
         input,
@@ -161,9 +161,13 @@ fn names_and_versions() {
         ("sha256-hex", "sha256-hex/1"),
         ("pair-email", "pair-email/1"),
         ("pair-phone:GB", "pair-phone/1"),
-        ("ipv4", "ipv4/1"),
+        ("ipv4", "ipv4/2"),
+        ("ipv6", "ipv6/1"),
         ("integer:34", "integer:34/1"),
         ("integer", "integer/1"),
+        ("decimal", "decimal/1"),
+        ("timestamp", "timestamp/1"),
+        ("timestamp:ms", "timestamp/1"),
         ("date", "date/1"),
         ("uuid", "uuid/1"),
     ] {
@@ -196,7 +200,10 @@ fn names_and_versions() {
         "phone:AQ",
         "phone:001",
         "sha256",
-        "ipv6",
+        "ipv4/1",
+        "timestamp:",
+        "timestamp:h",
+        "decimal:2",
         "integer:",
         "integer:0",
         "integer:65",
@@ -220,6 +227,10 @@ fn profiles() -> impl Strategy<Value = Profile> {
         Profile::PairEmail,
         "pair-phone:GB".parse().unwrap(),
         Profile::Ipv4,
+        Profile::Ipv6,
+        Profile::Decimal,
+        Profile::Timestamp(None),
+        "timestamp:ms".parse().unwrap(),
         "integer:20".parse().unwrap(),
         Profile::AnyInteger,
         Profile::Date,
@@ -237,6 +248,9 @@ fn values() -> impl Strategy<Value = String> {
         "[0-9]{3,4}-?[01][0-9]-?[0-3][0-9]([T ]00:00(:00)?(\\.0)?Z?)?",
         "\\{?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){4}[0-9a-fA-F]{8}\\}?",
         "[0-9]{1,3}(\\.[0-9]{1,3}){3}",
+        "[0-9a-fA-F]{0,4}(::?[0-9a-fA-F]{1,4}){1,7}",
+        "[+-]?[0-9]{0,20}\\.?[0-9]{0,20}",
+        "[0-9]{4}-[01][0-9]-[0-2][0-9][ T][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,10})?)?(Z|[+-][01][0-9]:?[0-5][0-9])?",
         "\\PC{0,5}@\\PC{0,8}(\\.org)?",
         "[ a-zA-Z\u{ad}\u{301}\u{345}\u{3a3}ßİﬁ½\u{1e9e}\u{200b}]{0,12}",
     ]

@@ -1,8 +1,9 @@
-//! Whole numbers, dates and UUIDs: what they are, and not how they are written.
+//! Numbers, dates, instants and UUIDs: what they are, and not how they are written.
 
 use std::borrow::Cow;
 
-use super::Normalized;
+use super::{Normalized, TimeUnit};
+use crate::render;
 
 /// A whole number in decimal digits, with any sign and leading zeros, and with zeros behind a point. The canonical
 /// text is that of an integer column.
@@ -62,6 +63,36 @@ pub(super) fn uuid(value: &str) -> Normalized<'_> {
     }
 }
 
+/// A number in decimal digits with any sign, any zeros at either end, and a point or none. The canonical text is that of
+/// a decimal column under `exact`.
+pub(super) fn decimal(value: &str) -> Normalized<'_> {
+    let trimmed = value.trim();
+    let (sign, unsigned) = match trimmed.as_bytes().first() {
+        None => return Normalized::Blank,
+        Some(b'-') => ("-", &trimmed[1..]),
+        Some(b'+') => ("", &trimmed[1..]),
+        Some(_) => ("", trimmed),
+    };
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let are_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !are_digits(whole) || !are_digits(fraction) {
+        return Normalized::Invalid;
+    }
+    let (whole, fraction) = (
+        whole.trim_start_matches('0'),
+        fraction.trim_end_matches('0'),
+    );
+    let point = if fraction.is_empty() { "" } else { "." };
+    Normalized::Valid(match (whole, fraction) {
+        ("", "") => Cow::Borrowed("0"),
+        ("", fraction) => Cow::Owned(format!("{sign}0.{fraction}")),
+        _ if sign.len() + whole.len() + point.len() + fraction.len() == trimmed.len() => {
+            Cow::Borrowed(trimmed)
+        }
+        _ => Cow::Owned(format!("{sign}{whole}{point}{fraction}")),
+    })
+}
+
 /// A day as `2024-02-29` or `20240229`, perhaps followed by a midnight without a zone or in UTC. The canonical text is
 /// that of a date column.
 pub(super) fn date(value: &str) -> Normalized<'_> {
@@ -69,15 +100,27 @@ pub(super) fn date(value: &str) -> Normalized<'_> {
     if trimmed.is_empty() {
         return Normalized::Blank;
     }
-    let (day, time) = match trimmed.split_once(['T', ' ']) {
+    let (text, time) = match trimmed.split_once(['T', ' ']) {
         Some((day, time)) => (day, Some(time)),
         None => (trimmed, None),
     };
-    let bytes = day.as_bytes();
+    match day(text) {
+        Some(_) if !time.is_none_or(is_midnight) => Normalized::Invalid,
+        Some(_) if text.len() == 10 => Normalized::Valid(Cow::Borrowed(text)),
+        Some((year, month, day)) => {
+            Normalized::Valid(Cow::Owned(format!("{year:04}-{month:02}-{day:02}")))
+        }
+        None => Normalized::Invalid,
+    }
+}
+
+/// Year, month and day of `2024-02-29` or `20240229`.
+fn day(text: &str) -> Option<(u32, u32, u32)> {
+    let bytes = text.as_bytes();
     let places: [&[usize]; 3] = match bytes.len() {
         10 if bytes[4] == b'-' && bytes[7] == b'-' => [&[0, 1, 2, 3], &[5, 6], &[8, 9]],
         8 => [&[0, 1, 2, 3], &[4, 5], &[6, 7]],
-        _ => return Normalized::Invalid,
+        _ => return None,
     };
     let number = |places: &[usize]| {
         places.iter().try_fold(0, |number: u32, place| {
@@ -85,16 +128,111 @@ pub(super) fn date(value: &str) -> Normalized<'_> {
             Some(10 * number + digit)
         })
     };
-    let [Some(year), Some(month), Some(of_month)] = places.map(number) else {
+    let [Some(year), Some(month), Some(day)] = places.map(number) else {
+        return None;
+    };
+    (day > 0 && day <= days(year, month)).then_some((year, month, day))
+}
+
+/// A day and a time of day, with a zone or in UTC: `2024-02-29T08:30:00.25Z`, `2024-02-29 08:30+01:00`. A day alone is its
+/// first instant. A whole number counts units since 1970, if there is one. The canonical text is that of a timestamp
+/// column.
+pub(super) fn timestamp(value: &str, unit: Option<TimeUnit>) -> Normalized<'_> {
+    let trimmed = value.trim();
+    if trimmed.is_empty() {
+        return Normalized::Blank;
+    }
+    let digits = trimmed.strip_prefix('-').unwrap_or(trimmed);
+    let is_count = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let instant = match unit {
+        Some(unit) if is_count => trimmed.parse::<i64>().ok().map(|count| {
+            let per_second = unit.per_second();
+            let nanos = count.rem_euclid(per_second) * (NANOS_A_SECOND / per_second);
+            (count.div_euclid(per_second), nanos)
+        }),
+        _ => instant(trimmed),
+    };
+    let Some((seconds, nanos)) = instant else {
         return Normalized::Invalid;
     };
-    if !time.is_none_or(is_midnight) || of_month == 0 || of_month > days(year, month) {
+    // Beyond these years a text would have a sign, and be no fixed point.
+    if !(FIRST_SECOND..END_SECOND).contains(&seconds) {
         return Normalized::Invalid;
     }
-    Normalized::Valid(match bytes.len() {
-        10 => Cow::Borrowed(day),
-        _ => Cow::Owned(format!("{year:04}-{month:02}-{of_month:02}")),
+    let mut text = String::with_capacity(30);
+    render::instant(seconds, nanos, &mut text);
+    Normalized::Valid(match text == trimmed {
+        true => Cow::Borrowed(trimmed),
+        false => Cow::Owned(text),
     })
+}
+
+const NANOS_A_SECOND: i64 = 1_000_000_000;
+/// 0000-01-01T00:00:00Z and 10000-01-01T00:00:00Z, counted from 1970.
+const FIRST_SECOND: i64 = -719_528 * render::SECONDS_A_DAY;
+const END_SECOND: i64 = 2_932_897 * render::SECONDS_A_DAY;
+
+/// Seconds since 1970 in UTC, and nanoseconds.
+fn instant(text: &str) -> Option<(i64, i64)> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let (year, month, day) = day(date)?;
+    let midnight = render::days_since_1970(year, month, day) * render::SECONDS_A_DAY;
+    if rest.is_empty() {
+        return Some((midnight, 0));
+    }
+    let rest = rest.strip_prefix(['T', 't', ' '])?;
+    let (clock, offset) = zone(rest)?;
+    let (clock, fraction) = match clock.split_once('.') {
+        Some((_, "")) => return None,
+        Some((clock, fraction)) => (clock, fraction),
+        None => (clock, ""),
+    };
+    let mut seconds = midnight - offset;
+    let units = match clock.len() {
+        5 if fraction.is_empty() => &[(24, 3600), (60, 60)][..],
+        8 => &[(24, 3600), (60, 60), (60, 1)],
+        _ => return None,
+    };
+    let mut parts = clock.split(':');
+    for (limit, unit) in units {
+        seconds += two_digits(parts.next()?, *limit)? * unit;
+    }
+    let (nanos, beyond) = fraction.split_at_checked(9).unwrap_or((fraction, ""));
+    if !nanos.bytes().all(|b| b.is_ascii_digit()) || beyond.bytes().any(|b| b != b'0') {
+        return None;
+    }
+    let nanos = format!("{nanos:0<9}").parse().ok()?;
+    Some((seconds, nanos))
+}
+
+/// A time of day without its zone, and how many seconds the zone is ahead of UTC.
+fn zone(text: &str) -> Option<(&str, i64)> {
+    for utc in ["Z", "z", " UTC"] {
+        if let Some(clock) = text.strip_suffix(utc) {
+            return Some((clock, 0));
+        }
+    }
+    let Some(at) = text.rfind(['+', '-']) else {
+        return Some((text, 0));
+    };
+    let (clock, offset) = text.split_at(at);
+    let (sign, offset) = offset.split_at(1);
+    let (hours, minutes) = match (offset.len(), offset.split_once(':')) {
+        (2, None) => (offset, "00"),
+        (4, None) => offset.split_at_checked(2)?,
+        (5, Some(parts)) => parts,
+        _ => return None,
+    };
+    let ahead = two_digits(hours, 24)? * 3600 + two_digits(minutes, 60)? * 60;
+    let clock = clock.strip_suffix(' ').unwrap_or(clock);
+    Some((clock, if sign == "-" { -ahead } else { ahead }))
+}
+
+/// A number of two ASCII digits below a limit.
+fn two_digits(text: &str, limit: i64) -> Option<i64> {
+    let is_number = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+    let number = text.parse().ok()?;
+    (is_number && number < limit).then_some(number)
 }
 
 /// Days of a month; none if there is no such month.
@@ -169,6 +307,53 @@ mod tests {
                     prop_assert_eq!(uuid(&text), expected.clone());
                 }
                 prop_assert_eq!(Normalized::Valid(canonical), expected.clone());
+            }
+        }
+
+        #[test]
+        fn a_decimal_is_its_value(unscaled: i64, scale in 0i8..19, zeros in 0usize..4, behind in 0usize..4) {
+            let mut text = String::new();
+            crate::render::decimal(&unscaled.to_string(), scale, &mut text);
+            let expected = match decimal_by_value(&text) {
+                "-0" => "0",
+                text => text,
+            };
+            let (sign, unsigned) = match text.strip_prefix('-') {
+                Some(unsigned) => ("-", unsigned),
+                None => ("+", &*text),
+            };
+            let point = if scale == 0 && behind > 0 { "." } else { "" };
+            let longer = format!(" {sign}{}{unsigned}{point}{}", "0".repeat(zeros), "0".repeat(behind));
+            for text in [&*text, expected, &longer] {
+                prop_assert_eq!(decimal(text), Normalized::Valid(expected.to_owned().into()));
+            }
+        }
+
+        #[test]
+        fn an_instant_is_what_a_timestamp_column_has(
+            seconds in FIRST_SECOND + 86_400..END_SECOND - 86_400,
+            nanos in prop_oneof![Just(0), (0i64..1000).prop_map(|n| n * 1_000_000), 0i64..1_000_000_000],
+            offset in -1439i64..1440,
+        ) {
+            let mut text = String::new();
+            render::instant(seconds, nanos, &mut text);
+            let expected = Normalized::Valid(text.clone().into());
+            prop_assert_eq!(timestamp(&text, None), expected.clone());
+            let mut local = String::new();
+            render::instant(seconds + 60 * offset, nanos, &mut local);
+            let (clock, sign) = (local.trim_end_matches('Z'), if offset < 0 { '-' } else { '+' });
+            let (hours, minutes) = (offset.abs() / 60, offset.abs() % 60);
+            for text in [
+                format!("{clock}{sign}{hours:02}:{minutes:02}"),
+                format!("{} {sign}{hours:02}{minutes:02}", clock.replace('T', " ")),
+            ] {
+                prop_assert_eq!(timestamp(&text, None), expected.clone());
+            }
+            prop_assert_eq!(timestamp(text.trim_end_matches('Z'), None), expected.clone());
+            if nanos == 0 {
+                let (whole, thousandths) = (seconds.to_string(), (seconds * 1000).to_string());
+                prop_assert_eq!(timestamp(&whole, Some(TimeUnit::Second)), expected.clone());
+                prop_assert_eq!(timestamp(&thousandths, Some(TimeUnit::Millisecond)), expected);
             }
         }
 

@@ -1,12 +1,14 @@
 //! Keys that are equal by value, and what a dry run says of those that are not.
 
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use crate::common::*;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    Float32Array, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray,
 };
 use arrow_schema::{DataType, Field, Schema};
 use vesica_tables::*;
@@ -145,6 +147,82 @@ fn dates_and_uuids_are_equal_in_every_format() {
     }
 }
 
+#[test]
+fn numbers_instants_and_addresses_are_equal_in_every_format() {
+    let instants = vec![1_709_195_400_250, 0];
+    let millis = TimestampMillisecondArray::from(instants.clone()).with_timezone("+02:00");
+    let micros = TimestampMicrosecondArray::from_iter_values(instants.iter().map(|i| i * 1000));
+    let address: [u8; 16] = "2001:db8::7".parse::<Ipv6Addr>().unwrap().octets();
+    let fixed = FixedSizeBinaryArray::try_from_iter([address].into_iter()).unwrap();
+    for (profile, csv, others) in [
+        (
+            "decimal",
+            "+12.50\n-0.050\n7\n",
+            vec![
+                ("t.parquet", decimals(&[12_500, -50, 7000], 3)),
+                (
+                    "t.jsonl",
+                    b"{\"k\":12.5}\n{\"k\":\"-.05\"}\n{\"k\":7.0}\n".to_vec(),
+                ),
+            ],
+        ),
+        (
+            "timestamp:ms",
+            "2024-02-29 09:30:00.25+01\n0\n",
+            vec![
+                ("t.parquet", column(millis)),
+                ("t.parquet", column(micros)),
+                ("t.parquet", column(Int64Array::from(instants))),
+                (
+                    "t.jsonl",
+                    b"{\"k\":1709195400250}\n{\"k\":\"1970-01-01\"}\n".to_vec(),
+                ),
+            ],
+        ),
+        (
+            "timestamp",
+            "2024-02-29T00:00Z\n",
+            vec![("t.parquet", column(Date32Array::from(vec![19_782])))],
+        ),
+        (
+            "ipv6",
+            "2001:DB8:0::0:7\n",
+            vec![
+                ("t.parquet", column(fixed)),
+                ("t.parquet", column(BinaryArray::from_vec(vec![&address]))),
+            ],
+        ),
+        // Sixteen bytes that are a text.
+        (
+            "ipv6",
+            "2001:db8:0:0::12\n",
+            vec![(
+                "t.parquet",
+                column(BinaryArray::from_vec(vec![b"2001:db8:0:0::12"])),
+            )],
+        ),
+        (
+            "ipv4",
+            "192.0.2.7\n",
+            vec![
+                ("t.parquet", column(Int64Array::from(vec![3_221_225_991]))),
+                (
+                    "t.parquet",
+                    column(BinaryArray::from_vec(vec![&[192, 0, 2, 7]])),
+                ),
+                ("t.jsonl", b"{\"k\":3221225991}\n".to_vec()),
+            ],
+        ),
+    ] {
+        let expected = items("t.csv", format!("k\n{csv}"), profile).unwrap();
+        assert_eq!(expected.counts().invalid, 0, "{profile}");
+        for (name, bytes) in others {
+            let found = items(name, bytes, profile).unwrap();
+            assert_eq!(found.digests(), expected.digests(), "{profile} {name}");
+        }
+    }
+}
+
 fn warnings(name: &str, bytes: impl Into<Vec<u8>>, key: &KeySpec) -> Vec<String> {
     check(&source(name, bytes), key).unwrap().warnings
 }
@@ -194,7 +272,7 @@ fn a_check_warns_of_keys_that_other_formats_write_otherwise() {
         (
             "t.parquet",
             decimals(&[1250], 2),
-            "written as 12.5, without zeros",
+            "written as 12.5, without zeros at the end; decimal on both sides",
         ),
         (
             "t.parquet",
