@@ -122,14 +122,7 @@ impl Progress for Events {
 }
 
 impl Observer for Events {
-    fn read(&mut self, counts: &Counts) {
-        let unusable = counts.blanks + counts.invalid;
-        if unusable > 0 {
-            self.warn(format!(
-                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
-                counts.rows, counts.blanks, counts.invalid
-            ));
-        }
+    fn read(&mut self, _: &Counts) {
         self.stage("meeting");
     }
 

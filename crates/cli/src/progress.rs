@@ -318,14 +318,6 @@ impl Observer for Progress {
             &text,
             &json!({"rows": counts.rows, "items": counts.items}),
         );
-        let unusable = counts.blanks + counts.invalid;
-        if unusable > 0 {
-            let text = format!(
-                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
-                counts.rows, counts.blanks, counts.invalid
-            );
-            self.view.say(Level::Warning, &text);
-        }
     }
 
     fn listening(&mut self, address: SocketAddr) {

@@ -169,6 +169,7 @@ pub fn check_within(
         columns,
         warnings: Vec::new(),
     };
+    check.counts.not_utf8 = facts.not_utf8;
     check.warnings = words::warnings(&check, key, &facts);
     Ok(check)
 }

@@ -124,6 +124,11 @@ pub enum ErrorKind {
     },
     /// A key, a column name or a line that must be text is not valid UTF-8.
     NotUtf8,
+    /// Rows whose encoding is not known would have columns in UTF-8 added.
+    MixedEncodings {
+        /// How many rows.
+        rows: u64,
+    },
     /// The file is text in another encoding, recognised by its first bytes.
     OtherEncoding(&'static str),
     /// A row is longer than the limit, as happens when a quote is never closed.
@@ -518,6 +523,10 @@ impl fmt::Display for Error {
             }
             ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
             ErrorKind::NotUtf8 => write!(f, "the key in column {column:?} is not valid UTF-8"),
+            ErrorKind::MixedEncodings { rows } => write!(
+                f,
+                "{rows} rows have bytes that are not UTF-8, and columns of the peer, which are UTF-8, cannot stand beside them"
+            ),
             ErrorKind::OtherEncoding(name) => write!(f, "is {name} text, not UTF-8"),
             ErrorKind::RowTooLong { limit } => {
                 write!(f, "a row is longer than {} MiB", limit >> 20)

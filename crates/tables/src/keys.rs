@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use rayon::prelude::*;
+use vesica_files::{Advice, Argument, advice};
 
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
 use crate::number::ValueColumn;
@@ -28,9 +29,35 @@ pub struct Counts {
     pub invalid: u64,
     /// Rows with an item whose key normalisation changed.
     pub changed: u64,
+    /// Rows of a text with bytes that are not UTF-8, outside the key. Their encoding is not known.
+    pub not_utf8: u64,
 }
 
 impl Counts {
+    /// What is to be known of rows before a run goes on, one sentence each.
+    pub fn warnings(&self) -> Vec<Advice> {
+        let mut warnings = Vec::new();
+        let unusable = self.blanks + self.invalid;
+        if unusable > 0 {
+            let warning = format!(
+                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
+                self.rows, self.blanks, self.invalid
+            );
+            warnings.push(warning.into());
+        }
+        if self.not_utf8 > 0 {
+            warnings.push(advice![
+                format!(
+                    "{} of {} rows have bytes that are not UTF-8, and the result has them as they are; with ",
+                    self.not_utf8, self.rows
+                ),
+                Argument::Encoding,
+                ", as windows-1252, it is UTF-8",
+            ]);
+        }
+        warnings
+    }
+
     /// Approximate memory for the keys in bytes.
     pub fn bytes_in_memory(&self) -> u64 {
         bytes_in_memory(self.rows, self.items, false, 0)
@@ -128,6 +155,10 @@ impl Keys {
     /// The counts.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    pub(crate) fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.counts
     }
 
     /// One entry for each item, `true` at the given indices: what

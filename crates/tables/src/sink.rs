@@ -41,6 +41,8 @@ pub(crate) struct Facts {
     pub(crate) columns: Columns,
     /// Rows of a text that end in CR LF.
     pub(crate) crlf_rows: u64,
+    /// Rows of a text with bytes that are not UTF-8.
+    pub(crate) not_utf8: u64,
     /// A text starts with a byte-order mark.
     pub(crate) byte_order_mark: bool,
 }

@@ -45,6 +45,24 @@ impl KeyStore {
         }
     }
 
+    /// A result may have columns of the peer, which are in UTF-8, beside those of this table.
+    ///
+    /// # Errors
+    /// Data: the table has rows that are not UTF-8.
+    pub fn check_utf8(&self, source: &Source) -> Result<()> {
+        match self.counts().not_utf8 {
+            0 => Ok(()),
+            rows => Err(Error::new(ErrorKind::MixedEncodings { rows }).in_path(source.name())),
+        }
+    }
+
+    fn counts_mut(&mut self) -> &mut Counts {
+        match self {
+            KeyStore::Memory(keys) => keys.counts_mut(),
+            KeyStore::Disk(spool) => &mut spool.counts,
+        }
+    }
+
     /// A hash of the key of every row, in order: equal for two tables whose rows have the same keys,
     /// and the same wherever the keys are.
     pub fn identity(&self) -> [u8; 32] {
@@ -207,7 +225,9 @@ pub fn read_keys_within(
     };
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain().and_then(|()| sink.store.finish());
-    rest.map_err(|e| source.locate(e, &facts.ends))
+    let mut keys = rest.map_err(|e| source.locate(e, &facts.ends))?;
+    keys.counts_mut().not_utf8 = facts.not_utf8;
+    Ok(keys)
 }
 
 /// First pass, into memory: 32 bytes per distinct key and 4 per row.

@@ -301,6 +301,12 @@ impl<'a> Party<'a> {
         let keys = read_keys_within(source, key, values, memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
+        for warning in counts.warnings() {
+            observer.warning(&warning);
+        }
+        if matches!(self.labels, LabelExchange::Wanted { .. }) {
+            keys.check_utf8(source)?;
+        }
         if self.terms.get(&REVEAL) == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
             return Err(vesica_session::Error::Run(shares_need_memory(&counts)).into());
         }

@@ -55,6 +55,39 @@ fn matching_rows_come_with_the_senders_columns() {
     }
 }
 
+#[test]
+fn a_result_has_one_encoding() {
+    let place = place();
+    let latin = b"key,x\nann,Z\xfcrich\nbob,Bern\n";
+    place.write("ours.csv", latin);
+    let line = b"{\"key\":\"ann\",\"x\":\"Z\xfcrich\"}\n";
+    place.write("ours.jsonl", line);
+    // As they are, without a word that the result is in another encoding than it is.
+    for (input, output, bytes) in [
+        ("ours.csv", "out.csv", &latin[..]),
+        ("ours.jsonl", "out.jsonl", line),
+    ] {
+        let receiver = Arguments::new(input, "key").output(output);
+        let pair = exchange(&place, &receiver, &theirs());
+        pair.expect_success();
+        assert_eq!(std::fs::read(place.path(output)).unwrap(), bytes);
+        let warning = "rows have bytes that are not UTF-8";
+        assert!(pair.receiver.err.contains(warning), "{}", pair.receiver.err);
+        assert!(!pair.sender.err.contains(warning));
+        // The peer's columns are in UTF-8.
+        std::fs::remove_file(place.path(output)).unwrap();
+        let sender = theirs().with("--value city --wait 1");
+        let pair = exchange(&place, &receiver.with("--take-values"), &sender);
+        pair.receiver.expect_failure(3, "bytes that are not UTF-8");
+        assert!(pair.receiver.hint().contains("--encoding"));
+        assert!(!place.path(output).exists());
+    }
+    let named = ours().with("--take-values --encoding latin1");
+    exchange(&place, &named, &theirs().with("--value city")).expect_success();
+    let expected = "key,x,peer_city\nann,Zürich,St. Gallen\nbob,Bern,\n";
+    assert_eq!(place.read("out.csv"), expected);
+}
+
 /// In several buckets, both ways, and with all of the receiver's rows.
 #[test]
 fn columns_in_buckets_and_for_all_rows() {

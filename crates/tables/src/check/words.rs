@@ -21,6 +21,12 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
             facts.crlf_rows, counts.rows
         ));
     }
+    if counts.not_utf8 > 0 {
+        lines.push(format!(
+            "{} with bytes that are not UTF-8, whose encoding has to be named where the result is to be UTF-8",
+            many(counts.not_utf8, "row"),
+        ));
+    }
     for (column, spec) in check.columns.iter().zip(key.columns()) {
         let exact = spec.profile.is_exact();
         let mut warn = |finding: &Finding, what: &str| {
@@ -154,6 +160,7 @@ impl fmt::Display for Check {
             blanks,
             invalid,
             changed,
+            not_utf8: _,
         } = &self.counts;
         write!(f, "{}: {}", self.input, self.format)?;
         if self.files > 1 {

@@ -54,11 +54,13 @@ impl Error {
             ErrorKind::Ragged { .. } => {
                 "check the delimiter, and that fields holding it are in quotes".into()
             }
-            ErrorKind::NotUtf8 | ErrorKind::OtherEncoding(_) => advice![
-                "name the encoding with ",
-                Encoding,
-                ", as windows-1252 or utf-16, or save the file as UTF-8",
-            ],
+            ErrorKind::NotUtf8 | ErrorKind::MixedEncodings { .. } | ErrorKind::OtherEncoding(_) => {
+                advice![
+                    "name the encoding with ",
+                    Encoding,
+                    ", as windows-1252 or utf-16, or save the file as UTF-8",
+                ]
+            }
             ErrorKind::NoFiles => {
                 "in a directory, names that begin with . or _ are passed over".into()
             }

@@ -151,6 +151,9 @@ impl<F: LineFormat> Table<'_, F> {
             }
             facts.rows += 1;
             facts.crlf_rows += u64::from(records.ends_in_crlf());
+            let raw = records.raw();
+            // Nearly all rows are ASCII, which is known sooner.
+            facts.not_utf8 += u64::from(!raw.is_ascii() && str::from_utf8(raw).is_err());
             let at = At {
                 row: facts.rows,
                 line: Some(records.line()),
@@ -179,6 +182,7 @@ impl<F: LineFormat> Table<'_, F> {
             };
             facts.rows += found.facts.rows;
             facts.crlf_rows += found.facts.crlf_rows;
+            facts.not_utf8 += found.facts.not_utf8;
             if let Columns::Fields(fields) = found.facts.columns {
                 facts.columns.fields(self.wanted.len()).add(fields);
             }

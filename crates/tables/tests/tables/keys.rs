@@ -228,6 +228,23 @@ fn warnings(name: &str, bytes: impl Into<Vec<u8>>, key: &KeySpec) -> Vec<String>
 }
 
 #[test]
+fn a_check_warns_of_text_in_an_unknown_encoding() {
+    for (name, text) in [
+        ("t.csv", b"k,x\n1,Z\xfcrich\n2,Z\xc3\xbcrich\n".to_vec()),
+        (
+            "t.jsonl",
+            b"{\"k\":1,\"x\":\"Z\xfcrich\"}\n{\"k\":2}\n".to_vec(),
+        ),
+    ] {
+        let table = source(name, text);
+        let told = check(&table, &key("k")).unwrap();
+        assert_eq!(told.counts.not_utf8, 1, "{name}");
+        assert!(told.warnings[0].starts_with("1 row with bytes that are not UTF-8"));
+        assert_eq!(read_keys(&table, &key("k")).unwrap().counts().not_utf8, 1);
+    }
+}
+
+#[test]
 fn a_check_warns_of_words_for_null() {
     let text = "k,x\nNULL,1\n\\N,2\nn/a,3\nNone,4\nnan,5\nNancy,6\n";
     let told = warnings("t.csv", text, &key("k"));
