@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use vesica_psi::Output;
 use vesica_session::{
     Assignment, BucketKeys, Checkpoint, Fingerprint, Hello, Identity, Job, KeySet, NoProgress,
-    Problem, ProtocolRequest, Role, State, Terms, agree as agree_on, confirm_done, run_set_over,
+    PeerLimits, Problem, ProtocolRequest, Role, State, Terms, agree as agree_on, confirm_done,
+    run_set_over,
 };
 use vesica_wire::{Channel, Error};
 
@@ -25,7 +26,7 @@ pub fn hello(bytes: &[u8]) {
 /// The handshake and the confirmation, with 3 items; whether they came to their end.
 fn handshake(channel: &mut dyn Channel, role: Role) -> bool {
     let mut job = Job::new(role, vec!["email/1".into()]);
-    job.max_peer_items = 1000;
+    job.peer_limits.items = 1000;
     match agree_on(channel, &job, 3, &Checkpoint::Nothing, None, None) {
         Ok(agreement) => {
             assert!(agreement.peer_items <= 1000);
@@ -108,7 +109,10 @@ impl Resumable {
     fn run(&mut self, channel: &mut dyn Channel, role: Role) -> bool {
         let job = Job {
             protocol: ProtocolRequest::named("compact-dh"),
-            max_peer_items: 1000,
+            peer_limits: PeerLimits {
+                items: 1000,
+                ..PeerLimits::default()
+            },
             // Too little for the sender's items at once.
             memory: Some(70_000),
             ..Job::new(role, vec!["email/1".into()])

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
     ConnectOptions, CsvOptions, Encoding, Format, KeyColumn, KeySpec, LabelExchange, Learns,
-    OnRefused, PayloadColumn, Profile, ProtocolRequest, Query, Resources, Role, Rows, Source,
-    SourceOptions, Terms, ValueColumn, database_path, half_of_the_machine, import_batches, is_in,
-    label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol,
-    parse_size, query, same_file, value_columns,
+    OnRefused, PayloadColumn, PeerLimits, Profile, ProtocolRequest, Query, Resources, Role, Rows,
+    Source, SourceOptions, Terms, ValueColumn, database_path, half_of_the_machine, import_batches,
+    is_in, label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
+    parse_protocol, parse_size, query, same_file, value_columns,
 };
 
 use crate::errors::Failure;
@@ -236,8 +236,8 @@ pub(crate) struct Options {
     both: bool,
     align: bool,
     max_peer_items: String,
-    pub(crate) max_peer_value_bound: Option<u64>,
-    pub(crate) max_peer_values: u8,
+    max_peer_value_bound: Option<u64>,
+    max_peer_values: u8,
     threads: Option<i64>,
     wait: f64,
     timeout: f64,
@@ -264,8 +264,12 @@ impl Options {
         Ok(parse_protocol(&self.protocol, self.offline.as_deref())?)
     }
 
-    pub(crate) fn max_peer_items(&self) -> Result<u64, Failure> {
-        named("max_peer_items", parse_size(&self.max_peer_items))
+    pub(crate) fn peer_limits(&self) -> Result<PeerLimits, Failure> {
+        Ok(PeerLimits {
+            items: named("max_peer_items", parse_size(&self.max_peer_items))?,
+            value_bound: self.max_peer_value_bound,
+            values: self.max_peer_values,
+        })
     }
 
     pub(crate) fn rows(&self) -> Result<Rows, Failure> {

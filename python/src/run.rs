@@ -1,20 +1,17 @@
 //! One side of a run.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, Gets, KeySpec, LabelExchange, Outcome, Party,
-    PayloadColumn, ProtocolRequest, Report, Resources, Role, Rows, SourceOptions, Terms,
-    ValueColumn, no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    ConnectOptions, Fingerprint, Gets, KeySpec, Outcome, Party, Report, Role, Rows, SourceOptions,
+    no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
 use crate::events::Events;
-use crate::identity::KeyPair;
 use crate::link::Link;
 use crate::options::{Options, Reading, Table};
 use crate::stream::Batches;
@@ -63,19 +60,24 @@ pub(crate) fn run<'py>(
     let started = rfc3339(SystemTime::now());
     let events = Events::default();
     let job = Job::new(role, &reading, &options, link, &events);
-    let job = told(py, link, job)?;
-    let interrupt = job.connect.interrupt.clone();
+    let party = || Party {
+        connect: ConnectOptions {
+            interrupt: link.interrupt.child(),
+            ..ConnectOptions::default()
+        },
+        ..Party::new(&link.identity.key, link.peer, link.endpoint())
+    };
+    let job = told(py, party, job)?;
+    let interrupt = job.party.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
     if let Some(output) = &job.output {
         let checked = table.check_output(output, &reading, &link.identity);
-        told(py, link, checked)?;
+        told(py, || job.party.clone(), checked)?;
     }
     events.stage("reading");
-    let (endpoint, heard) = (link.endpoint(), events.clone());
+    let heard = events.clone();
     let tell = || events.tell(listener);
-    let outcome = supervise(py, &interrupt, tell, move || {
-        job.run(table, endpoint, heard)
-    })?;
+    let outcome = supervise(py, &interrupt, tell, move || job.run(table, heard))?;
     let finished = outcome.as_ref().ok();
     if let Some(hint) = finished.and_then(|finished| no_match_hint(finished.outcome.report())) {
         events.warn(hint.spelled(&InPython));
@@ -104,23 +106,19 @@ pub(crate) fn run<'py>(
 }
 
 /// What was tried before there is a run. If it failed, the peer hears that this side cannot take part, if it may know.
-fn told<T>(py: Python<'_>, link: &Link, tried: Result<T, Failure>) -> PyResult<T> {
+fn told<T>(
+    py: Python<'_>,
+    party: impl FnOnce() -> Party,
+    tried: Result<T, Failure>,
+) -> PyResult<T> {
     let failure = match tried {
         Ok(done) => return Ok(done),
         Err(failure) => failure,
     };
     if let Some(problem) = failure.problem() {
-        let interrupt = link.interrupt.child();
-        let connect = ConnectOptions {
-            interrupt: interrupt.clone(),
-            ..ConnectOptions::default()
-        };
-        let (identity, peer, endpoint) = (Arc::clone(&link.identity), link.peer, link.endpoint());
+        let party = party();
+        let interrupt = party.connect.interrupt.clone();
         let tell = move || {
-            let party = Party {
-                connect,
-                ..Party::new(&identity.key, peer, endpoint)
-            };
             party.tell_problem(problem);
             Ok(())
         };
@@ -136,19 +134,7 @@ struct Job {
     key: KeySpec,
     source: SourceOptions,
     output: Option<PathBuf>,
-    identity: Arc<KeyPair>,
-    peer: Fingerprint,
-    connect: ConnectOptions,
-    protocol: ProtocolRequest,
-    terms: Terms,
-    max_peer_items: u64,
-    max_peer_value_bound: Option<u64>,
-    max_peer_values: u8,
-    resources: Resources,
-    values: Vec<ValueColumn>,
-    labels: LabelExchange,
-    payload: Option<PayloadColumn>,
-    allow_empty: bool,
+    party: Party,
 }
 
 impl Job {
@@ -160,30 +146,22 @@ impl Job {
         events: &Events,
     ) -> Result<Job, Failure> {
         let labels = options.labels(role)?;
-        let terms = options.terms()?;
-        let mut job = Job {
-            role,
-            gets: Gets::of(role, &terms),
-            key: reading.key()?,
-            source: SourceOptions::default(),
-            output: options.output.clone(),
-            identity: Arc::clone(&link.identity),
-            peer: link.peer,
+        let party = Party {
             connect: options.connect(link, events)?,
             protocol: options.protocol()?,
-            terms,
-            max_peer_items: options.max_peer_items()?,
-            max_peer_value_bound: options.max_peer_value_bound,
-            max_peer_values: options.max_peer_values,
+            terms: options.terms()?,
+            peer_limits: options.peer_limits()?,
             resources: options.resources(reading.memory()?)?,
             values: options.values(&labels)?,
             labels,
             payload: options.payload()?,
             allow_empty: options.allow_empty,
+            ..Party::new(&link.identity.key, link.peer, link.endpoint())
         };
-        let party = job.party(link.endpoint());
+        let key = reading.key()?;
         party.check(role)?;
-        match (job.gets, &options.output) {
+        let gets = Gets::of(role, &party.terms);
+        match (gets, &options.output) {
             (Gets::Nothing, Some(_)) => {
                 return Err(Failure::usage(
                     "this side gets no rows or shares for an output",
@@ -197,40 +175,25 @@ impl Job {
             }
             _ => {}
         }
-        job.source = reading.source(SourceOptions {
+        let source = reading.source(SourceOptions {
             passes: party.passes(role),
             rows: options.rows()?,
             allow_no_rows: options.allow_empty,
             scratch: options.work_dir.clone(),
             ..SourceOptions::default()
         })?;
-        Ok(job)
+        Ok(Job {
+            role,
+            gets,
+            key,
+            source,
+            output: options.output.clone(),
+            party,
+        })
     }
 
-    fn party(&self, endpoint: Endpoint) -> Party<'_> {
-        Party {
-            connect: self.connect.clone(),
-            protocol: self.protocol.clone(),
-            terms: self.terms.clone(),
-            max_peer_items: self.max_peer_items,
-            max_peer_value_bound: self.max_peer_value_bound,
-            max_peer_values: self.max_peer_values,
-            resources: self.resources.clone(),
-            values: self.values.clone(),
-            labels: self.labels.clone(),
-            payload: self.payload.clone(),
-            allow_empty: self.allow_empty,
-            ..Party::new(&self.identity.key, self.peer, endpoint)
-        }
-    }
-
-    fn run(
-        self,
-        table: Table,
-        endpoint: Endpoint,
-        mut events: Events,
-    ) -> Result<Finished, Failure> {
-        let party = self.party(endpoint);
+    fn run(self, table: Table, mut events: Events) -> Result<Finished, Failure> {
+        let party = &self.party;
         let open = || {
             if let Some(work_dir) = &party.resources.work_dir {
                 prepare_work_dir(work_dir)?;

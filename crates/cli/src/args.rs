@@ -21,8 +21,8 @@ use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
     CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, KeySpec, LabelExchange,
-    Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, PayloadColumn, ProtocolRequest, Query, Resources,
-    Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path, find_protocol,
+    Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, PayloadColumn, PeerLimits, ProtocolRequest, Query,
+    Resources, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path, find_protocol,
     half_of_the_machine, has_credentials, label_exchange, parse_address, parse_bandwidth,
     parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size, query,
     value_columns,
@@ -308,16 +308,16 @@ pub(crate) struct Meeting {
     /// Most distinct keys that the peer may bring, and below 2^28 with what pads them in buckets; what it brings bounds
     /// what it can learn or cost
     #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^28")]
-    pub(crate) max_peer_items: u64,
+    max_peer_items: u64,
     /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000
     /// at --value-scale 2. A receiver chooses its values, and the larger they may be, the more one result can tell it
     /// about single keys; any if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_peer_value_bound: Option<u64>,
+    max_peer_value_bound: Option<u64>,
     /// Most --value columns that the peer may have, 1 to 8. A receiver can choose values so that two of its sums differ
     /// by a single key, however small --max-peer-value-bound is
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
-    pub(crate) max_peer_values: u8,
+    max_peer_values: u8,
     /// The sender learns the matches or the number too, on both sides or neither; a dishonest receiver can lie to the
     /// sender about them. Not with threshold-matches and shares
     #[arg(long)]
@@ -519,6 +519,14 @@ impl Meeting {
             terms.set(&LEARNS, Learns::Both);
         }
         terms
+    }
+
+    pub(crate) fn peer_limits(&self) -> PeerLimits {
+        PeerLimits {
+            items: self.max_peer_items,
+            value_bound: self.max_peer_value_bound,
+            values: self.max_peer_values,
+        }
     }
 
     pub(crate) fn protocol(&self) -> Result<ProtocolRequest, Failure> {

@@ -216,17 +216,11 @@ fn run<'a>(
 }
 
 /// Gives the party what else the side asks for, and opens its table.
-fn complete(
-    side: &Side<'_>,
-    labels: LabelExchange,
-    party: &mut Party<'_>,
-) -> Result<Source, Failure> {
+fn complete(side: &Side<'_>, labels: LabelExchange, party: &mut Party) -> Result<Source, Failure> {
     let link = side.link;
     party.protocol = link.protocol()?;
     party.terms = link.terms();
-    party.max_peer_items = link.max_peer_items;
-    party.max_peer_value_bound = link.max_peer_value_bound;
-    party.max_peer_values = link.max_peer_values;
+    party.peer_limits = link.peer_limits();
     party.values = link.values(&labels)?;
     party.labels = labels;
     party.payload = link.payload()?;

@@ -17,8 +17,8 @@ use vesica_psi::{Half, Origin};
 use vesica_session::codec::{bad, differ};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
-    Checkpoint, Connection, Fingerprint, Job, Name, ObservedChannel, Progress, ProtocolRequest,
-    Registry, Role, Security, agree,
+    Checkpoint, Connection, Fingerprint, Job, Name, ObservedChannel, PeerLimits, Progress,
+    ProtocolRequest, Registry, Role, Security, agree,
 };
 use vesica_wire::{Channel, Error as WireError, Limit, MAX_FRAME, recv_exact};
 use zeroize::Zeroizing;
@@ -62,7 +62,10 @@ pub fn make_half(
     let job = Job {
         registry: *registry,
         protocol: ProtocolRequest::named(&terms.protocol),
-        max_peer_items: u64::MAX,
+        peer_limits: PeerLimits {
+            items: u64::MAX,
+            ..PeerLimits::default()
+        },
         ..Job::new(role, vec![PROFILE.to_owned()])
     }
     .with(&SECURITY, Security::SemiHonest)

@@ -13,7 +13,8 @@ use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
     BucketKeys, ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass,
     Fingerprint, HalfSource, Identity, Interrupt, Job, Listener, MemorySet, Name, NoProgress,
-    ProtocolRequest, Registry, Report, Role, Security, Transport, connect, run_set, run_set_over,
+    PeerLimits, ProtocolRequest, Registry, Report, Role, Security, Transport, connect, run_set,
+    run_set_over,
 };
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit, Misbehaviour};
@@ -373,7 +374,10 @@ fn a_set_of_more_items_is_refused() {
     let terms = terms("ole-ot");
     make(&receiver, &sender, &terms, &terms).0.unwrap();
     let ours = Job {
-        max_peer_items: 79,
+        peer_limits: PeerLimits {
+            items: 79,
+            ..PeerLimits::default()
+        },
         ..job(Role::Receiver, "ole-ot", Some(receiver.store()))
     };
     let theirs = job(Role::Sender, "ole-ot", Some(sender.store()));

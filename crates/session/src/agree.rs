@@ -109,7 +109,7 @@ fn exchange(
         local: LocalFacts {
             protocol: job.protocol.clone(),
             values: job.values.clone(),
-            max_peer_value_bound: job.max_peer_value_bound.unwrap_or(NO_LIMIT),
+            max_peer_value_bound: job.peer_limits.value_bound.unwrap_or(NO_LIMIT),
             labels: job.labels.clone(),
             items,
             memory: job.memory.unwrap_or(NO_LIMIT),
@@ -152,7 +152,7 @@ fn exchange(
         .into());
     }
     let brings = format!("the {} brings {} items", their_role, theirs.items);
-    let most = job.max_peer_items;
+    let most = job.peer_limits.items;
     if theirs.items > most {
         let reason = format!("{brings}; this run allows {most}");
         return Err(WireError::limit(Limit::PeerItems, reason).into());
@@ -161,14 +161,14 @@ fn exchange(
         let reason = format!("{brings}; {} takes at most {limit}", spec.name);
         return Err(WireError::limit(Limit::Size, reason).into());
     }
-    if theirs.values.len() > usize::from(job.max_peer_values) {
+    if theirs.values.len() > usize::from(job.peer_limits.values) {
         return Err(WireError::limit(
             Limit::PeerValues,
             format!(
                 "the {} has {} columns of values; this run allows {}",
                 their_role,
                 theirs.values.len(),
-                job.max_peer_values
+                job.peer_limits.values
             ),
         )
         .into());
@@ -181,7 +181,7 @@ fn exchange(
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
     let is_padded = contract.buckets > 1 || contract.offline.is_some();
-    let most_padded = job.max_padded();
+    let most_padded = job.peer_limits.padded();
     if is_padded && padded > most_padded {
         return Err(WireError::limit(
             Limit::PeerItems,

@@ -19,10 +19,11 @@ const PKCS8_PREFIX: [u8; 16] = [
 ];
 const PEM_LABEL: &str = "PRIVATE KEY";
 
-/// A party's long-term key pair. Its secret is never shown, and the copy in here is wiped when dropped; the
-/// TLS library holds its own copy to sign with, which it does not wipe.
+/// A party's long-term key pair. Its secret is never shown; clones share one copy of it, which is wiped when the last of
+/// them is dropped. The TLS library holds its own copy to sign with, which it does not wipe.
+#[derive(Clone)]
 pub struct Identity {
-    pem: Zeroizing<String>,
+    pem: Arc<Zeroizing<String>>,
     key: Arc<dyn SigningKey>,
     public_key: SubjectPublicKeyInfoDer<'static>,
 }
@@ -50,7 +51,7 @@ impl Identity {
 
     /// The identity as PEM text of PKCS#8; as secret as the identity.
     pub fn to_pem(&self) -> Zeroizing<String> {
-        self.pem.clone()
+        Zeroizing::clone(&self.pem)
     }
 
     /// Reads an identity file.
@@ -143,7 +144,7 @@ impl Identity {
         let pem = pem_rfc7468::encode_string(PEM_LABEL, pem_rfc7468::LineEnding::LF, pkcs8)
             .map_err(|_| "a key too long to write")?;
         Ok(Identity {
-            pem: Zeroizing::new(pem),
+            pem: Arc::new(Zeroizing::new(pem)),
             key,
             public_key,
         })

@@ -26,22 +26,48 @@ pub struct Job {
     pub terms: Terms,
     /// The columns of values that this side has for its items.
     pub values: Vec<ValueTerms>,
-    /// Largest bound that the peer may declare for its values, in units of their last digit; `None` is any. A receiver
-    /// that chooses its values can make one result tell more the larger they may be.
-    pub max_peer_value_bound: Option<u64>,
-    /// Most columns of values that the peer may have. Its sums can differ by the weight of single items, however small the
-    /// bound.
-    pub max_peer_values: u8,
+    /// What the peer may bring.
+    pub peer_limits: PeerLimits,
     /// What is to be done about labels, which the sender hands over with the matches, or about strings to share.
     pub labels: LabelExchange,
-    /// Maximum number of items that the peer may bring. What pads its items in buckets counts too, since a dishonest peer
-    /// can put items in its place; on top of [`MAX_ITEMS`] there is a sixteenth for it.
-    pub max_peer_items: u64,
     /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
     /// limit. With more than fits, both sides run the protocol in several buckets.
     pub memory: Option<u64>,
     /// Where the correlations are that the run takes; `None` if it makes them.
     pub offline: Option<Arc<dyn HalfSource>>,
+}
+
+/// The most that a peer may bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerLimits {
+    /// Items. What pads them in buckets counts too, since a dishonest peer can put items in its place; on top of
+    /// [`MAX_ITEMS`] there is a sixteenth for it.
+    pub items: u64,
+    /// Largest bound that it may declare for its values, in units of their last digit; `None` is any. A receiver that
+    /// chooses its values can make one result tell more the larger they may be.
+    pub value_bound: Option<u64>,
+    /// Columns of values. Sums of two can differ by the weight of single items, however small the bound.
+    pub values: u8,
+}
+
+impl Default for PeerLimits {
+    fn default() -> PeerLimits {
+        PeerLimits {
+            items: MAX_ITEMS,
+            value_bound: None,
+            values: MAX_VALUE_COLUMNS as u8,
+        }
+    }
+}
+
+impl PeerLimits {
+    /// Maximum number of items with those in the place of padding.
+    pub(crate) fn padded(&self) -> u64 {
+        match self.items < MAX_ITEMS {
+            true => self.items,
+            false => MAX_ITEMS + MAX_ITEMS / 16,
+        }
+    }
 }
 
 impl Job {
@@ -54,10 +80,8 @@ impl Job {
             protocol: ProtocolRequest::Auto,
             terms: Terms::default(),
             values: Vec::new(),
-            max_peer_value_bound: None,
-            max_peer_values: MAX_VALUE_COLUMNS as u8,
+            peer_limits: PeerLimits::default(),
             labels: LabelExchange::Nothing,
-            max_peer_items: MAX_ITEMS,
             memory: None,
             offline: None,
         };
@@ -80,14 +104,6 @@ impl Job {
         Job {
             terms: self.terms.clone().over(link),
             ..self.clone()
-        }
-    }
-
-    /// Maximum number of items that the peer may bring with those in the place of padding.
-    pub(crate) fn max_padded(&self) -> u64 {
-        match self.max_peer_items < MAX_ITEMS {
-            true => self.max_peer_items,
-            false => MAX_ITEMS + MAX_ITEMS / 16,
         }
     }
 
@@ -221,7 +237,8 @@ impl Job {
             .peer_columns(self.values.len() as u8)
             .max()
             .unwrap_or(0);
-        let is_free = self.max_peer_value_bound.is_none() || columns.min(self.max_peer_values) > 1;
+        let most = self.peer_limits;
+        let is_free = most.value_bound.is_none() || columns.min(most.values) > 1;
         peer_learns && self.get(&MIN_SIZE) > 1 && columns > 0 && is_free
     }
 
@@ -267,12 +284,12 @@ mod tests {
 
     #[test]
     fn padding_is_bounded() {
-        let most = |max_peer_items| {
-            let job = Job {
-                max_peer_items,
-                ..Job::new(Role::Receiver, Vec::new())
+        let most = |items| {
+            let limits = PeerLimits {
+                items,
+                ..PeerLimits::default()
             };
-            job.max_padded()
+            limits.padded()
         };
         assert_eq!(most(MAX_ITEMS - 1), MAX_ITEMS - 1);
         assert_eq!([most(MAX_ITEMS), most(u64::MAX)], [285_212_672; 2]);

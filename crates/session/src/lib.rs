@@ -60,7 +60,7 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 pub use halves::{HalfSource, Purpose};
 pub use identity::Identity;
 pub use items::salt_items;
-pub use job::Job;
+pub use job::{Job, PeerLimits};
 pub use labels::{
     LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME, MAX_STRING_BYTES,
 };

@@ -22,9 +22,9 @@ use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
     BucketKeys, Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, LabelExchange,
-    LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, OptimizeRequest, ProtocolRequest,
-    Purpose, RepeatedKeys, Report, Reveal, Reveals, Role, Security, ValueTerms, agree,
-    run_set_over, split,
+    LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, OptimizeRequest, PeerLimits,
+    ProtocolRequest, Purpose, RepeatedKeys, Report, Reveal, Reveals, Role, Security, ValueTerms,
+    agree, run_set_over, split,
 };
 
 /// A half in memory.
@@ -312,7 +312,10 @@ fn half(
 ) -> ([u8; 16], Zeroizing<Vec<u8>>) {
     let making = Job {
         protocol: job.protocol.clone(),
-        max_peer_items: u64::MAX,
+        peer_limits: PeerLimits {
+            items: u64::MAX,
+            ..PeerLimits::default()
+        },
         ..Job::new(side.role, vec!["offline/1".into()])
     }
     .with(&SECURITY, Security::SemiHonest);

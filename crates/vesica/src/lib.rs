@@ -89,9 +89,9 @@ pub use vesica_session::{
     Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, LabelExchange,
     LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_STRING_BYTES, Name, NoProgress,
-    OnRefused, OptimizeRequest, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry,
-    Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport,
-    connect, read_secret, rfc3339, terms, terms::parse_size,
+    OnRefused, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused,
+    Registry, Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms,
+    Transport, connect, read_secret, rfc3339, terms, terms::parse_size,
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;

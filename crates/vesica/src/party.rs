@@ -10,9 +10,9 @@ use vesica_files::{Advice, Argument, Command, advice};
 use vesica_session::terms::{KEY_BITS, LEARNS, NORMALIZATION, REVEAL};
 use vesica_session::{
     Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
-    Identity, Job, LabelExchange, Learns, Listener, MAX_ITEMS, MAX_VALUE_COLUMNS, Problem,
-    ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms,
-    Transport, ValueTerms, agree_on_set, connect, connect_once, with_threads,
+    Identity, Job, LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest,
+    Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
+    agree_on_set, connect, connect_once, with_threads,
 };
 use vesica_tables::{
     KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, ValueColumn,
@@ -108,9 +108,9 @@ struct Ready {
 
 /// One side of a job: who we are, who the peer is, how to reach it, and on which terms.
 #[derive(Clone, Debug)]
-pub struct Party<'a> {
+pub struct Party {
     /// Our key.
-    pub identity: &'a Identity,
+    pub identity: Identity,
     /// The pinned peer; no other is accepted.
     pub peer: Fingerprint,
     /// Whether we listen or connect; independent of who receives.
@@ -121,12 +121,8 @@ pub struct Party<'a> {
     pub protocol: ProtocolRequest,
     /// What both sides must agree on.
     pub terms: Terms,
-    /// The most distinct keys that the peer may bring.
-    pub max_peer_items: u64,
-    /// The largest bound that the peer may declare for its values, in units of their last digit; `None` is any.
-    pub max_peer_value_bound: Option<u64>,
-    /// The most columns of values that the peer may have, at most eight.
-    pub max_peer_values: u8,
+    /// The most keys and values that the peer may bring.
+    pub peer_limits: PeerLimits,
     /// What the run may use of this machine.
     pub resources: Resources,
     /// The columns whose values are summed or multiplied, at most eight.
@@ -143,19 +139,17 @@ pub struct Party<'a> {
     pub plaintext_for_benchmarks_only: bool,
 }
 
-impl<'a> Party<'a> {
+impl Party {
     /// A party with default terms and default timeouts of two minutes.
-    pub fn new(identity: &'a Identity, peer: Fingerprint, endpoint: Endpoint) -> Party<'a> {
+    pub fn new(identity: &Identity, peer: Fingerprint, endpoint: Endpoint) -> Party {
         Party {
-            identity,
+            identity: identity.clone(),
             peer,
             endpoint,
             connect: ConnectOptions::default(),
             protocol: ProtocolRequest::Auto,
             terms: Terms::default(),
-            max_peer_items: MAX_ITEMS,
-            max_peer_value_bound: None,
-            max_peer_values: MAX_VALUE_COLUMNS as u8,
+            peer_limits: PeerLimits::default(),
             resources: Resources::default(),
             values: Vec::new(),
             labels: LabelExchange::Nothing,
@@ -166,7 +160,7 @@ impl<'a> Party<'a> {
     }
 
     /// The same with another value of a term.
-    pub fn with<T: TermValue>(mut self, term: &'static Term<T>, value: T) -> Party<'a> {
+    pub fn with<T: TermValue>(mut self, term: &'static Term<T>, value: T) -> Party {
         self.terms.set(term, value);
         self
     }
@@ -220,9 +214,7 @@ impl<'a> Party<'a> {
             protocol: self.protocol.clone(),
             terms: self.terms.clone(),
             values: self.values.iter().map(value_terms).collect(),
-            max_peer_items: self.max_peer_items,
-            max_peer_value_bound: self.max_peer_value_bound,
-            max_peer_values: self.max_peer_values,
+            peer_limits: self.peer_limits,
             labels: self.payload.as_ref().map_or(self.labels.clone(), shared),
             memory: self.resources.for_a_bucket(),
             ..Job::new(role, Vec::new())
@@ -266,7 +258,7 @@ impl<'a> Party<'a> {
                 None => Ok(None),
             };
         };
-        let store = vesica_offline::OfflineStore::open(directory, self.identity)?;
+        let store = vesica_offline::OfflineStore::open(directory, &self.identity)?;
         Ok(Some(Arc::new(store.with_attested(attested))))
     }
 
@@ -342,7 +334,7 @@ impl<'a> Party<'a> {
         match self.plaintext_for_benchmarks_only {
             true => Transport::PlaintextForBenchmarksOnly,
             false => Transport::Tls {
-                identity: self.identity,
+                identity: &self.identity,
                 peer: self.peer,
             },
         }
@@ -693,7 +685,7 @@ impl<'a> Party<'a> {
             peer: self.peer.to_string(),
             terms: words(job),
         };
-        WorkDir::open(path, work_dir::Keys::of(self.identity), owner).map(Some)
+        WorkDir::open(path, work_dir::Keys::of(&self.identity), owner).map(Some)
     }
 
     fn check_interrupt(&self) -> Result<(), Error> {

@@ -121,7 +121,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
         protocol: ProtocolRequest::named("dh"),
         ..Party::new(&me, me.fingerprint(), nobody)
     };
-    let fail = |party: &Party<'_>, output: &str| -> Error {
+    let fail = |party: &Party, output: &str| -> Error {
         let output = Some(Path::new(output));
         let outcome = party.run(Role::Receiver, &source, &key, output, &mut NoProgress);
         outcome.err().unwrap()

@@ -11,9 +11,9 @@ use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, R
 use vesica_session::{
     Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, HalfSource, Hello, Job,
     LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS,
-    MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, Problem, ProtocolRequest,
-    Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms, VERSION, ValueTerms,
-    agree, confirm_done,
+    MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits, Problem,
+    ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms,
+    VERSION, ValueTerms, agree, confirm_done,
 };
 use vesica_testing::{bad_value, misbehaviour, pair_within, run_both, too_long};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -477,7 +477,10 @@ fn sum_of(job: &mut Job, values: Option<(u64, u8)>, max_peer_value_bound: Option
                 repeated: RepeatedKeys::Sum,
             })
             .collect(),
-        max_peer_value_bound,
+        peer_limits: PeerLimits {
+            value_bound: max_peer_value_bound,
+            ..PeerLimits::default()
+        },
         ..job.clone()
     }
     .with(&SECURITY, Security::SemiHonest)
@@ -589,7 +592,7 @@ fn auto_is_a_matter_of_the_sizes() {
 #[test]
 fn a_peer_with_too_many_items_is_refused_and_told() {
     let (mut ours, theirs) = (job(Role::Receiver), job(Role::Sender));
-    ours.max_peer_items = 19;
+    ours.peer_limits.items = 19;
     let (a, b) = compare(&ours, &theirs);
     let (a, b) = (a.unwrap_err(), b.unwrap_err());
     assert!(
@@ -643,7 +646,10 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     });
     // Padding that would let the peer bring more in buckets.
     let mut ours = Job {
-        max_peer_items: 700,
+        peer_limits: PeerLimits {
+            items: 700,
+            ..PeerLimits::default()
+        },
         memory: Some(150_000),
         protocol: ProtocolRequest::named("vole"),
         ..job(Role::Sender)
@@ -666,7 +672,7 @@ fn a_peer_with_too_many_items_is_refused_and_told() {
     };
     let theirs = job(Role::Receiver);
     assert_eq!(limit(refused(&ours, &theirs, 600)), Limit::PeerItems);
-    ours.max_peer_items = 1 << 28;
+    ours.peer_limits.items = 1 << 28;
     assert!(refused(&ours, &theirs, 600).is_ok());
     // More statistical security than 128-bit outputs have for so many pairs.
     ours.memory = None;

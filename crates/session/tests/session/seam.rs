@@ -12,8 +12,9 @@ use vesica_session::terms::{
     KAPPA, KEY_BITS, LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same,
 };
 use vesica_session::{
-    BucketKeys, Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, ProtocolRequest,
-    Registry, RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over, run_set_over,
+    BucketKeys, Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, PeerLimits,
+    ProtocolRequest, Registry, RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over,
+    run_set_over,
 };
 use vesica_testing::{digests, run_both};
 use vesica_wire::{
@@ -338,7 +339,10 @@ fn several_numbers_come_through_with_their_names_and_scales() {
     let (near, _) = try_over_values(&least[0], &least[1], [Some(&over), None]);
     assert_eq!(limit(near), Limit::Input);
     let strict = Job {
-        max_peer_value_bound: Some(99),
+        peer_limits: PeerLimits {
+            value_bound: Some(99),
+            ..PeerLimits::default()
+        },
         ..least[1].clone()
     };
     let (near, _) = try_over_values(&least[0], &strict, [Some(&rows), None]);
