@@ -4,16 +4,18 @@
 
 use std::ops::{Add, RangeInclusive};
 
+use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
 use vesica_psi::{Input, Output, Reveal};
-use vesica_wire::Error;
+use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use super::{Plan, Received, Run, Secret, Sent, repeated};
+use crate::bits::BitShares;
 use crate::cost::{self, Cost};
 use crate::functions::{Answer, Number};
-use crate::{Receiver, Sender};
+use crate::{Payloads, Receiver, Sender};
 
 /// Declares the module of each function, in which a unit struct has the name of what it reveals, and the list of them.
 macro_rules! functions {
@@ -44,18 +46,13 @@ trait Function: Sync {
     ///
     /// # Errors
     /// The channel's and those of its parts.
-    fn receive(
-        &self,
-        run: &mut Run<'_>,
-        received: &mut Received,
-        own: &Own<'_>,
-    ) -> Result<Computed, Error>;
+    fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error>;
 
     /// The sender's part.
     ///
     /// # Errors
     /// As [`Function::receive`].
-    fn send(&self, run: &mut Run<'_>, sent: &mut Sent) -> Result<Computed, Error>;
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error>;
 
     /// The values that a number can have.
     fn range(&self, _: &Plan) -> RangeInclusive<i64> {
@@ -80,27 +77,46 @@ enum Computed {
     Output(Output),
 }
 
-/// What the receiver brought.
-struct Own<'a> {
+/// What the receiver's parts work on.
+struct Receiving<'a> {
+    plan: &'a Plan,
+    channel: &'a mut dyn Channel,
+    rng: &'a mut dyn CryptoRng,
+    reverse_cots: usize,
+    engine: Receiver,
+    matches: BitShares,
+    masked: Payloads,
     bins: &'a ReceiverBins,
     input: Input<'a>,
 }
 
-impl Own<'_> {
-    /// The item in each of `count` cells: the bins or the candidates of all bins, and then the places of a stash.
-    fn cells(&self, plan: &Plan, count: usize) -> Vec<Option<u32>> {
+/// What the sender's parts work on.
+struct Sending<'a> {
+    plan: &'a Plan,
+    channel: &'a mut dyn Channel,
+    rng: &'a mut dyn CryptoRng,
+    reverse_cots: usize,
+    engine: Sender,
+    matches: BitShares,
+    masks: Payloads,
+}
+
+impl Receiving<'_> {
+    /// The item in each cell: the bins or the candidates of all bins, and then the places of a stash.
+    fn cells(&self) -> Vec<Option<u32>> {
         let items = self.bins.table.bins();
         let items: Vec<_> = items.map(|entry| Some(entry?.item() as u32)).collect();
-        let times = (count - plan.places()).checked_div(items.len());
+        let count = self.matches.len();
+        let times = (count - self.plan.places()).checked_div(items.len());
         let mut cells = repeated(&items, times.unwrap_or(1));
         cells.extend(self.bins.table.stash().iter().copied().map(Some));
         cells.resize(count, None);
         cells
     }
 
-    /// The values in each cell, 0 in empty ones, column by column.
-    fn values(&self, plan: &Plan, cells: &[Option<u32>]) -> Vec<Secret<i64>> {
-        let columns = usize::from(plan.task.values.receiver);
+    /// The receiver's values in each cell, 0 in empty ones, column by column.
+    fn values(&self, cells: &[Option<u32>]) -> Vec<Secret<i64>> {
+        let columns = usize::from(self.plan.task.values.receiver);
         let values = self.input.values.unwrap_or_default();
         let column = |column: usize| {
             let value = |item: &u32| values[*item as usize * columns + column];
@@ -109,17 +125,10 @@ impl Own<'_> {
         };
         (0..columns).map(column).collect()
     }
-}
 
-/// Columns as slices.
-fn slices(columns: &[Secret<i64>]) -> Vec<&[i64]> {
-    columns.iter().map(|column| &column[..]).collect()
-}
-
-impl Run<'_> {
-    /// Adds COTs of the reverse direction to an engine that has none; the other party calls [`Run::reverse_sender`].
-    fn reverse_receiver(&mut self, engine: &mut Receiver) -> Result<(), Error> {
-        if engine.has_reverse() {
+    /// Sets up COTs of the reverse direction, if there are none; the other party calls [`Sending::reverse`].
+    fn reverse(&mut self) -> Result<(), Error> {
+        if self.engine.has_reverse() {
             return Ok(());
         }
         let session = self.plan.derived("reverse COTs");
@@ -127,17 +136,19 @@ impl Run<'_> {
             self.channel,
             &session,
             SemiHonest,
-            self.cost.reverse_cots,
+            self.reverse_cots,
             self.plan.task.optimize,
             self.rng,
         )?;
-        engine.add_reverse(source);
+        self.engine.add_reverse(source);
         Ok(())
     }
+}
 
-    /// Adds COTs of the reverse direction to an engine that has none; the other party calls [`Run::reverse_receiver`].
-    fn reverse_sender(&mut self, engine: &mut Sender) -> Result<(), Error> {
-        if engine.has_reverse() {
+impl Sending<'_> {
+    /// Sets up COTs of the reverse direction, if there are none; the other party calls [`Receiving::reverse`].
+    fn reverse(&mut self) -> Result<(), Error> {
+        if self.engine.has_reverse() {
             return Ok(());
         }
         let session = self.plan.derived("reverse COTs");
@@ -145,13 +156,18 @@ impl Run<'_> {
             self.channel,
             &session,
             SemiHonest,
-            self.cost.reverse_cots,
+            self.reverse_cots,
             self.plan.task.optimize,
             self.rng,
         )?;
-        engine.add_reverse(source);
+        self.engine.add_reverse(source);
         Ok(())
     }
+}
+
+/// Columns as slices.
+fn slices(columns: &[Secret<i64>]) -> Vec<&[i64]> {
+    columns.iter().map(|column| &column[..]).collect()
 }
 
 impl Plan {
@@ -177,43 +193,61 @@ impl Plan {
     /// The receiver's part of all functions.
     pub(super) fn open(
         &self,
-        mut run: Run<'_>,
-        mut received: Received,
+        run: Run<'_>,
+        received: Received,
         bins: &ReceiverBins,
         input: Input<'_>,
     ) -> Result<Output, Error> {
-        let count = received.matches.len();
-        let own = Own { bins, input };
+        let at = &mut Receiving {
+            plan: self,
+            channel: run.channel,
+            rng: run.rng,
+            reverse_cots: run.cost.reverse_cots,
+            engine: received.engine,
+            matches: received.matches,
+            masked: received.masked,
+            bins,
+            input,
+        };
         let mut numbers = Vec::new();
         for function in self.functions() {
-            match function.receive(&mut run, &mut received, &own)? {
+            match function.receive(at)? {
                 Computed::Numbers(of) => numbers.extend(of),
                 Computed::Output(output) => return Ok(output),
             }
         }
-        let of = (self.task.min_size, count);
-        let answer = received.engine.open(run.channel, run.rng, &numbers, of)?;
+        let of = (self.task.min_size, at.matches.len());
+        let answer = at.engine.open(at.channel, at.rng, &numbers, of)?;
         if self.task.both {
-            answer.tell(run.channel, numbers.len())?;
+            answer.tell(at.channel, numbers.len())?;
         }
         Ok(self.output(answer))
     }
 
     /// The sender's part of all functions.
-    pub(super) fn help(&self, mut run: Run<'_>, mut sent: Sent) -> Result<Output, Error> {
+    pub(super) fn help(&self, run: Run<'_>, sent: Sent) -> Result<Output, Error> {
+        let at = &mut Sending {
+            plan: self,
+            channel: run.channel,
+            rng: run.rng,
+            reverse_cots: run.cost.reverse_cots,
+            engine: sent.engine,
+            matches: sent.matches,
+            masks: sent.masks,
+        };
         let mut numbers = Vec::new();
         for function in self.functions() {
-            match function.send(&mut run, &mut sent)? {
+            match function.send(at)? {
                 Computed::Numbers(of) => numbers.extend(of),
                 Computed::Output(output) => return Ok(output),
             }
         }
-        let of = (self.task.min_size, sent.matches.len());
-        sent.engine.open(run.channel, run.rng, &numbers, of)?;
+        let of = (self.task.min_size, at.matches.len());
+        at.engine.open(at.channel, at.rng, &numbers, of)?;
         if !self.task.both {
             return Ok(Output::Nothing);
         }
-        let told = Answer::told(run.channel, &self.ranges(), self.task.min_size > 0)?;
+        let told = Answer::told(at.channel, &self.ranges(), self.task.min_size > 0)?;
         Ok(self.output(told))
     }
 

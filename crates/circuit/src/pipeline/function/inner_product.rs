@@ -2,8 +2,8 @@
 
 use vesica_wire::Error;
 
-use super::super::{Plan, Received, Run, Sent};
-use super::{Computed, Function, Own};
+use super::super::Plan;
+use super::{Computed, Function, Receiving, Sending};
 use crate::cost::{self, Cost};
 
 pub(super) struct InnerProduct;
@@ -13,34 +13,20 @@ impl Function for InnerProduct {
         cost::inner_product(cells, plan.task.min_size, plan.lambda())
     }
 
-    fn receive(
-        &self,
-        run: &mut Run<'_>,
-        received: &mut Received,
-        own: &Own<'_>,
-    ) -> Result<Computed, Error> {
-        let Received {
-            engine,
-            matches,
-            masked,
-        } = received;
-        run.reverse_receiver(engine)?;
-        let plan = run.plan;
-        let own = own.values(plan, &own.cells(plan, matches.len()));
-        let (vectors, least) = ((&own[0][..], &*masked), (plan.task.min_size, plan.lambda()));
-        let number = engine.inner_product(run.channel, run.rng, matches, vectors, least)?;
+    fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
+        at.reverse()?;
+        let least = (at.plan.task.min_size, at.plan.lambda());
+        let own = at.values(&at.cells());
+        let (engine, vectors) = (&mut at.engine, (&own[0][..], &at.masked));
+        let number = engine.inner_product(at.channel, at.rng, &at.matches, vectors, least)?;
         Ok(Computed::Numbers(vec![number]))
     }
 
-    fn send(&self, run: &mut Run<'_>, sent: &mut Sent) -> Result<Computed, Error> {
-        let Sent {
-            engine,
-            matches,
-            masks,
-        } = sent;
-        run.reverse_sender(engine)?;
-        let least = (run.plan.task.min_size, run.plan.lambda());
-        let number = engine.inner_product(run.channel, run.rng, matches, masks, least)?;
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        at.reverse()?;
+        let least = (at.plan.task.min_size, at.plan.lambda());
+        let engine = &mut at.engine;
+        let number = engine.inner_product(at.channel, at.rng, &at.matches, &at.masks, least)?;
         Ok(Computed::Numbers(vec![number]))
     }
 }

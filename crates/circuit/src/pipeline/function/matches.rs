@@ -3,8 +3,8 @@
 use vesica_psi::Output;
 use vesica_wire::Error;
 
-use super::super::{Plan, Received, Run, Sent};
-use super::{Computed, Function, Own};
+use super::super::Plan;
+use super::{Computed, Function, Receiving, Sending};
 use crate::cost::{self, Cost};
 
 pub(super) struct ThresholdMatches;
@@ -14,26 +14,19 @@ impl Function for ThresholdMatches {
         cost::matches(cells)
     }
 
-    fn receive(
-        &self,
-        run: &mut Run<'_>,
-        received: &mut Received,
-        own: &Own<'_>,
-    ) -> Result<Computed, Error> {
-        let Received {
-            engine, matches, ..
-        } = received;
-        let matches = engine.matches(run.channel, run.rng, matches, run.plan.task.min_size)?;
-        let cells = own.cells(run.plan, matches.len());
-        let matched = matched_items(&cells, &matches, own.input.items.len());
+    fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
+        let minimum = at.plan.task.min_size;
+        let matches = at
+            .engine
+            .matches(at.channel, at.rng, &at.matches, minimum)?;
+        let matched = matched_items(&at.cells(), &matches, at.input.items.len());
         Ok(Computed::Output(Output::Matches(matched)))
     }
 
-    fn send(&self, run: &mut Run<'_>, sent: &mut Sent) -> Result<Computed, Error> {
-        let Sent {
-            engine, matches, ..
-        } = sent;
-        engine.matches(run.channel, run.rng, matches, run.plan.task.min_size)?;
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        let minimum = at.plan.task.min_size;
+        at.engine
+            .matches(at.channel, at.rng, &at.matches, minimum)?;
         Ok(Computed::Output(Output::Nothing))
     }
 }

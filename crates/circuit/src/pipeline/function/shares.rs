@@ -5,8 +5,8 @@ use vesica_wire::Error;
 use zeroize::Zeroizing;
 
 use super::super::payload::{to_bytes, to_words};
-use super::super::{Plan, Received, Run, Secret, Sent};
-use super::{Computed, Function, Own, slices};
+use super::super::{Plan, Secret};
+use super::{Computed, Function, Receiving, Sending, slices};
 use crate::cost::{self, Cost};
 
 pub(super) struct Shares;
@@ -24,80 +24,69 @@ impl Function for Shares {
             + of(bytes.sender, cost::string_of_sender)
     }
 
-    fn receive(
-        &self,
-        run: &mut Run<'_>,
-        received: &mut Received,
-        own: &Own<'_>,
-    ) -> Result<Computed, Error> {
-        let Received {
-            engine,
-            matches,
-            masked,
-        } = received;
-        let (plan, bytes) = (run.plan, run.plan.task.string_bytes);
-        let cells = own.cells(plan, matches.len());
-        let values = own.values(plan, &cells);
-        let mut shares = psi::Shares::new(None, matches.bools());
-        if !values.is_empty() {
+    fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
+        let (bytes, cells) = (at.plan.task.string_bytes, at.cells());
+        let mut shares = psi::Shares::new(None, at.matches.bools());
+        let own = at.values(&cells);
+        if !own.is_empty() {
+            let (engine, own) = (&mut at.engine, slices(&own));
             shares.receiver_values =
-                engine.shares_of_receiver(run.channel, run.rng, matches, &slices(&values))?;
+                engine.shares_of_receiver(at.channel, at.rng, &at.matches, &own)?;
         }
         if bytes.receiver > 0 {
-            let own = own.strings(&cells, bytes.receiver);
-            let own = (bytes.receiver, &own[..]);
-            let words = engine.string_of_receiver(run.channel, run.rng, matches, own)?;
+            let own = at.strings(&cells, bytes.receiver);
+            let (engine, own) = (&mut at.engine, (bytes.receiver, &own[..]));
+            let words = engine.string_of_receiver(at.channel, at.rng, &at.matches, own)?;
             shares.receiver_strings = to_bytes(&words, bytes.receiver);
         }
-        if plan.has_payloads() {
-            run.reverse_receiver(engine)?;
+        if at.plan.has_payloads() {
+            at.reverse()?;
         }
-        if plan.form.columns > 0 {
+        let engine = &mut at.engine;
+        if at.plan.form.columns > 0 {
             shares.sender_values =
-                engine.shares_of_sender(run.channel, run.rng, matches, masked)?;
+                engine.shares_of_sender(at.channel, at.rng, &at.matches, &at.masked)?;
         }
         if bytes.sender > 0 {
-            let masked = (bytes.sender, &*masked);
-            let words = engine.string_of_sender(run.channel, run.rng, matches, masked)?;
+            let masked = (bytes.sender, &at.masked);
+            let words = engine.string_of_sender(at.channel, at.rng, &at.matches, masked)?;
             shares.sender_strings = to_bytes(&words, bytes.sender);
         }
         shares.items = Some(cells);
         Ok(Computed::Output(Output::Shares(shares)))
     }
 
-    fn send(&self, run: &mut Run<'_>, sent: &mut Sent) -> Result<Computed, Error> {
-        let Sent {
-            engine,
-            matches,
-            masks,
-        } = sent;
-        let (plan, bytes) = (run.plan, run.plan.task.string_bytes);
-        let mut shares = psi::Shares::new(None, matches.bools());
-        let columns = plan.task.values.receiver.into();
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        let (columns, bytes) = (at.plan.task.values.receiver, at.plan.task.string_bytes);
+        let mut shares = psi::Shares::new(None, at.matches.bools());
+        let engine = &mut at.engine;
         if columns > 0 {
             shares.receiver_values =
-                engine.shares_of_receiver(run.channel, run.rng, matches, columns)?;
+                engine.shares_of_receiver(at.channel, at.rng, &at.matches, columns.into())?;
         }
         if bytes.receiver > 0 {
-            let words = engine.string_of_receiver(run.channel, run.rng, matches, bytes.receiver)?;
+            let of = bytes.receiver;
+            let words = engine.string_of_receiver(at.channel, at.rng, &at.matches, of)?;
             shares.receiver_strings = to_bytes(&words, bytes.receiver);
         }
-        if plan.has_payloads() {
-            run.reverse_sender(engine)?;
+        if at.plan.has_payloads() {
+            at.reverse()?;
         }
-        if plan.form.columns > 0 {
-            shares.sender_values = engine.shares_of_sender(run.channel, run.rng, matches, masks)?;
+        let engine = &mut at.engine;
+        if at.plan.form.columns > 0 {
+            shares.sender_values =
+                engine.shares_of_sender(at.channel, at.rng, &at.matches, &at.masks)?;
         }
         if bytes.sender > 0 {
-            let masks = (bytes.sender, &*masks);
-            let words = engine.string_of_sender(run.channel, run.rng, matches, masks)?;
+            let masks = (bytes.sender, &at.masks);
+            let words = engine.string_of_sender(at.channel, at.rng, &at.matches, masks)?;
             shares.sender_strings = to_bytes(&words, bytes.sender);
         }
         Ok(Computed::Output(Output::Shares(shares)))
     }
 }
 
-impl Own<'_> {
+impl Receiving<'_> {
     /// The string of so many bytes in each cell as words, zeros in empty ones.
     fn strings(&self, cells: &[Option<u32>], bytes: usize) -> Secret<u64> {
         let strings = self.input.labels.unwrap_or_default();

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use vesica_wire::Error;
 
-use super::super::{Plan, Received, Run, Sent};
-use super::{Computed, Function, Own};
+use super::super::Plan;
+use super::{Computed, Function, Receiving, Sending};
 use crate::cost::{self, Cost};
 
 pub(super) struct Size;
@@ -15,24 +15,15 @@ impl Function for Size {
         cost::size(cells, plan.task.min_size)
     }
 
-    fn receive(
-        &self,
-        run: &mut Run<'_>,
-        received: &mut Received,
-        _: &Own<'_>,
-    ) -> Result<Computed, Error> {
-        let Received {
-            engine, matches, ..
-        } = received;
-        let size = engine.size(run.channel, run.rng, matches, run.plan.task.min_size)?;
+    fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
+        let minimum = at.plan.task.min_size;
+        let size = at.engine.size(at.channel, at.rng, &at.matches, minimum)?;
         Ok(Computed::Numbers(vec![size]))
     }
 
-    fn send(&self, run: &mut Run<'_>, sent: &mut Sent) -> Result<Computed, Error> {
-        let Sent {
-            engine, matches, ..
-        } = sent;
-        let size = engine.size(run.channel, run.rng, matches, run.plan.task.min_size)?;
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        let minimum = at.plan.task.min_size;
+        let size = at.engine.size(at.channel, at.rng, &at.matches, minimum)?;
         Ok(Computed::Numbers(vec![size]))
     }
 

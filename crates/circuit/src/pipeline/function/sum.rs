@@ -2,8 +2,8 @@
 
 use vesica_wire::Error;
 
-use super::super::{Plan, Received, Run, Sent};
-use super::{Computed, Function, Own, slices};
+use super::super::Plan;
+use super::{Computed, Function, Receiving, Sending, slices};
 use crate::cost::{self, Cost};
 
 pub(super) struct Sum;
@@ -17,44 +17,29 @@ impl Function for Sum {
         }
     }
 
-    fn receive(
-        &self,
-        run: &mut Run<'_>,
-        received: &mut Received,
-        own: &Own<'_>,
-    ) -> Result<Computed, Error> {
-        let Received {
-            engine,
-            matches,
-            masked,
-        } = received;
-        let (plan, minimum) = (run.plan, run.plan.task.min_size);
-        let sums = match plan.task.values.receiver {
-            0 => {
-                run.reverse_receiver(engine)?;
-                engine.sums_of_sender(run.channel, run.rng, matches, masked, minimum)
-            }
-            _ => {
-                let own = own.values(plan, &own.cells(plan, matches.len()));
-                engine.sums_of_receiver(run.channel, run.rng, matches, &slices(&own), minimum)
-            }
+    fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
+        let (values, minimum) = (at.plan.task.values, at.plan.task.min_size);
+        let sums = if values.receiver > 0 {
+            let own = at.values(&at.cells());
+            let (engine, own) = (&mut at.engine, slices(&own));
+            engine.sums_of_receiver(at.channel, at.rng, &at.matches, &own, minimum)
+        } else {
+            at.reverse()?;
+            let engine = &mut at.engine;
+            engine.sums_of_sender(at.channel, at.rng, &at.matches, &at.masked, minimum)
         };
         sums.map(Computed::Numbers)
     }
 
-    fn send(&self, run: &mut Run<'_>, sent: &mut Sent) -> Result<Computed, Error> {
-        let Sent {
-            engine,
-            matches,
-            masks,
-        } = sent;
-        let minimum = run.plan.task.min_size;
-        let sums = match run.plan.task.values.receiver.into() {
-            0 => {
-                run.reverse_sender(engine)?;
-                engine.sums_of_sender(run.channel, run.rng, matches, masks, minimum)
-            }
-            columns => engine.sums_of_receiver(run.channel, run.rng, matches, columns, minimum),
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        let (values, minimum) = (at.plan.task.values, at.plan.task.min_size);
+        let sums = if values.receiver > 0 {
+            let (engine, columns) = (&mut at.engine, values.receiver.into());
+            engine.sums_of_receiver(at.channel, at.rng, &at.matches, columns, minimum)
+        } else {
+            at.reverse()?;
+            let engine = &mut at.engine;
+            engine.sums_of_sender(at.channel, at.rng, &at.matches, &at.masks, minimum)
         };
         sums.map(Computed::Numbers)
     }
