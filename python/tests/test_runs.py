@@ -7,13 +7,14 @@ import csv
 import decimal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import polars
 import pytest
 from conftest import CUSTOMERS, DONORS
 
 import vesica
+from vesica._runs import Format, Reveal
 
 LEFT = polars.DataFrame({"id": range(100), "price": [f"{i}.25" for i in range(100)]})
 RIGHT = polars.DataFrame({"id": range(80, 150), "count": [2] * 70})
@@ -35,6 +36,24 @@ def test_matches_and_the_report() -> None:
     assert repr(received).startswith("<Result size=20, compact-dh, malicious, ")
     with pytest.raises(vesica.UsageError, match="gave this side no rows"):
         _ = sent.table
+
+
+def test_type_checkers_know_all_names() -> None:
+    def literals(names: Any) -> set[str]:
+        known = [part for part in get_args(names) if get_origin(part) is Literal]
+        return {name for part in known for name in get_args(part)}
+
+    with pytest.raises(vesica.UsageError) as error:
+        vesica.rehearse(OURS, THEIRS, reveal="everything")
+    _, _, reveals = str(error.value).partition("there are ")
+    # Thresholds are made by a function, and several names are a list.
+    alone = {name for name in reveals.split(", ") if not {",", ":"} & set(name)}
+    assert literals(Reveal) == alone
+    with pytest.raises(vesica.UsageError) as error:
+        vesica.check("any.csv", on="id", format="text")  # type: ignore[arg-type]
+    assert error.value.hint is not None
+    _, _, formats = error.value.hint.partition("formats are: ")
+    assert literals(Format) == set(formats.split(", "))
 
 
 def test_numbers() -> None:
