@@ -78,6 +78,9 @@ impl Ring {
 /// What values and their shares add up in. Products are compiled for each kind, since those of one word are most of what
 /// there is and need no loops over the words of each.
 pub(crate) trait Elements: Copy {
+    /// Bits of an element.
+    fn bits(self) -> usize;
+
     /// Words of an element.
     fn words(self) -> usize;
 
@@ -89,13 +92,6 @@ pub(crate) trait Elements: Copy {
 
     /// What adds up to 0 with a word number `word`, perhaps with bits too many.
     fn negate(self, word: usize, value: u64) -> u64;
-
-    /// Bits of an element.
-    fn bits(self) -> usize {
-        (0..self.words())
-            .map(|word| self.bits_of(word) as usize)
-            .sum()
-    }
 
     /// A word of an element without the bits that it has too many.
     fn reduce(self, word: usize, value: u64) -> u64 {
@@ -114,6 +110,10 @@ pub(crate) trait Elements: Copy {
 }
 
 impl Elements for Ring {
+    fn bits(self) -> usize {
+        self.bits as usize
+    }
+
     fn words(self) -> usize {
         1
     }
@@ -171,6 +171,10 @@ impl From<Ring> for Row {
 }
 
 impl Elements for Row {
+    fn bits(self) -> usize {
+        self.integers * self.ring.bits as usize + self.string_bits
+    }
+
     fn words(self) -> usize {
         self.integers + self.string_bits.div_ceil(64)
     }
