@@ -22,10 +22,10 @@ use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
     CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, KeySpec, LabelExchange,
     Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, PayloadColumn, PeerLimits, ProtocolRequest, Query,
-    Resources, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path, find_protocol,
-    half_of_the_machine, has_credentials, label_exchange, parse_address, parse_bandwidth,
-    parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size, query,
-    value_columns,
+    Resources, Reveal, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path,
+    find_protocol, half_of_the_machine, has_credentials, label_exchange, parse_address,
+    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size,
+    query, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -413,6 +413,16 @@ impl Bench {
         Ok(terms)
     }
 
+    /// Bytes of each side's payload in a run on these terms; 0 if there is none.
+    pub(crate) fn payload_bytes(&self, terms: &Terms) -> Result<usize, Failure> {
+        match self.payload_width {
+            Some(_) if terms.get(&REVEAL) != Reveal::Shares => {
+                Err(Failure::usage("--payload-width is for --reveal shares"))
+            }
+            width => Ok(width.unwrap_or(0) as usize),
+        }
+    }
+
     /// The options of a side that agrees on these terms.
     pub(crate) fn agreed(&self, terms: &Terms) -> Vec<String> {
         let (security, reveal) = (terms.get(&SECURITY).name(), terms.get(&REVEAL).to_string());
@@ -618,6 +628,9 @@ pub(crate) struct Bench {
     /// With --reveal sum or size,sum: columns of the sender's values, at most eight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) value_columns: u8,
+    /// With --reveal shares: bytes of a payload of each side; neither has one if not given
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
+    payload_width: Option<u32>,
     #[command(flatten)]
     pub(crate) network: Network,
     /// Threads of each party

@@ -12,6 +12,8 @@ use vesica_psi::Values;
 
 /// The name of the column of keys.
 pub(super) const KEY: &str = "key";
+/// The name of the column of payloads.
+pub(super) const PAYLOAD: &str = "payload";
 /// The largest absolute value.
 pub(super) const VALUE_BOUND: i64 = 1000;
 
@@ -22,6 +24,8 @@ pub(super) struct Inputs {
     pub(super) sender_size: u64,
     /// The bits of items that are numbers.
     pub(super) key_bits: Option<u32>,
+    /// Bytes of each side's payload; 0 if there is none.
+    pub(super) payload_bytes: usize,
     pub(super) seed: u64,
 }
 
@@ -38,11 +42,25 @@ impl Inputs {
         }
     }
 
-    /// Whether both tables have the item in this row, counted from 0. Such rows are spread evenly.
+    /// How many rows before this one, counted from 0, have an item that both tables have. Such rows are spread evenly.
+    fn shared_before(&self, role: Role, row: u64) -> u64 {
+        let shared = u128::from(row) * u128::from(self.shared()) / u128::from(self.size(role));
+        shared as u64
+    }
+
+    /// Whether both tables have the item in this row.
     fn is_shared(&self, role: Role, row: u64) -> bool {
-        let (shared, size) = (u128::from(self.shared()), u128::from(self.size(role)));
-        let before = |row: u64| u128::from(row) * shared / size;
-        before(row + 1) > before(row)
+        self.shared_before(role, row + 1) > self.shared_before(role, row)
+    }
+
+    /// A side's payload of an item: a text of up to so many bytes.
+    fn payload(&self, role: Role, item: u64) -> String {
+        let length = item as usize % (self.payload_bytes + 1);
+        format!("{role}-{item}/")
+            .chars()
+            .cycle()
+            .take(length)
+            .collect()
     }
 
     /// Writes one table as CSV, with so many columns of values.
@@ -51,6 +69,9 @@ impl Inputs {
         write!(out, "{KEY}")?;
         for name in value_names(columns) {
             write!(out, ",{name}")?;
+        }
+        if self.payload_bytes > 0 {
+            write!(out, ",{PAYLOAD}")?;
         }
         writeln!(out)?;
         let (mut common, mut own) = (self.generator(0), self.generator(own_stream(role)));
@@ -72,6 +93,9 @@ impl Inputs {
             }
             for _ in 0..columns {
                 write!(out, ",{}", value(item))?;
+            }
+            if self.payload_bytes > 0 {
+                write!(out, ",{}", self.payload(role, item))?;
             }
             writeln!(out)?;
         }
@@ -113,13 +137,18 @@ impl Inputs {
         Ok(next(&mut output, &mut found)? == 0)
     }
 
-    /// Whether both sides' shares of matches open to the rows that both tables have.
+    /// Whether both sides' shares open to the rows that both tables have, and to their payloads.
     pub(super) fn are_shares(&self, receiver: &Path, sender: &Path) -> io::Result<bool> {
         let [mut receiver, mut sender] = [lines(receiver)?, lines(sender)?];
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         next(&mut receiver, &mut ours)?;
         next(&mut sender, &mut theirs)?;
-        if ours != b"row,match\n" || theirs != b"match\n" {
+        let payloads = match self.payload_bytes {
+            0 => "",
+            _ => ",receiver_payload,sender_payload",
+        };
+        let header = format!("match{payloads}\n");
+        if theirs != header.as_bytes() || ours != format!("row,{header}").as_bytes() {
             return Ok(false);
         }
         let mut matches = 0;
@@ -131,19 +160,40 @@ impl Inputs {
             if ends != [false, false] {
                 return Ok(ends == [true, true] && matches == self.shared());
             }
-            let Some((row, share)) = str::from_utf8(&ours).ok().and_then(|l| l.split_once(','))
-            else {
+            let texts = [&ours, &theirs].map(|line| str::from_utf8(line).unwrap_or_default());
+            let Some((row, share)) = texts[0].split_once(',') else {
                 return Ok(false);
             };
-            if share.as_bytes() != theirs {
-                let row = row.parse().unwrap_or(0);
-                let is_a_row = (1..=self.receiver_size).contains(&row);
-                if !is_a_row || !self.is_shared(Role::Receiver, row - 1) {
-                    return Ok(false);
+            let Some(opened) = opened(share, texts[1]) else {
+                return Ok(false);
+            };
+            let row = row.parse().unwrap_or(0);
+            let is_a_row = (1..=self.receiver_size).contains(&row);
+            let is_shared = is_a_row && self.is_shared(Role::Receiver, row - 1);
+            let right = match opened.matches {
+                true if !is_shared => return Ok(false),
+                true => {
+                    let item = self.shared_before(Role::Receiver, row - 1);
+                    self.payloads(item)
                 }
-                matches += 1;
+                false => vec![0; 2 * self.payload_bytes],
+            };
+            if opened.payloads != right {
+                return Ok(false);
             }
+            matches += u64::from(opened.matches);
         }
+    }
+
+    /// Both sides' payloads of an item, the receiver's first, with zeros after each text.
+    fn payloads(&self, item: u64) -> Vec<u8> {
+        let roles = [Role::Receiver, Role::Sender].into_iter();
+        let payload = |role| {
+            let mut payload = self.payload(role, item).into_bytes();
+            payload.resize(self.payload_bytes, 0);
+            payload
+        };
+        roles.flat_map(payload).collect()
     }
 
     /// The numbers that a run with so many columns is to reveal, by their names.
@@ -166,6 +216,33 @@ impl Inputs {
         };
         (0..self.shared()).filter(counts).count() as u64
     }
+}
+
+/// What both sides' shares of a cell open to.
+struct Opened {
+    matches: bool,
+    /// All payloads, one after the other.
+    payloads: Vec<u8>,
+}
+
+/// The cell of these two lines, if they have as many fields.
+fn opened(ours: &str, theirs: &str) -> Option<Opened> {
+    let fields =
+        |line: &str| -> Vec<String> { line.trim_end().split(',').map(str::to_owned).collect() };
+    let (ours, theirs) = (fields(ours), fields(theirs));
+    let byte = |digits: &[u8]| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
+    let bytes =
+        |digits: &String| -> Option<Vec<u8>> { digits.as_bytes().chunks(2).map(byte).collect() };
+    let mut payloads = Vec::new();
+    for (ours, theirs) in ours.iter().zip(&theirs).skip(1) {
+        let (ours, theirs) = (bytes(ours)?, bytes(theirs)?);
+        let pairs = ours.iter().zip(&theirs);
+        payloads.extend(pairs.map(|(ours, theirs)| ours ^ theirs));
+    }
+    (ours.len() == theirs.len()).then(|| Opened {
+        matches: ours[0] != theirs[0],
+        payloads,
+    })
 }
 
 /// The names of so many columns of values.
@@ -225,6 +302,7 @@ mod tests {
                 receiver_size,
                 sender_size,
                 key_bits,
+                payload_bytes: 0,
                 seed: 9,
             };
             let [mine, theirs] = [Role::Receiver, Role::Sender].map(|role| {
@@ -265,6 +343,7 @@ mod tests {
             receiver_size: 4,
             sender_size: 4,
             key_bits: None,
+            payload_bytes: 0,
             seed: 1,
         };
         for (receiver, sender, is_right) in [
@@ -285,6 +364,37 @@ mod tests {
                 is_right,
                 "{sender}"
             );
+        }
+    }
+
+    #[test]
+    fn shares_have_to_open_to_the_payloads() {
+        let directory = tempfile::tempdir().unwrap();
+        let [ours, theirs] = ["ours", "theirs"].map(|name| directory.path().join(name));
+        // The second and the fourth of four rows are shared; the texts of the one are empty, of the other `r` and `s`.
+        let inputs = Inputs {
+            receiver_size: 4,
+            sender_size: 4,
+            key_bits: None,
+            payload_bytes: 1,
+            seed: 1,
+        };
+        let receiver = "1,0,41,ff 4,1,05,06 2,1,07,08";
+        for (sender, is_right) in [
+            ("0,41,ff 0,77,75 0,07,08", true),
+            ("0,41,ff 0,77,76 0,07,08", false),
+            ("0,41,ff 0,75,77 0,07,08", false),
+            ("0,41,ff 0,77,75 0,07,09", false),
+            ("0,41,fe 0,77,75 0,07,08", false),
+            ("0,41,ff 0,77,75 0,07", false),
+            ("0,41,ff 0,77,75 0,07,x8", false),
+        ] {
+            let head = "match,receiver_payload,sender_payload\n";
+            let lines = |of: &str| format!("{}\n", of.replace(' ', "\n"));
+            fs::write(&ours, format!("row,{head}{}", lines(receiver))).unwrap();
+            fs::write(&theirs, format!("{head}{}", lines(sender))).unwrap();
+            let found = inputs.are_shares(&ours, &theirs).unwrap();
+            assert_eq!(found, is_right, "{sender}");
         }
     }
 }

@@ -79,6 +79,7 @@ fn measure(options: &Bench) -> Result<String, Failure> {
         );
     }
     let speed = aes_blocks_per_second(YARDSTICK, 15);
+    let payload_bytes = options.payload_bytes(&terms)?;
     // The tables must not stay, whatever happens.
     let signals = Signals::install()?;
     signals.stop_in_order();
@@ -88,6 +89,7 @@ fn measure(options: &Bench) -> Result<String, Failure> {
             receiver_size: options.receiver_size,
             sender_size: options.sender_size(),
             key_bits: terms.get(&KEY_BITS),
+            payload_bytes,
             seed: options.seed,
         },
         protocol: protocol.map_or("auto", |protocol| protocol.name),

@@ -15,7 +15,7 @@ use vesica::{Fingerprint, Identity, Interrupt, Platform, Reveal, Reveals, Role, 
 use vesica_psi::{Origin, Values};
 use vesica_wire::PhaseTraffic;
 
-use super::inputs::{Inputs, KEY, VALUE_BOUND, value_names};
+use super::inputs::{Inputs, KEY, PAYLOAD, VALUE_BOUND, value_names};
 use crate::args::{Bench, Carrier};
 use crate::failure::{Failure, NETWORK, RESOURCE};
 use crate::process::{Finished, Process, finish_all, private_directory};
@@ -294,6 +294,10 @@ impl<'a> Parties<'a> {
                 &bound,
             ]));
             arguments.extend(words(&["--value-repeated", "refuse"]));
+        }
+        if self.job.inputs.payload_bytes > 0 {
+            let width = self.job.inputs.payload_bytes.to_string();
+            arguments.extend(words(&["--payload", PAYLOAD, "--payload-width", &width]));
         }
         if self.job.has_output(role) {
             arguments.extend(["--output".to_owned(), output(role)]);

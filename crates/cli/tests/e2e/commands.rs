@@ -28,6 +28,10 @@ fn help_and_bad_command_lines() {
             "nonsense",
         ),
         (
+            "bench --protocol dh --receiver-size 1 --sender-size 1 --payload-width 1",
+            "--payload-width is for --reveal shares",
+        ),
+        (
             "bench --protocol dh --receiver-size 1 --sender-size 1 --threads 0",
             "threads",
         ),
@@ -544,6 +548,7 @@ fn bench_measures_whatever_can_be_revealed() {
         ("threshold-matches:5", "threshold-matches"),
         ("threshold-matches:6", "threshold-matches"),
         ("shares", "shares"),
+        ("shares --payload-width 17", "shares"),
     ] {
         let ended = place.run(&format!("{words} --reveal {reveal}"));
         ended.expect_success();
