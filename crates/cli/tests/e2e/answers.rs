@@ -154,6 +154,7 @@ impl Answer {
                     person: Some(person),
                     matches: true,
                     values: [0, 1].map(|side| if has[side] { values[0][side] } else { 0 }),
+                    texts: tables.map(|table| table.text(person)),
                 };
                 Answer::Shares(common.into_iter().map(cell).collect())
             }
@@ -218,6 +219,10 @@ impl Answer {
             [&near.receiver_values, &far.receiver_values],
             [&near.sender_values, &far.sender_values],
         ];
+        let strings = [
+            [&near.receiver_strings, &far.receiver_strings],
+            [&near.sender_strings, &far.sender_strings],
+        ];
         let items = near.items.as_ref().expect("the receiver knows its cells");
         let cells = items.iter().enumerate().map(|(cell, item)| Cell {
             person: item.map(&person),
@@ -226,6 +231,13 @@ impl Answer {
                 [[a], [b]] => signed(a[cell].wrapping_add(b[cell])),
                 [[], []] => 0,
                 _ => panic!("one side has no shares of the values"),
+            }),
+            texts: strings.map(|shares| {
+                let [ours, theirs] = shares.map(|shares| {
+                    let each = shares.len() / items.len().max(1);
+                    &shares[cell * each..][..each]
+                });
+                exclusive_or(ours, theirs)
             }),
         });
         Answer::Shares(telling(cells))
@@ -243,6 +255,7 @@ impl Answer {
         assert_eq!(near[0][1..], far[0]);
         let column = |name: &str| far[0].iter().position(|column| column == name);
         let columns = ["match", "receiver_value", "sender_value"].map(column);
+        let texts = ["receiver_payload", "sender_payload"].map(column);
         let share = |row: &[String], column: usize| -> u64 { row[column].parse().unwrap() };
         let cells = near[1..].iter().zip(&far[1..]).map(|(near, far)| {
             let [matches, values @ ..] = columns.map(|column| {
@@ -253,6 +266,11 @@ impl Answer {
                 person: (!near[0].is_empty()).then(|| person(near[0].parse().unwrap())),
                 matches: matches.is_some_and(|[a, b]| a != b),
                 values: values.map(|v| v.map_or(0, |[a, b]| signed(a.wrapping_add(b)))),
+                texts: texts.map(|column| {
+                    column.map_or(Vec::new(), |column| {
+                        exclusive_or(&bytes(&near[1 + column]), &bytes(&far[column]))
+                    })
+                }),
             }
         });
         Answer::Shares(telling(cells))
@@ -296,19 +314,34 @@ pub(crate) fn decimal(units: i128, scale: u8) -> String {
 }
 
 /// What the shares of a cell open to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     /// The receiver's item in the cell.
     person: Option<u64>,
     matches: bool,
     /// Of receiver and sender.
     values: [i128; 2],
+    /// The same, with zeros after them.
+    texts: [Vec<u8>; 2],
 }
 
-/// The cells that match or have values, in order.
+/// Two shares put together.
+fn exclusive_or(ours: &[u8], theirs: &[u8]) -> Vec<u8> {
+    assert_eq!(ours.len(), theirs.len());
+    ours.iter().zip(theirs).map(|(a, b)| a ^ b).collect()
+}
+
+/// What these hexadecimal digits stand for.
+fn bytes(digits: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+/// The cells that match, have values or have texts, in order.
 fn telling(cells: impl Iterator<Item = Cell>) -> Vec<Cell> {
+    let has_texts = |cell: &Cell| cell.texts.iter().flatten().any(|byte| *byte != 0);
     let mut telling: Vec<Cell> = cells
-        .filter(|cell| cell.matches || cell.values != [0, 0])
+        .filter(|cell| cell.matches || cell.values != [0, 0] || has_texts(cell))
         .collect();
     telling.sort();
     telling

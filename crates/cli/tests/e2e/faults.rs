@@ -199,10 +199,14 @@ fn tables_of(numbers: [std::ops::Range<u64>; 2], question: Question) -> [Table; 
     let [ours, theirs] = numbers.map(Table::of_numbers);
     let columns = |has: bool| if has { question.most_columns() } else { 0 };
     let [receiver, sender] = question.values().map(columns);
-    [
+    let tables = [
         ours.with_amounts(receiver, largest, &mut dice),
         theirs.with_amounts(sender, largest, &mut dice),
-    ]
+    ];
+    match question {
+        Question::Shares => tables.map(|table| table.with_texts(19, &mut dice)),
+        _ => tables,
+    }
 }
 
 /// As many numbers for each side, half of them in common.
@@ -316,6 +320,7 @@ fn spoilt(
             job.terms.set(&REVEAL, variant.question.reveal());
             job.terms.set(&MIN_SIZE, setting.minimum());
             job.values = table.value_terms();
+            job.labels = table.labels();
             job.memory = (setting == Setting::Buckets).then(|| two_buckets(protocol));
             job.offline = offline;
             let keys = digests(match side {
@@ -325,9 +330,14 @@ fn spoilt(
             let totals = table.totals();
             let values: Vec<i64> = totals.values().flatten().map(|v| *v as i64).collect();
             let values = table.has_values().then_some(&values[..]);
+            let texts: Vec<u8> = totals
+                .keys()
+                .flat_map(|person| table.text(*person))
+                .collect();
             let run = AssertUnwindSafe(|| {
                 let mut keys = BucketKeys::from(keys);
                 keys.values = values.map(Cow::from);
+                keys.labels = (!texts.is_empty()).then(|| Cow::from(&texts));
                 let mut set = MemorySet::new(keys).unwrap();
                 let progress = &mut NoProgress;
                 let report = run_set_over(&mut channel, own, peer, &job, &mut set, progress);
@@ -569,7 +579,8 @@ impl Scene {
             };
             let arguments = Arguments::new(input, "k0")
                 .with(&words)
-                .with(&tables[side].value_words());
+                .with(&tables[side].value_words())
+                .with(&tables[side].text_words());
             match writes {
                 true => arguments.output(output),
                 false => arguments,

@@ -13,13 +13,13 @@ use std::thread;
 use vesica::{KeySpec, ProtocolRequest, Role, Source, SourceOptions};
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{BucketKeys, Job, Learns, MemorySet, NoProgress, run_set_over};
-use vesica_tables::{KeyStore, Keys, read_keys_within};
+use vesica_tables::{KeyStore, Keys, read_keys_within, read_payload};
 use vesica_wire::{FramedChannel, memory_pair};
 
 use crate::answers::{Answer, Learnt, Question};
 use crate::support::{Arguments, Ended, Place, exchange};
 use crate::trial::{
-    Dealt, Trial, Variant, dealt_by_commands, part, publish, storing_words, variants,
+    Dealt, TEXTS, Trial, Variant, dealt_by_commands, part, publish, storing_words, variants,
     variants_in_memory,
 };
 
@@ -94,6 +94,7 @@ fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
     job.terms.set(&OPTIMIZE, trial.optimize);
     job.memory = trial.memory[party];
     job.values = trial.tables[party].value_terms();
+    job.labels = trial.tables[party].labels();
     job.offline = dealt.map(|dealt| dealt.source(party));
     job.terms.set(
         &LEARNS,
@@ -116,15 +117,21 @@ fn rows(keys: &Keys, matches: &[u32]) -> Vec<bool> {
 fn in_memory(variant: Variant, number: u64) -> bool {
     let trial = Trial::new(variant, number);
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
-    let [ours, theirs] = trial.tables.each_ref().map(|table| {
+    let [(ours, our_texts), (theirs, their_texts)] = trial.tables.each_ref().map(|table| {
         let csv = table.whole().into_bytes();
         let source = Source::from_bytes("table.csv", csv, SourceOptions::default()).unwrap();
         let values = table.value_columns();
-        match read_keys_within(&source, &spec, &values, u64::MAX, Path::new("")).unwrap() {
-            KeyStore::Memory(keys) => keys,
-            KeyStore::Disk(_) => unreachable!("it fits"),
-        }
+        let keys = match read_keys_within(&source, &spec, &values, u64::MAX, Path::new("")) {
+            Ok(KeyStore::Memory(keys)) => keys,
+            other => panic!("{other:?}"),
+        };
+        let texts = match table.labels().string_bytes() as usize {
+            0 => None,
+            bytes => Some(read_payload(&source, &spec, &keys, TEXTS, bytes).unwrap()),
+        };
+        (keys, texts)
     });
+    let texts = [our_texts, their_texts];
     let dealt = trial.dealt.as_ref().map(Dealt::new);
     let dealt = dealt.as_ref();
     let run = |mut channel: FramedChannel, role: Role, keys: &Keys| -> Learnt {
@@ -134,6 +141,7 @@ fn in_memory(variant: Variant, number: u64) -> bool {
         let mut columns = BucketKeys::from(keys.digests());
         columns.values = keys.values().map(Cow::from);
         columns.numbers = keys.numbers().map(Cow::from);
+        columns.labels = texts[party].as_ref().map(|texts| Cow::from(&texts[..]));
         let mut set = MemorySet::new(columns).unwrap();
         let report = run_set_over(&mut channel, own, peer, &job, &mut set, &mut NoProgress);
         Learnt::new(report.unwrap(), set)
@@ -191,8 +199,9 @@ fn over_tls(variant: Variant, number: u64) -> bool {
     }
     let arguments = [0, 1].map(|side| {
         let input = ["ours.csv", "theirs.csv"][side];
-        place.write(input, trial.tables[side].whole());
-        let mut words = format!("{words} {}", trial.tables[side].value_words());
+        let table = &trial.tables[side];
+        place.write(input, table.whole());
+        let mut words = format!("{words} {} {}", table.value_words(), table.text_words());
         if let Some(memory) = trial.memory[side] {
             // Half of it is for the work on a bucket.
             words.push_str(&format!(" --memory {}", 2 * memory));

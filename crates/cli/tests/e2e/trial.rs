@@ -4,9 +4,10 @@
 //! its own way: upper or lower case, white space, national or international phone numbers. Which rows match
 //! is decided by the numbers alone, and not by anything of ours.
 //!
-//! Where a run computes with values, each row also has a decimal number, and a person the sum of those of its rows.
+//! Where a run computes with values, each row also has a decimal number, and a person the sum of those of its rows. Where
+//! it shares a payload, each row has its person's text.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::thread;
 
@@ -14,9 +15,9 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    ConnectOptions, Connection, Endpoint, Expected, Fingerprint, HalfRequest, Identity, Listener,
-    NoProgress, OfflineStore, OfflineTerms, OptimizeRequest, Platform, Registry, Role, Security,
-    Shown, Simulated, deal, fetch_half, generate,
+    ConnectOptions, Connection, Endpoint, Expected, Fingerprint, HalfRequest, Identity,
+    LabelExchange, Listener, NoProgress, OfflineStore, OfflineTerms, OptimizeRequest, Platform,
+    Registry, Role, Security, Shown, Simulated, deal, fetch_half, generate,
 };
 use vesica_psi::{Origin, Spec};
 use vesica_session::{HalfSource, RepeatedKeys, Split, Transport, ValueTerms, connect};
@@ -501,6 +502,50 @@ impl Amounts {
     }
 }
 
+/// The texts in a column to share: one for each person.
+#[derive(Clone, Debug)]
+struct Texts {
+    /// Bytes that each takes.
+    bytes: u32,
+    of: BTreeMap<u64, String>,
+}
+
+impl Texts {
+    /// Texts of these persons, some of them empty and some as long as can be.
+    fn of(persons: &[Option<u64>], bytes: u32, dice: &mut Dice) -> Texts {
+        let characters = ['a', 'z', '"', ',', ' ', '\t', '\n', 'é', '漢', '🙂'];
+        let text = |dice: &mut Dice| {
+            let most = dice.pick(&[0, 1, bytes / 2, bytes]) as usize;
+            let mut text = String::new();
+            loop {
+                let next = dice.pick(&characters);
+                if text.len() + next.len_utf8() > most {
+                    return text;
+                }
+                text.push(next);
+            }
+        };
+        let persons: BTreeSet<u64> = persons.iter().copied().flatten().collect();
+        Texts {
+            bytes,
+            of: persons
+                .into_iter()
+                .map(|person| (person, text(dice)))
+                .collect(),
+        }
+    }
+
+    /// That of a person in UTF-8, with zeros after it.
+    fn padded(&self, person: u64) -> Vec<u8> {
+        let mut text = self.of[&person].clone().into_bytes();
+        text.resize(self.bytes as usize, 0);
+        text
+    }
+}
+
+/// The column of texts.
+pub(crate) const TEXTS: &str = "text";
+
 /// A party's rows: who is in each, and how that is written; nobody where a row must not match.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -509,6 +554,7 @@ pub(crate) struct Table {
     header: Vec<String>,
     /// The columns of values.
     amounts: Vec<Amounts>,
+    texts: Option<Texts>,
 }
 
 impl Table {
@@ -521,6 +567,7 @@ impl Table {
             persons,
             header: vec!["k0".into()],
             amounts: Vec::new(),
+            texts: None,
         }
     }
 
@@ -529,6 +576,30 @@ impl Table {
         let column = |_| Amounts::of(&self.persons, largest, dice);
         self.amounts = (0..columns).map(column).collect();
         self
+    }
+
+    /// The same with a column of texts, of so many bytes each.
+    pub(crate) fn with_texts(mut self, bytes: u32, dice: &mut Dice) -> Table {
+        self.texts = Some(Texts::of(&self.persons, bytes, dice));
+        self
+    }
+
+    /// What is to be done about its texts.
+    pub(crate) fn labels(&self) -> LabelExchange {
+        let shared = |texts: &Texts| LabelExchange::Shared { bytes: texts.bytes };
+        self.texts.as_ref().map_or(LabelExchange::Nothing, shared)
+    }
+
+    /// The text of a person in UTF-8, with zeros up to its width after it; nothing if there are no texts.
+    pub(crate) fn text(&self, person: u64) -> Vec<u8> {
+        let texts = self.texts.as_ref();
+        texts.map_or(Vec::new(), |texts| texts.padded(person))
+    }
+
+    /// The options that name its texts.
+    pub(crate) fn text_words(&self) -> String {
+        let words = |texts: &Texts| format!("--payload {TEXTS} --payload-width {}", texts.bytes);
+        self.texts.as_ref().map_or(String::new(), words)
     }
 
     /// The names of these columns.
@@ -634,10 +705,19 @@ impl Table {
         for name in self.amount_names() {
             header.push_str(&format!(",{name}"));
         }
+        if self.texts.is_some() {
+            header.push_str(&format!(",{TEXTS}"));
+        }
         let mut csv = format!("row,{header}\n");
         for (number, keys) in self.keys.iter().enumerate().filter(|(i, _)| keep[*i]) {
             let mut fields: Vec<String> = keys.iter().map(|key| quoted(key)).collect();
             fields.extend(self.amounts.iter().map(|amounts| amounts.cell(number)));
+            if let Some(texts) = &self.texts {
+                // What nobody has is not read, however long it is.
+                let nobodys = "x".repeat(texts.bytes as usize + 1);
+                let text = self.persons[number].map_or(&nobodys, |person| &texts.of[&person]);
+                fields.push(quoted(text));
+            }
             csv.push_str(&format!("{number},{}\n", fields.join(",")));
         }
         csv
@@ -699,6 +779,10 @@ impl Trial {
                 most => 1 + dice.below(most),
             };
             *table = table.clone().with_amounts(columns, largest, dice);
+            if question == Question::Shares && dice.once_in(2) {
+                let bytes = dice.pick(&[1, 8, 15, 17, 256]);
+                *table = table.clone().with_texts(bytes, dice);
+            }
         }
         let [needs, may] = question.minimum();
         let minimum = match needs || may && dice.once_in(2) {
@@ -796,6 +880,7 @@ impl Trial {
             persons: rows,
             header: (0..columns.len()).map(|i| format!("k{i}")).collect(),
             amounts: Vec::new(),
+            texts: None,
         }
     }
 
