@@ -11,6 +11,7 @@ use crate::codec::differ;
 use crate::items::all_distinct;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LEARNS, REVEAL};
+use crate::threads::thread_pool;
 use crate::{
     Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, Learns,
     MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, halves, order, salt_items,
@@ -250,35 +251,87 @@ fn protocol(
     channel: &mut ObservedChannel<'_>,
     role: Role,
     agreement: &Agreement,
-    mut stored: Option<Zeroizing<Vec<u8>>>,
+    stored: Option<Zeroizing<Vec<u8>>>,
     set: &mut dyn KeySet,
 ) -> Result<(State, Option<Answer>), WireError> {
-    let buckets = agreement.contract.buckets;
     let mut answer = None;
     let mut state = agreement.state.clone();
     channel.begin_phase("items");
     set.assign(&agreement.assignment(), &state)?;
-    for bucket in state.finished()..buckets {
-        if buckets > 1 {
-            channel.progress.bucket(bucket + 1, buckets);
+    match agreement.contract.buckets {
+        _ if state.is_complete() => {}
+        1 => {
+            let keys = set.load(0)?;
+            let output = one_bucket(channel, role, agreement, 0, stored, keys)?;
+            match &output {
+                Output::Values(values) => answer = Some(Answer::Values(values.clone())),
+                Output::Below(least) => answer = Some(Answer::Below(*least)),
+                _ => {}
+            }
+            state.add(&output);
+            set.finished(output, &state)?;
         }
-        let keys = set.load(bucket)?;
-        let output = one_bucket(channel, role, agreement, bucket, stored.take(), keys)?;
-        match &output {
-            Output::Values(values) => answer = Some(Answer::Values(values.clone())),
-            Output::Below(least) => answer = Some(Answer::Below(*least)),
-            _ => {}
-        }
-        state.found.push(output.matched().map_or(0, count));
-        set.finished(output, &state)?;
+        _ => in_turn(channel, role, agreement, &mut state, set)?,
     }
     confirm_done(channel, role)?;
     Ok((state, answer))
 }
 
-/// The number of matches, in time that does not depend on it.
-fn count(matched: &[bool]) -> u64 {
-    matched.iter().map(|matched| u64::from(*matched)).sum()
+/// Of the threads of a run, one in so many works besides on the buckets next to the one that runs.
+const THREADS_FOR_ONE_BESIDE: usize = 4;
+
+/// Runs the buckets that are left. While one runs, the one before is recorded and the one after is loaded.
+///
+/// That begins with the bucket and is over before the next one does, so that neither the order of what a peer sees nor
+/// whether it waits depends on what matched.
+fn in_turn(
+    channel: &mut ObservedChannel<'_>,
+    role: Role,
+    agreement: &Agreement,
+    state: &mut State,
+    set: &mut dyn KeySet,
+) -> Result<(), WireError> {
+    let buckets = agreement.contract.buckets;
+    // The run's own threads may all wait for the peer.
+    let threads = rayon::current_num_threads().div_ceil(THREADS_FOR_ONE_BESIDE);
+    let beside = thread_pool(threads)?;
+    let mut before: Option<Output> = None;
+    let mut keys = Some(set.load(state.finished())?.into_owned());
+    while let Some(present) = keys.take() {
+        let bucket = state.finished();
+        channel.progress.bucket(bucket + 1, buckets);
+        let mut loaded = Ok(None);
+        let output = beside.in_place_scope(|scope| {
+            let (set, state, before, loaded) = (&mut *set, &*state, before.take(), &mut loaded);
+            scope.spawn(move |_| *loaded = record_and_load(set, state, before));
+            one_bucket(channel, role, agreement, bucket, None, present)
+        })?;
+        keys = loaded?;
+        state.add(&output);
+        before = Some(output);
+    }
+    match before {
+        Some(last) => set.finished(last, state),
+        None => Ok(()),
+    }
+}
+
+/// Records the last of the finished buckets, if this run has finished one, and loads the one after the next, if there is
+/// one.
+fn record_and_load(
+    set: &mut dyn KeySet,
+    state: &State,
+    finished: Option<Output>,
+) -> Result<Option<BucketKeys<'static>>, WireError> {
+    if let Some(output) = finished {
+        set.finished(output, state)?;
+    }
+    let next = state.finished() + 1;
+    let load = |bucket| Ok(set.load(bucket)?.into_owned());
+    (next < state.contract.buckets)
+        .then_some(next)
+        .map(load)
+        .transpose()
 }
 
 /// Says which bucket a side runs.

@@ -44,6 +44,12 @@ impl State {
     pub fn finished(&self) -> u32 {
         self.found.len() as u32
     }
+
+    /// One more bucket is finished, of which this side has learnt so much. The time does not depend on what matched.
+    pub(crate) fn add(&mut self, output: &Output) {
+        let matches = |matched: &[bool]| matched.iter().map(|matched| u64::from(*matched)).sum();
+        self.found.push(output.matched().map_or(0, matches));
+    }
 }
 
 /// What a side has kept of an earlier run.
@@ -79,6 +85,16 @@ impl<'a> BucketKeys<'a> {
             numbers: self.numbers.as_deref().map(Cow::Borrowed),
             values: self.values.as_deref().map(Cow::Borrowed),
             labels: self.labels.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    /// The same keys, owned.
+    pub(crate) fn into_owned(mut self) -> BucketKeys<'static> {
+        BucketKeys {
+            digests: std::mem::take(&mut self.digests).into_owned().into(),
+            numbers: self.numbers.take().map(|all| all.into_owned().into()),
+            values: self.values.take().map(|all| all.into_owned().into()),
+            labels: self.labels.take().map(|all| all.into_owned().into()),
         }
     }
 
@@ -146,8 +162,8 @@ pub trait KeySet: Send {
     /// The keys in a bucket.
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError>;
 
-    /// Called when the run of the last loaded bucket is over: `output` is what this side has learnt about its
-    /// digests. What is kept is on disk when this returns.
+    /// Called when the run over the last of the finished buckets is over: `output` is what this side has learnt about its
+    /// digests. The next may have been loaded by then, and may be running. What is kept is on disk when this returns.
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError>;
 }
 
@@ -159,7 +175,6 @@ pub struct MemorySet<'a> {
     items: usize,
     /// For each bucket the indices of its keys; empty if there is one bucket.
     buckets: Vec<Vec<u32>>,
-    current: usize,
     /// Whether the digests are for more than the run: the order of the matches.
     keeps: bool,
     matched: Option<Vec<bool>>,
@@ -220,15 +235,21 @@ impl<'a> MemorySet<'a> {
         &self.keys.digests
     }
 
-    /// The indices of the last loaded keys; `None` if those are all, in order.
-    pub fn current(&self) -> Option<&[u32]> {
-        self.buckets.get(self.current).map(Vec::as_slice)
+    /// The indices of a bucket's keys; `None` if those are all, in order.
+    pub fn indices(&self, bucket: u32) -> Option<&[u32]> {
+        self.buckets.get(bucket as usize).map(Vec::as_slice)
     }
 
-    /// Puts what is known of the last loaded keys, `each` elements of each, into its place among those of all keys.
-    fn place<T: Copy + Default>(&self, of_bucket: &[T], each: usize, of_all: &mut Vec<T>) {
+    /// Puts what is known of a bucket's keys, `each` elements of each, into its place among those of all keys.
+    fn place<T: Copy + Default>(
+        &self,
+        bucket: u32,
+        of_bucket: &[T],
+        each: usize,
+        of_all: &mut Vec<T>,
+    ) {
         of_all.resize(self.items * each, T::default());
-        let Some(indices) = self.current() else {
+        let Some(indices) = self.indices(bucket) else {
             return of_all.copy_from_slice(of_bucket);
         };
         assert_eq!(of_bucket.len(), indices.len() * each);
@@ -281,8 +302,7 @@ impl KeySet for MemorySet<'_> {
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
         self.check()?;
-        self.current = bucket as usize;
-        if let Some(indices) = self.current() {
+        if let Some(indices) = self.indices(bucket) {
             return Ok(self.keys.pick(indices));
         }
         let given = !self.keeps && matches!(self.keys.digests, Cow::Owned(_));
@@ -292,16 +312,17 @@ impl KeySet for MemorySet<'_> {
         })
     }
 
-    fn finished(&mut self, output: Output, _: &State) -> Result<(), WireError> {
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
+        let bucket = state.finished() - 1;
         if let Some(matched) = output.matched() {
             let mut all = self.matched.take().unwrap_or_default();
-            self.place(matched, 1, &mut all);
+            self.place(bucket, matched, 1, &mut all);
             self.matched = Some(all);
         }
         match output {
             Output::Labelled { labels, bytes, .. } => {
                 let mut all = self.handed_over.take().unwrap_or_default();
-                self.place(&labels, bytes, &mut all);
+                self.place(bucket, &labels, bytes, &mut all);
                 self.handed_over = Some(all);
             }
             Output::Shares(shares) => self.shares = Some(shares),
@@ -342,8 +363,8 @@ mod tests {
             let learnt: Vec<bool> = keys.digests.iter().map(|d| d[0] % 2 == 0).collect();
             let own = keys.labels.as_deref().unwrap().to_vec();
             drop(keys);
-            set.place(&learnt, 1, &mut matched);
-            set.place(&own, 3, &mut labels);
+            set.place(bucket, &learnt, 1, &mut matched);
+            set.place(bucket, &own, 3, &mut labels);
         }
         assert_eq!(matched, [true, false, true, false, true]);
         assert_eq!(labels, all.labels.as_deref().unwrap());

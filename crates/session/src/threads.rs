@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use vesica_wire::Error as WireError;
 
 use crate::Error;
@@ -17,13 +18,17 @@ pub fn with_threads<T: Send>(
     threads: Option<NonZeroUsize>,
     f: impl FnOnce() -> T + Send,
 ) -> Result<T, Error> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.map_or(0, NonZeroUsize::get))
-        .thread_name(|i| format!("vesica-{i}"))
-        .stack_size(STACK)
-        .build()
-        .map_err(WireError::no_thread)?;
+    let pool = thread_pool(threads.map_or(0, NonZeroUsize::get))?;
     Ok(pool.install(f))
+}
+
+/// Threads to compute on, 0 for as many as this machine runs at once.
+pub(crate) fn thread_pool(threads: usize) -> Result<ThreadPool, WireError> {
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("vesica-{i}"))
+        .stack_size(STACK);
+    pool.build().map_err(WireError::no_thread)
 }
 
 #[cfg(test)]

@@ -331,11 +331,11 @@ impl KeySet for Stored {
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let learns = output.matched().is_some();
+        let bucket = state.finished() - 1;
         match &mut self.place {
             Place::Disk(spool) => match (output.matched(), &output) {
                 (Some(matched), _) => {
-                    let bucket = state.finished() as usize - 1;
-                    let marked = spool.mark(bucket, matched, &mut self.matched);
+                    let marked = spool.mark(bucket as usize, matched, &mut self.matched);
                     marked.map_err(limit)?;
                 }
                 (None, Output::Shares(_)) => return Err(shares_need_memory(&self.counts)),
@@ -343,7 +343,7 @@ impl KeySet for Stored {
             },
             Place::Memory { keys, set } => {
                 if let Some(matched) = output.matched() {
-                    keys.mark(set.current(), matched, &mut self.matched);
+                    keys.mark(set.indices(bucket), matched, &mut self.matched);
                 }
                 set.finished(output, state)?;
             }

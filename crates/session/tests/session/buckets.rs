@@ -1,6 +1,7 @@
 //! Jobs in several buckets, jobs from which both sides learn, and jobs that go on after others.
 
 use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -149,7 +150,6 @@ fn a_receiver_cannot_claim_items_that_it_does_not_have_where_matches_are_in_one_
 struct Resumable {
     digests: Vec<[u8; 32]>,
     buckets: Vec<Vec<usize>>,
-    current: usize,
     matched: BTreeSet<usize>,
     checkpoint: Checkpoint,
     memory: Option<u64>,
@@ -161,7 +161,6 @@ impl Resumable {
         Resumable {
             digests: digests(numbers),
             buckets: Vec::new(),
-            current: 0,
             matched: BTreeSet::new(),
             checkpoint: Checkpoint::Nothing,
             memory,
@@ -203,9 +202,8 @@ impl KeySet for Resumable {
     }
 
     fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
-        self.current = bucket as usize;
         self.loaded.push(bucket);
-        let items = &self.buckets[self.current];
+        let items = &self.buckets[bucket as usize];
         let digests: Vec<_> = items.iter().map(|i| self.digests[*i]).collect();
         Ok(digests.into())
     }
@@ -215,7 +213,10 @@ impl KeySet for Resumable {
             Output::Matches(matched) => matched,
             _ => Vec::new(),
         };
-        for (item, matched) in self.buckets[self.current].iter().zip(matched) {
+        for (item, matched) in self.buckets[state.finished() as usize - 1]
+            .iter()
+            .zip(matched)
+        {
             match matched {
                 true => self.matched.insert(*item),
                 false => self.matched.remove(item),
@@ -316,6 +317,93 @@ fn a_run_goes_on_after_the_buckets_that_both_have_finished() {
         assert_eq!(ours.state().unwrap().origin, origin);
         assert!(ours.state().unwrap().is_complete());
     }
+}
+
+/// Meets the run over a bucket while the next one is loaded.
+struct Meets {
+    set: Resumable,
+    loading: Sender<()>,
+    running: Receiver<()>,
+    finished: Vec<u32>,
+}
+
+/// Meets the loading of the next bucket while one runs.
+struct Runs {
+    running: Sender<()>,
+    loading: Receiver<()>,
+    has_next: bool,
+}
+
+/// Longest time that a thread waits for the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl KeySet for Meets {
+    fn items(&self) -> u64 {
+        self.set.items()
+    }
+
+    fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
+        self.set.assign(assignment, state)
+    }
+
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+        if bucket > 0 {
+            // All but the one that runs are recorded, in order.
+            assert_eq!(self.finished, (1..bucket).collect::<Vec<_>>());
+            self.loading.send(()).unwrap();
+            self.running.recv_timeout(PATIENCE).unwrap();
+        }
+        self.set.load(bucket)
+    }
+
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
+        self.finished.push(state.finished());
+        self.set.finished(output, state)
+    }
+}
+
+impl Progress for Runs {
+    fn bucket(&mut self, number: u32, of: u32) {
+        self.has_next = number < of;
+    }
+
+    fn phase(&mut self, name: &'static str) {
+        if name == "items" && std::mem::take(&mut self.has_next) {
+            self.running.send(()).unwrap();
+            self.loading.recv_timeout(PATIENCE).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_bucket_is_loaded_while_the_one_before_runs() {
+    let (ours, mut theirs) = (digests(0..1000), Resumable::new(600..1700, None));
+    let [(loading, has_loaded), (running, has_run)] = [channel(), channel()];
+    let mut set = Meets {
+        set: Resumable::new(0..1000, Some(MEMORY)),
+        loading,
+        running: has_run,
+        finished: Vec::new(),
+    };
+    let mut runs = Runs {
+        running,
+        loading: has_loaded,
+        has_next: false,
+    };
+    let (receiver, sender) = (
+        dh(Role::Receiver, Some(MEMORY), Learns::Receiver),
+        dh(Role::Sender, None, Learns::Receiver),
+    );
+    let (near, far) = run_both(
+        pair(),
+        |channel| run_set_over(channel, None, None, &receiver, &mut set, &mut runs),
+        |channel| run_set_over(channel, None, None, &sender, &mut theirs, &mut NoProgress),
+    );
+    far.unwrap();
+    assert_eq!(near.unwrap().matches, Some(400));
+    assert_eq!(set.finished, (1..=8).collect::<Vec<_>>());
+    let matched = set.set.matched.iter().map(|i| set.set.digests[*i]);
+    assert!(matched.eq(ours[600..].iter().copied()));
 }
 
 /// Changes what one side has kept, or what it can do with it.
