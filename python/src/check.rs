@@ -1,7 +1,7 @@
 //! Dry runs.
 
 use pyo3::prelude::*;
-use vesica::{Interrupt, Passes, SourceOptions, check_within};
+use vesica::{Interrupt, Passes, SourceOptions, check_within, key_memory};
 
 use crate::errors::Failure;
 use crate::options::{Reading, Table};
@@ -16,7 +16,8 @@ pub(crate) fn check(
 ) -> PyResult<(String, String)> {
     let key = reading.key()?;
     // A quarter of the limit is for keys, as in a run.
-    let memory = reading.memory()?.map_or(u64::MAX, |memory| memory / 4);
+    let memory = reading.memory()?;
+    let memory = memory.map_or(u64::MAX, |memory| key_memory(memory, false));
     let options = reading.source(SourceOptions {
         passes: Passes::One,
         ..SourceOptions::default()

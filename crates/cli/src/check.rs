@@ -1,6 +1,6 @@
 //! `vesica check`
 
-use vesica::{Passes, SourceOptions};
+use vesica::{Passes, SourceOptions, key_memory};
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::Check;
@@ -18,8 +18,8 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         ..SourceOptions::default()
     })?;
     let directory = std::env::temp_dir();
-    // A quarter is for keys, as in a run.
-    let for_keys = options.memory().map_or(u64::MAX, |memory| memory / 4);
+    let for_keys = options.memory();
+    let for_keys = for_keys.map_or(u64::MAX, |memory| key_memory(memory, false));
     let check = vesica::check_within(&source, &key, for_keys, &directory)?;
     let text = if options.json {
         serde_json::to_string(&check)

@@ -13,15 +13,53 @@ use crate::rows::RowSet;
 use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, index};
 use crate::scratch::{Scratch, TAG, unwritable};
 
-/// Keys and rows that are written at once: 16 KiB of each.
-const CHUNK_KEYS: usize = 1 << 9;
-const CHUNK_ROWS: usize = 1 << 11;
+/// Most and fewest keys that are written at once: 16 KiB of them, or 2.
+const MAX_CHUNK_KEYS: u64 = 1 << 9;
+const MIN_CHUNK_KEYS: u64 = 1 << 6;
 
-/// Bytes of what is still to be written of a bucket: keys with their numbers, numbers while they are apart, rows.
-const KEY_BUFFER: usize = (32 + 8) * CHUNK_KEYS + TAG;
-const NUMBER_BUFFER: usize = 8 * CHUNK_KEYS;
-const ROW_BUFFER: usize = 8 * CHUNK_ROWS + TAG;
-const PENDING_BYTES: u64 = (KEY_BUFFER + NUMBER_BUFFER + ROW_BUFFER) as u64;
+/// Rows that are written at once for each key that is.
+const ROWS_PER_KEY: usize = 4;
+
+/// How much is written at once.
+#[derive(Clone, Copy)]
+struct ChunkSize {
+    keys: usize,
+}
+
+impl ChunkSize {
+    /// As much as fits into `memory` for so many buckets. The number of buckets is not this side's alone to choose.
+    fn within(memory: u64, buckets: usize) -> ChunkSize {
+        let [none, one] = [0, 1].map(|keys| ChunkSize { keys }.pending_bytes());
+        let memory = (memory / buckets as u64).saturating_sub(none);
+        let keys = memory / (one - none);
+        ChunkSize {
+            keys: keys.clamp(MIN_CHUNK_KEYS, MAX_CHUNK_KEYS) as usize,
+        }
+    }
+
+    /// Keys with their numbers.
+    fn key_bytes(self) -> usize {
+        (32 + 8) * self.keys + TAG
+    }
+
+    /// Numbers while they are apart.
+    fn number_bytes(self) -> usize {
+        8 * self.keys
+    }
+
+    fn row_bytes(self) -> usize {
+        8 * self.rows() + TAG
+    }
+
+    fn rows(self) -> usize {
+        ROWS_PER_KEY * self.keys
+    }
+
+    /// Bytes of what is still to be written of a bucket.
+    fn pending_bytes(self) -> u64 {
+        (self.key_bytes() + self.number_bytes() + self.row_bytes()) as u64
+    }
+}
 
 /// Most groups of keys on which threads work side by side.
 const MAX_GROUPS: u64 = 64;
@@ -64,8 +102,8 @@ struct Chunk {
 }
 
 /// A portion, and what is still to be written of it.
-#[derive(Default)]
 struct Pending {
+    chunk: ChunkSize,
     portion: Portion,
     digests: Vec<u8>,
     numbers: Vec<u8>,
@@ -73,27 +111,37 @@ struct Pending {
 }
 
 impl Pending {
+    fn new(chunk: ChunkSize) -> Pending {
+        Pending {
+            chunk,
+            portion: Portion::default(),
+            digests: Vec::new(),
+            numbers: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
     fn key(&mut self, scratch: &Scratch, digest: &[u8; 32], number: Option<u64>) -> Result<u32> {
         // A buffer that grows would take twice what it has to.
-        reserve(&mut self.digests, KEY_BUFFER);
+        reserve(&mut self.digests, self.chunk.key_bytes());
         self.digests.extend_from_slice(digest);
         if let Some(number) = number {
-            reserve(&mut self.numbers, NUMBER_BUFFER);
+            reserve(&mut self.numbers, self.chunk.number_bytes());
             self.numbers.extend_from_slice(&number.to_le_bytes());
         }
         let index = self.portion.keys;
         self.portion.keys += 1;
-        if self.digests.len() == 32 * CHUNK_KEYS {
+        if self.digests.len() == 32 * self.chunk.keys {
             self.write_keys(scratch)?;
         }
         Ok(index)
     }
 
     fn row(&mut self, scratch: &Scratch, key: u32, row: u32) -> Result<()> {
-        reserve(&mut self.rows, ROW_BUFFER);
+        reserve(&mut self.rows, self.chunk.row_bytes());
         self.rows.extend_from_slice(&key.to_le_bytes());
         self.rows.extend_from_slice(&row.to_le_bytes());
-        match self.rows.len() == 8 * CHUNK_ROWS {
+        match self.rows.len() == 8 * self.chunk.rows() {
             true => self.write_rows(scratch),
             false => Ok(()),
         }
@@ -158,11 +206,16 @@ impl Buckets {
         buckets: usize,
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
-        let pending = || (0..buckets).map(|_| Pending::default()).collect::<Vec<_>>();
+        let chunk = ChunkSize::within(runs.memory(), buckets);
+        let pending = || {
+            (0..buckets)
+                .map(|_| Pending::new(chunk))
+                .collect::<Vec<_>>()
+        };
         let parts = runs.parts();
         // No more than fit into memory, and of which a bucket has some chunks.
-        let chunks = runs.keys() / (CHUNK_KEYS * buckets) as u64;
-        let memory = runs.memory() / (PENDING_BYTES * buckets as u64);
+        let chunks = runs.keys() / (chunk.keys * buckets) as u64;
+        let memory = runs.memory() / (chunk.pending_bytes() * buckets as u64);
         let groups = chunks.min(memory).clamp(1, MAX_GROUPS) as usize;
         let groups = parts.par_chunks(parts.len().div_ceil(groups));
         let groups = groups.map_init(
@@ -395,6 +448,23 @@ mod tests {
                 assert!(found == plain);
             }
         }
+    }
+
+    /// However many buckets a peer's memory makes.
+    #[test]
+    fn what_is_still_to_be_written_is_bounded() {
+        for memory in [0, 1 << 20, 16 << 20, 1 << 40] {
+            for buckets in [1, 64, 1024] {
+                let chunk = ChunkSize::within(memory, buckets);
+                let pending = chunk.pending_bytes() * buckets as u64;
+                assert!(
+                    pending <= memory.max(6 << 20),
+                    "{memory} {buckets}: {pending}"
+                );
+                assert!(pending <= 42 << 20);
+            }
+        }
+        assert_eq!(ChunkSize::within(42 << 20, 1024).keys, 1 << 9);
     }
 
     #[cfg(target_os = "linux")]

@@ -367,7 +367,8 @@ impl Writer {
         }
         let in_directory = |e| in_directory(e, directory);
         let mut writer = Writer {
-            runs: RunWriter::create(directory, keys.numbers().is_some(), memory)
+            // Half of it, since the keys are in memory while the first run is written.
+            runs: RunWriter::create(directory, keys.numbers().is_some(), memory / 2)
                 .map_err(in_directory)?,
             counts: Counts {
                 rows: 0,

@@ -194,7 +194,7 @@ impl Error {
                 advice![
                     "raise ",
                     Argument::Memory,
-                    " on the side that gives less: half of it is for a bucket",
+                    " on the side that gives less: half of it or more is for a bucket",
                     enough.unwrap_or_default(),
                 ]
             }
@@ -205,7 +205,7 @@ impl Error {
                 "raise ",
                 Argument::Memory,
                 format!(
-                    " on the side that gives less: half of it is for the sets at once, and {} are enough",
+                    " on the side that gives less: half of it or more is for the sets at once, and {} are enough",
                     show_bytes(memory_for(*enough))
                 ),
             ],

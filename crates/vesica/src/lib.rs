@@ -65,6 +65,7 @@ mod work_dir;
 
 pub use error::{Error, ErrorClass, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
+pub use memory::{bucket_memory, key_memory};
 pub use observer::Observer;
 pub use options::{
     PayloadColumn, find_protocol, half_of_the_machine, label_exchange, parse_address,

@@ -1,4 +1,6 @@
-//! The memory of a run, and the share of it that a bucket may use.
+//! The memory of a run, and the shares of it that keys and a bucket may use.
+
+use vesica_tables::Counts;
 
 /// A number of bytes as [`parse_bytes`](crate::parse_bytes) reads it, rounded up.
 pub(crate) fn show_bytes(bytes: u64) -> String {
@@ -8,20 +10,74 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     format!("{}{unit}", bytes.div_ceil(1 << power))
 }
 
-/// The share of the memory of a run that one bucket may use.
-const BUCKETS_SHARE: u64 = 2;
+/// How the memory of a run is shared, in [`PARTS`] of it.
+struct Sharing {
+    /// For keys that need no disk.
+    keys: u64,
+    /// For the protocol, over keys that are in memory.
+    bucket: u64,
+    /// The same over keys on disk, of which one bucket is loaded while another runs.
+    bucket_on_disk: u64,
+}
+
+const PARTS: u64 = 16;
+
+/// A run takes keys over. While they are read they take more than half of what the protocol then takes of them.
+const TAKEN_OVER: Sharing = Sharing {
+    keys: 7,
+    bucket: 14,
+    bucket_on_disk: 11,
+};
+
+/// Keys stay beside the run, or something goes with them.
+const KEPT: Sharing = Sharing {
+    keys: 4,
+    bucket: 8,
+    bucket_on_disk: 8,
+};
+
+fn sharing(keeps_keys: bool) -> Sharing {
+    match keeps_keys {
+        true => KEPT,
+        false => TAKEN_OVER,
+    }
+}
+
+/// Bytes for keys that need no disk, in a run with so many bytes of memory. It keeps them if values, columns or an order
+/// go with them.
+pub fn key_memory(run: u64, keeps_keys: bool) -> u64 {
+    parts(run, sharing(keeps_keys).keys)
+}
+
+/// Bytes for the protocol in such a run, over one bucket or all of its `items` keys. The peer hears of it, so that it
+/// depends on nothing else: not on the number of rows.
+pub fn bucket_memory(run: u64, items: u64, keeps_keys: bool) -> u64 {
+    // No table has more rows.
+    let items = items.min(1 << u32::BITS);
+    let keys = Counts {
+        rows: items,
+        items,
+        ..Counts::default()
+    };
+    let of = sharing(keeps_keys);
+    let fits = keys.bytes_in_memory() <= key_memory(run, keeps_keys);
+    parts(run, if fits { of.bucket } else { of.bucket_on_disk })
+}
+
+/// So many [`PARTS`] of the memory of a run.
+fn parts(run: u64, count: u64) -> u64 {
+    run / PARTS * count + run % PARTS * count / PARTS
+}
+
+/// Memory of a run of which the protocol has the least part, in which it has so many bytes.
+const LEAST_SHARE: u64 = PARTS / KEPT.bucket;
 
 /// The least memory to advise, in bytes: the program itself takes about as much, so that less saves nothing.
 const LEAST_ADVICE: u64 = 64 << 20;
 
 /// Memory to advise for a run in which a bucket has to use so many bytes.
 pub(crate) fn memory_for(bucket: u64) -> u64 {
-    bucket.saturating_mul(BUCKETS_SHARE).max(LEAST_ADVICE)
-}
-
-/// The bytes of a bucket in a run with so much memory.
-pub(crate) fn memory_of_bucket(run: u64) -> u64 {
-    run / BUCKETS_SHARE
+    bucket.saturating_mul(LEAST_SHARE).max(LEAST_ADVICE)
 }
 
 #[cfg(test)]
@@ -42,8 +98,35 @@ mod tests {
             assert!(bytes == 0 || crate::parse_bytes(shown).unwrap() >= bytes);
         }
         for bucket in [7, LEAST_ADVICE, 9 << 30] {
-            assert!(memory_of_bucket(memory_for(bucket)) >= bucket);
+            for (items, keeps) in [(0, true), (1 << 40, false), (1 << 40, true)] {
+                assert!(bucket_memory(memory_for(bucket), items, keeps) >= bucket);
+            }
         }
         assert_eq!(show_bytes(memory_for(70_000)), "64M");
+    }
+
+    /// `vole` takes 110 bytes per key, of which 32 are the key itself.
+    #[test]
+    fn what_is_shared_out_fits() {
+        let gib = 1u64 << 30;
+        for run in [0, 15, gib, 9 * gib, u64::MAX] {
+            let most = u128::from(run);
+            for keeps in [true, false] {
+                let keys = u128::from(key_memory(run, keeps));
+                let one = u128::from(bucket_memory(run, 0, keeps));
+                assert!(u128::from(bucket_memory(run, u64::MAX, keeps)) <= one && one <= most);
+                // The next bucket is loaded beside the one that runs.
+                let many = u128::from(parts(run, sharing(keeps).bucket_on_disk));
+                assert!(many + many * 32 / 110 <= most);
+                // What stays in memory of keys that were read: 36 of 54 bytes, and 4 of them if they are taken over.
+                let stays = if keeps { keys * 36 / 54 } else { keys * 4 / 54 };
+                assert!(one + stays <= most);
+            }
+        }
+        // 2^26 keys in one bucket, and in one more than memory holds.
+        assert!(bucket_memory(9 * gib, 1 << 26, false) >= 110 << 26);
+        assert!(bucket_memory(7 * gib, 1 << 26, false) < 110 << 26);
+        assert_eq!(bucket_memory(gib, 1 << 26, true), gib / 2);
+        assert_eq!(bucket_memory(gib, 1 << 26, false), gib / 16 * 11);
     }
 }

@@ -20,7 +20,7 @@ use vesica_tables::{
 };
 use vesica_wire::Error as WireError;
 
-use crate::memory::memory_of_bucket;
+use crate::memory::{bucket_memory, key_memory};
 use crate::stored::{CheckpointStore, Stored, labels_of, payload_of, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer, PayloadColumn};
@@ -75,9 +75,10 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Bytes for keys in memory: a quarter of the limit, as the run of a bucket takes half.
-    fn for_keys(&self) -> u64 {
-        self.memory.map_or(u64::MAX, |memory| memory / 4)
+    /// Bytes for keys in memory.
+    fn for_keys(&self, job: &Job) -> u64 {
+        let of = |memory| key_memory(memory, keeps_keys(job));
+        self.memory.map_or(u64::MAX, of)
     }
 
     /// Bytes for rows that are put in order after the run: half of the limit.
@@ -85,8 +86,10 @@ impl Resources {
         self.memory.map_or(u64::MAX, |memory| memory / 2)
     }
 
-    fn for_a_bucket(&self) -> Option<u64> {
-        self.memory.map(memory_of_bucket)
+    /// Bytes for the protocol over a bucket of so many keys.
+    fn for_a_bucket(&self, job: &Job, items: u64) -> Option<u64> {
+        let memory = self.memory?;
+        Some(bucket_memory(memory, items, keeps_keys(job)))
     }
 }
 
@@ -216,7 +219,6 @@ impl Party {
             values: self.values.iter().map(value_terms).collect(),
             peer_limits: self.peer_limits,
             labels: self.payload.as_ref().map_or(self.labels.clone(), shared),
-            memory: self.resources.for_a_bucket(),
             ..Job::new(role, Vec::new())
         }
     }
@@ -282,14 +284,14 @@ impl Party {
     /// First pass: the keys of the table.
     fn read(
         &self,
-        role: Role,
+        job: &Job,
         source: &Source,
         key: &KeySpec,
         directory: &Path,
         work: Option<(WorkDir, Option<Journal>)>,
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
-        let (values, memory) = (&self.values, self.resources.for_keys());
+        let (values, memory) = (&self.values, self.resources.for_keys(job));
         let keys = read_keys_within(source, key, values, memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
@@ -307,7 +309,7 @@ impl Party {
         }
         self.check_interrupt()?;
         let checkpoints =
-            work.map(|(work, earlier)| CheckpointStore::new(work, role, earlier, &keys));
+            work.map(|(work, earlier)| CheckpointStore::new(work, job.role, earlier, &keys));
         let strings = match (&self.labels, &self.payload) {
             (LabelExchange::Offered(terms), _) => {
                 Some(labels_of(&keys, source, key, terms, memory)?)
@@ -461,6 +463,10 @@ impl Party {
         };
         let listener = listener.as_ref();
         let (keys, mut connection) = self.read_and_meet(read, listener, &options, observer)?;
+        let job = &Job {
+            memory: self.resources.for_a_bucket(job, keys.counts().items),
+            ..job.clone()
+        };
         let (mut told, mut rest) = (Vec::new(), FIRST_PAUSE);
         loop {
             observer.connected(&connection);
@@ -575,7 +581,7 @@ impl Party {
         let listener = self.bind(observer)?;
         let read = |observer: &mut dyn Observer| match keys {
             Some(keys) => Ok(keys),
-            None => self.read(job.role, source, key, &directory, work, observer),
+            None => self.read(job, source, key, &directory, work, observer),
         };
         let (mut keys, agreed) = self.agree(job, read, listener, observer)?;
         let report = agreed.run(job, &mut keys, observer)?;
@@ -621,7 +627,7 @@ impl Party {
         let earlier = work.as_ref().and_then(|(_, earlier)| earlier.as_ref());
         let answered = earlier.is_some_and(|earlier| earlier.head.is_answer());
         let keys = match answered && gets != Gets::Nothing {
-            true => Some(self.read(job.role, source, key, &directory, work.take(), observer)?),
+            true => Some(self.read(job, source, key, &directory, work.take(), observer)?),
             false => None,
         };
         Ok(Ready {
@@ -692,6 +698,12 @@ impl Party {
         let checked = self.connect.interrupt.check();
         Ok(checked.map_err(vesica_session::Error::from)?)
     }
+}
+
+/// Whether more than the protocol needs its keys while a job runs.
+fn keeps_keys(job: &Job) -> bool {
+    let goes_with_keys = !job.values.is_empty() || !job.labels.is_nothing();
+    goes_with_keys || job.terms.get(&LEARNS) == Learns::Aligned
 }
 
 /// What the contract says of a column of values.

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vesica::{OfflineTerms, ProtocolRequest, Role, Security};
+use vesica::{OfflineTerms, ProtocolRequest, Role, Security, bucket_memory};
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{BucketKeys, ErrorClass, Job, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;
@@ -775,15 +775,16 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 
 // ---- Processes that are killed.
 
-/// The `--memory` that makes several buckets of two sets of these sizes. Half of it is for the work on a bucket.
+/// The `--memory` that makes several buckets of two sets of these sizes.
 pub(crate) fn several_buckets(protocol: &'static str, sizes: [u64; 2], lambda: u32) -> u64 {
     let full = (spec(protocol).working_bytes)(sizes[0], sizes[1]);
-    let mut limits = (1..100).map(|percent| full / 100 * percent);
+    let mut limits = (1..200).map(|percent| full / 100 * percent);
     let fits = |limit: &u64| {
-        let split = split(protocol, sizes, None, lambda, *limit);
+        let bucket = sizes.map(|items| bucket_memory(*limit, items, false));
+        let split = split(protocol, sizes, None, lambda, bucket[0].min(bucket[1]));
         split.is_some_and(|split| split.buckets >= 4)
     };
-    2 * limits.rfind(fits).expect("some limit makes four buckets")
+    limits.rfind(fits).expect("some limit makes four buckets")
 }
 
 /// Kills each side `kills` times at a random moment, with and without buckets, and runs the same again.

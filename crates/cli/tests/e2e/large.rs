@@ -6,10 +6,10 @@ use crate::tables::{HEADER, plain, rows};
 /// The protocol that takes least time for many small buckets.
 const DH: &str = "--protocol dh --security semi-honest";
 /// Cuts the sets of [`large_place`] into eight.
-const EIGHT: &str = "--memory 300K";
+const EIGHT: &str = "--memory 218K";
 
 /// The same for [`long_place`].
-const EIGHT_OF_LONG: &str = "--memory 3M";
+const EIGHT_OF_LONG: &str = "--memory 2234K";
 
 /// Two tables of some two thousand keys, and the rows that are to come out for each side.
 fn large_place() -> (Place, [Arguments; 2], [String; 2]) {

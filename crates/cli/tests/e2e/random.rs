@@ -203,7 +203,7 @@ fn over_tls(variant: Variant, number: u64) -> bool {
         place.write(input, table.whole());
         let mut words = format!("{words} {} {}", table.value_words(), table.text_words());
         if let Some(memory) = trial.memory[side] {
-            // Half of it is for the work on a bucket.
+            // At least half of it is for the work on a bucket.
             words.push_str(&format!(" --memory {}", 2 * memory));
         }
         words.push_str(" --allow-empty");

@@ -19,8 +19,9 @@ use vesica::{
 };
 
 use crate::answers::Question;
+use crate::faults::several_buckets;
 use crate::permutation::{Block, PERMUTATIONS, gate, p_value};
-use crate::trial::{Dice, Variant, part, publish, split, variants};
+use crate::trial::{Dice, Variant, part, publish, variants};
 
 /// The probability of a false alarm for a protocol is at most the square of this.
 const LEVEL: f64 = 0.01;
@@ -38,7 +39,7 @@ const HALVES: [u64; 3] = [0, 1, 2];
 struct Setup {
     variant: Variant,
     keys: u64,
-    /// What each side allows for the work on a bucket, if that makes several.
+    /// The memory of each side, if that makes several buckets.
     memory: Option<u64>,
     /// Phases from whose beginning on the sender takes the time.
     late: &'static [&'static str],
@@ -49,15 +50,10 @@ struct Setup {
 impl Setup {
     fn new(variant: Variant, keys: u64, several: bool) -> Setup {
         let protocol = variant.protocol;
-        let full = (crate::trial::spec(protocol).working_bytes)(keys, keys);
-        let limits = || (1..40).rev().map(|part| full / 40 * part);
-        let makes_several = |limit: &u64| {
-            split(protocol, [keys; 2], None, 40, *limit).is_some_and(|split| split.buckets >= 4)
-        };
         Setup {
             variant,
             keys,
-            memory: several.then(|| limits().find(makes_several).expect("some limit makes four")),
+            memory: several.then(|| several_buckets(protocol, [keys; 2], 40)),
             late: &["masks", "membership", "function"],
             planted: Duration::ZERO,
         }
@@ -104,8 +100,7 @@ impl Setup {
         let party = |identity, peer: &Identity, endpoint| Party {
             protocol: ProtocolRequest::named(self.variant.protocol),
             resources: Resources {
-                // Half of it is for the work on a bucket.
-                memory: self.memory.map(|memory| 2 * memory),
+                memory: self.memory,
                 threads: NonZeroUsize::new(1),
                 ..Resources::default()
             },

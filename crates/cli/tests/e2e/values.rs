@@ -741,7 +741,7 @@ fn a_side_with_too_little_memory_is_told_what_would_do() {
         ended.expect_failure(7, "bytes of memory are too few for the sum");
         let words = ended.err.trim_end().strip_suffix(" are enough");
         let words = words.and_then(|words| {
-            words.split_once("hint: raise --memory on the side that gives less: half of it is for the sets at once, and ")
+            words.split_once("hint: raise --memory on the side that gives less: half of it or more is for the sets at once, and ")
         });
         words
             .unwrap_or_else(|| panic!("{}", ended.err))

@@ -71,7 +71,7 @@ fn semi_honest_takes_fewer_bytes() {
 #[test]
 fn buckets() {
     for security in ["malicious", "semi-honest"] {
-        let options = format!("--memory 600K --security {security}");
+        let options = format!("--memory 436K --security {security}");
         for report in both_learn(&options) {
             assert_eq!(report["security"], security);
             assert_eq!(report["contract"]["buckets"], 4);

@@ -122,7 +122,7 @@ impl Error {
                 advice![
                     "free as much, or raise ",
                     Memory,
-                    ": a quarter of it is for keys that need no disk",
+                    ": up to seven sixteenths of it are for keys that need no disk",
                 ]
             }
             ErrorKind::Unwritable(e) | ErrorKind::NoRoom { cause: e, .. }
