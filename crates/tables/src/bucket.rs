@@ -7,13 +7,14 @@
 use std::path::Path;
 
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rows::RowSet;
-use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, index};
+use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, Shape, index};
 use crate::scratch::{Scratch, TAG, unwritable};
 
-/// Most and fewest keys that are written at once: 16 KiB of them, or 2.
+/// Most and fewest keys that are written at once, if nothing goes with them: 16 KiB of them, or 2.
 const MAX_CHUNK_KEYS: u64 = 1 << 9;
 const MIN_CHUNK_KEYS: u64 = 1 << 6;
 
@@ -23,23 +24,32 @@ const ROWS_PER_KEY: usize = 4;
 /// How much is written at once.
 #[derive(Clone, Copy)]
 struct ChunkSize {
+    shape: Shape,
     keys: usize,
 }
 
 impl ChunkSize {
     /// As much as fits into `memory` for so many buckets. The number of buckets is not this side's alone to choose.
-    fn within(memory: u64, buckets: usize) -> ChunkSize {
-        let [none, one] = [0, 1].map(|keys| ChunkSize { keys }.pending_bytes());
+    fn within(memory: u64, buckets: usize, shape: Shape) -> ChunkSize {
+        let [none, one] = [0, 1].map(|keys| ChunkSize { shape, keys }.pending_bytes());
         let memory = (memory / buckets as u64).saturating_sub(none);
         let keys = memory / (one - none);
+        let of = |keys: u64| (keys * 32 / shape.key_bytes() as u64).max(1);
+        let most = of(MAX_CHUNK_KEYS).max(MIN_CHUNK_KEYS);
         ChunkSize {
-            keys: keys.clamp(MIN_CHUNK_KEYS, MAX_CHUNK_KEYS) as usize,
+            shape,
+            keys: keys.clamp(of(MIN_CHUNK_KEYS), most) as usize,
         }
     }
 
-    /// Keys with their numbers.
+    /// Keys with what goes with them.
     fn key_bytes(self) -> usize {
-        (32 + 8) * self.keys + TAG
+        self.shape.key_bytes() * self.keys + TAG
+    }
+
+    /// Labels while they are apart.
+    fn label_bytes(self) -> usize {
+        self.shape.label * self.keys
     }
 
     /// Numbers while they are apart.
@@ -57,7 +67,8 @@ impl ChunkSize {
 
     /// Bytes of what is still to be written of a bucket.
     fn pending_bytes(self) -> u64 {
-        (self.key_bytes() + self.number_bytes() + self.row_bytes()) as u64
+        let apart = self.number_bytes() + self.label_bytes();
+        (self.key_bytes() + apart + self.row_bytes()) as u64
     }
 }
 
@@ -73,14 +84,16 @@ pub struct Bucket {
     pub digests: Vec<[u8; 32]>,
     /// The number that each key is, if keys are numbers.
     pub numbers: Option<Vec<u64>>,
+    /// The texts that go with each, one key's after the other's, if some do.
+    pub labels: Option<Zeroizing<Vec<u8>>>,
 }
 
 /// The keys and rows of all buckets.
 #[derive(Debug)]
 pub(crate) struct Buckets {
     scratch: Scratch,
-    /// Bytes on disk for each key.
-    key_bytes: usize,
+    /// What goes with each key.
+    shape: Shape,
     /// Of each group of keys, what each bucket has of it.
     groups: Vec<Vec<Portion>>,
 }
@@ -93,8 +106,8 @@ struct Portion {
     row_chunks: Vec<Chunk>,
 }
 
-/// Keys: digests, and after these their numbers if there are some. Or rows: for each the index of its key in the portion,
-/// and its number.
+/// Keys: digests, after these their numbers and then their labels if there are some. Or rows: for each the index of its
+/// key in the portion, and its number.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     place: u64,
@@ -107,6 +120,7 @@ struct Pending {
     portion: Portion,
     digests: Vec<u8>,
     numbers: Vec<u8>,
+    labels: Zeroizing<Vec<u8>>,
     rows: Vec<u8>,
 }
 
@@ -117,17 +131,24 @@ impl Pending {
             portion: Portion::default(),
             digests: Vec::new(),
             numbers: Vec::new(),
+            labels: Zeroizing::default(),
             rows: Vec::new(),
         }
     }
 
-    fn key(&mut self, scratch: &Scratch, digest: &[u8; 32], number: Option<u64>) -> Result<u32> {
+    /// Adds the key at this index of those that are merged.
+    fn key(&mut self, scratch: &Scratch, merged: &Merged, key: usize) -> Result<u32> {
+        let (digest, number) = (&merged.digests()[key], merged.number(key));
         // A buffer that grows would take twice what it has to.
         reserve(&mut self.digests, self.chunk.key_bytes());
         self.digests.extend_from_slice(digest);
         if let Some(number) = number {
             reserve(&mut self.numbers, self.chunk.number_bytes());
             self.numbers.extend_from_slice(&number.to_le_bytes());
+        }
+        if self.chunk.shape.label > 0 {
+            reserve(&mut self.labels, self.chunk.label_bytes());
+            self.labels.extend_from_slice(merged.label(key));
         }
         let index = self.portion.keys;
         self.portion.keys += 1;
@@ -150,6 +171,7 @@ impl Pending {
     fn write_keys(&mut self, scratch: &Scratch) -> Result<()> {
         let len = (self.digests.len() / 32) as u32;
         self.digests.append(&mut self.numbers);
+        self.digests.append(&mut self.labels);
         write(
             scratch,
             &mut self.digests,
@@ -206,7 +228,7 @@ impl Buckets {
         buckets: usize,
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
-        let chunk = ChunkSize::within(runs.memory(), buckets);
+        let chunk = ChunkSize::within(runs.memory(), buckets, runs.shape());
         let pending = || {
             (0..buckets)
                 .map(|_| Pending::new(chunk))
@@ -224,18 +246,14 @@ impl Buckets {
         );
         let groups = groups.collect::<Result<_>>().map_err(|e| {
             let rows = runs.row_count() * BUCKET_ROW_BYTES;
-            let all = runs.keys() * runs.key_bytes() as u64 + rows;
+            let all = runs.keys() * runs.shape().key_bytes() as u64 + rows;
             e.for_want_of(all.saturating_sub(scratch.written()))
         })?;
         Ok(Buckets {
             groups,
-            key_bytes: runs.key_bytes(),
+            shape: runs.shape(),
             scratch,
         })
-    }
-
-    fn has_numbers(&self) -> bool {
-        self.key_bytes > 32
     }
 
     /// The distinct keys of a bucket.
@@ -243,32 +261,41 @@ impl Buckets {
         let keys = self.portions(bucket).map(|portion| portion.keys as usize);
         let keys = keys.sum();
         let mut digests = vec![[0; 32]; keys];
-        let mut numbers = vec![0; if self.has_numbers() { keys } else { 0 }];
+        let Shape { has_numbers, label } = self.shape;
+        let mut numbers = vec![0; if has_numbers { keys } else { 0 }];
+        let mut labels = Zeroizing::new(vec![0; label * keys]);
         let (mut digests_left, mut numbers_left) = (&mut *digests, &mut *numbers);
+        let mut labels_left = &mut labels[..];
         let chunks = self
             .portions(bucket)
             .flat_map(|portion| &portion.key_chunks);
         let tasks = chunks.map(|chunk| {
             let len = chunk.len as usize;
             let numbers = len.min(numbers_left.len());
-            let digests = digests_left.split_off_mut(..len);
-            (chunk, digests, numbers_left.split_off_mut(..numbers))
+            let digests = digests_left.split_off_mut(..len).unwrap_or_default();
+            let numbers = numbers_left.split_off_mut(..numbers).unwrap_or_default();
+            let labels = labels_left.split_off_mut(..label * len).unwrap_or_default();
+            (chunk, digests, numbers, labels)
         });
         let tasks: Vec<_> = tasks.collect();
-        let read = |bytes: &mut Vec<u8>, (chunk, digests, numbers): (&Chunk, Option<&mut [_]>, Option<&mut [u64]>)| {
-            let (digests, numbers) = (digests.unwrap_or_default(), numbers.unwrap_or_default());
-            self.read(chunk, self.key_bytes, bytes)?;
-            let (of_digests, of_numbers) = bytes.split_at(32 * digests.len());
-            digests.copy_from_slice(of_digests.as_chunks().0);
-            for (number, bytes) in numbers.iter_mut().zip(of_numbers.as_chunks().0) {
+        type Task<'a> = (&'a Chunk, &'a mut [[u8; 32]], &'a mut [u64], &'a mut [u8]);
+        let read = |bytes: &mut Zeroizing<Vec<u8>>, (chunk, digests, numbers, labels): Task<'_>| {
+            self.read(chunk, self.shape.key_bytes(), bytes)?;
+            let (of_digests, of_numbers, of_labels) = self.shape.columns(bytes, digests.len());
+            digests.copy_from_slice(of_digests);
+            for (number, bytes) in numbers.iter_mut().zip(of_numbers) {
                 *number = u64::from_le_bytes(*bytes);
             }
+            labels.copy_from_slice(of_labels);
             Ok(())
         };
-        tasks.into_par_iter().try_for_each_init(Vec::new, read)?;
+        tasks
+            .into_par_iter()
+            .try_for_each_init(Zeroizing::default, read)?;
         Ok(Bucket {
             digests,
-            numbers: self.has_numbers().then_some(numbers),
+            numbers: has_numbers.then_some(numbers),
+            labels: (label > 0).then_some(labels),
         })
     }
 
@@ -312,13 +339,30 @@ impl Buckets {
         }
     }
 
+    /// Hands each row of a bucket to `each`, with the index of its key among those of the bucket.
+    pub(crate) fn rows(
+        &self,
+        bucket: usize,
+        each: &mut dyn FnMut(usize, u32) -> Result<()>,
+    ) -> Result<()> {
+        let (mut bytes, mut first) = (Vec::new(), 0);
+        for portion in self.portions(bucket) {
+            for chunk in &portion.row_chunks {
+                self.read(chunk, 8, &mut bytes)?;
+                pairs(&bytes).try_for_each(|(key, row)| each(first + key as usize, row))?;
+            }
+            first += portion.keys as usize;
+        }
+        Ok(())
+    }
+
     /// Hands every key to `each`, with each of its rows, in any order.
     pub(crate) fn each(&self, mut each: impl FnMut(&[u8; 32], u32)) -> Result<()> {
         let mut bytes = Vec::new();
         for portion in self.groups.iter().flatten() {
             let mut digests = Vec::with_capacity(portion.keys as usize);
             for chunk in &portion.key_chunks {
-                self.read(chunk, self.key_bytes, &mut bytes)?;
+                self.read(chunk, self.shape.key_bytes(), &mut bytes)?;
                 let (of_chunk, _) = bytes.as_chunks::<32>();
                 digests.extend_from_slice(&of_chunk[..chunk.len as usize]);
             }
@@ -376,7 +420,7 @@ fn split_group(
         for same in merged.distinct() {
             let first = index(same[0]);
             let pending = &mut pending[buckets[first] as usize];
-            let key = pending.key(scratch, &merged.digests()[first], merged.number(first))?;
+            let key = pending.key(scratch, merged, first)?;
             for entry in same {
                 keys[index(*entry)] = key;
             }
@@ -393,7 +437,7 @@ fn split_group(
 mod tests {
     use super::*;
     use crate::runs::RunWriter;
-    use crate::runs::tests::{number, plain, runs_of, tables};
+    use crate::runs::tests::{SHAPE, label, number, plain, runs_of, tables};
     use std::collections::BTreeMap;
 
     fn split(runs: &Runs, buckets: usize) -> Buckets {
@@ -427,6 +471,8 @@ mod tests {
                     assert_eq!(sorted, expected);
                     let numbers = loaded.numbers.unwrap();
                     assert!(numbers.into_iter().eq(digests.iter().map(number)));
+                    let labels: Vec<u8> = digests.iter().flat_map(label).collect();
+                    assert_eq!(*loaded.labels.unwrap(), labels);
                     let matched: Vec<_> = digests.iter().map(|d| d[3].is_multiple_of(3)).collect();
                     for rows in [&mut none, &mut all] {
                         split.mark(bucket, &matched, rows).unwrap();
@@ -455,7 +501,7 @@ mod tests {
     fn what_is_still_to_be_written_is_bounded() {
         for memory in [0, 1 << 20, 16 << 20, 1 << 40] {
             for buckets in [1, 64, 1024] {
-                let chunk = ChunkSize::within(memory, buckets);
+                let chunk = ChunkSize::within(memory, buckets, SHAPE);
                 let pending = chunk.pending_bytes() * buckets as u64;
                 assert!(
                     pending <= memory.max(6 << 20),
@@ -464,7 +510,16 @@ mod tests {
                 assert!(pending <= 42 << 20);
             }
         }
-        assert_eq!(ChunkSize::within(42 << 20, 1024).keys, 1 << 9);
+        let keys = |memory, label| {
+            let shape = Shape {
+                has_numbers: false,
+                label,
+            };
+            ChunkSize::within(memory, 1024, shape).keys
+        };
+        assert_eq!(keys(42 << 20, 0), 1 << 9);
+        // However long labels are.
+        assert_eq!(keys(0, 4096), 1);
     }
 
     #[cfg(target_os = "linux")]
@@ -478,7 +533,7 @@ mod tests {
         let ErrorKind::NoRoom { missing, .. } = error.kind() else {
             panic!("{error}");
         };
-        assert_eq!(*missing, 48 * rows);
+        assert_eq!(*missing, (48 + SHAPE.label as u64) * rows);
     }
 
     /// What the documents say of the bytes of a row.
@@ -487,7 +542,8 @@ mod tests {
         let rows = 200_000;
         let mut digest = [0u64; 4];
         let memory = 16 << 20;
-        let mut writer = RunWriter::create(&std::env::temp_dir(), false, memory).unwrap();
+        let mut writer =
+            RunWriter::create(&std::env::temp_dir(), Shape::default(), memory).unwrap();
         for row in 0..rows {
             // As good as random: the finalizer of splitmix64.
             digest[0] = u64::from(row)
@@ -504,6 +560,7 @@ mod tests {
                     digest,
                     row,
                     number,
+                    label: &[],
                 })
                 .unwrap();
         }

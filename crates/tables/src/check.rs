@@ -149,7 +149,7 @@ pub fn check_within(
     });
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: StoreBuilder::new(memory, directory, key, &[]),
+        keys: StoreBuilder::new(memory, directory, key, &[], 0),
         columns: columns.collect(),
     };
     let facts = scan(source, ColumnsRead::key(key), &mut sink)?;

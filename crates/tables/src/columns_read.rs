@@ -1,18 +1,18 @@
 //! Which columns a pass reads.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeySpec;
+use crate::key::{KeyColumn, KeySpec};
+use crate::labels::TextColumns;
 use crate::number::ValueColumn;
 
-/// The columns that a pass reads: those of the key, and after them those of values.
+/// The columns that a pass reads: those of the key, after them those of values, and then those of texts.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnsRead<'a> {
     pub(crate) key: &'a KeySpec,
     pub(crate) values: &'a [ValueColumn],
+    pub(crate) texts: Option<&'a TextColumns>,
     /// The column that a result will have besides those of the table.
     pub(crate) added: Option<&'static str>,
-    /// Whether floating-point numbers are taken too, whatever the columns' profiles.
-    floats: bool,
 }
 
 impl<'a> ColumnsRead<'a> {
@@ -25,8 +25,8 @@ impl<'a> ColumnsRead<'a> {
         ColumnsRead {
             key,
             values,
+            texts: None,
             added,
-            floats: false,
         }
     }
 
@@ -35,18 +35,21 @@ impl<'a> ColumnsRead<'a> {
         ColumnsRead::new(key, &[], None)
     }
 
-    /// Columns of whatever has a text.
-    pub(crate) fn texts(columns: &'a KeySpec) -> Self {
-        ColumnsRead {
-            floats: true,
-            ..ColumnsRead::key(columns)
-        }
+    /// The same with columns of whatever has a text.
+    pub(crate) fn with_texts(self, texts: Option<&'a TextColumns>) -> Self {
+        ColumnsRead { texts, ..self }
     }
 
     /// The names, in order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
         let key = self.key.columns().iter().map(|column| &*column.name);
-        key.chain(self.values.iter().map(|column| &*column.name))
+        let values = self.values.iter().map(|column| &*column.name);
+        let texts = self.text_columns().iter().map(|column| &*column.name);
+        key.chain(values).chain(texts)
+    }
+
+    fn text_columns(self) -> &'a [KeyColumn] {
+        self.texts.map_or(&[], |texts| texts.columns().columns())
     }
 
     /// Fails if a column has the name of the one that is to be added.
@@ -70,13 +73,13 @@ impl<'a> ColumnsRead<'a> {
 
     /// How many they are.
     pub(crate) fn len(self) -> usize {
-        self.first_value() + self.values.len()
+        self.first_text() + self.text_columns().len()
     }
 
-    /// Whether a column of the key takes floating-point numbers.
+    /// Whether a column takes floating-point numbers: one of texts does.
     pub(crate) fn takes_floats(self, index: usize) -> bool {
         let column = self.key.columns().get(index);
-        column.is_some_and(|column| self.floats || column.profile.takes_floats())
+        index >= self.first_text() || column.is_some_and(|column| column.profile.takes_floats())
     }
 
     /// Whether a column of the key takes numbers with a point as they are written.
@@ -90,8 +93,13 @@ impl<'a> ColumnsRead<'a> {
         self.key.columns().len()
     }
 
+    /// Where the first column of texts is.
+    pub(crate) fn first_text(self) -> usize {
+        self.first_value() + self.values.len()
+    }
+
     /// Whether a column is one of values.
     pub(crate) fn is_value(self, index: usize) -> bool {
-        index >= self.first_value()
+        (self.first_value()..self.first_text()).contains(&index)
     }
 }

@@ -3,8 +3,12 @@
 //! Texts have no control characters but tabs and line ends. A label has, for each column, two bytes with the length of the text plus one, little endian, and the text; 0 instead
 //! is null. Zeros follow up to the length of labels.
 
+use std::borrow::Cow;
+
 use crate::error::Result;
+use crate::handed_rows::HandedRows;
 use crate::keys::Keys;
+use crate::labels::is_control;
 use crate::order::{CommonOrder, Parts};
 use crate::rows::RowSet;
 
@@ -70,9 +74,15 @@ impl<'a> From<&'a RowSet> for Matched<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct HandedOver<'a> {
     columns: &'a [String],
-    keys: &'a Keys,
-    labels: &'a [u8],
     bytes: usize,
+    labels: Labels<'a>,
+}
+
+/// Where labels are.
+#[derive(Clone, Copy, Debug)]
+enum Labels<'a> {
+    Memory(&'a Keys, &'a [u8]),
+    Disk(&'a HandedRows),
 }
 
 impl<'a> HandedOver<'a> {
@@ -84,9 +94,17 @@ impl<'a> HandedOver<'a> {
         assert_eq!(labels.len() as u64, keys.counts().items * bytes as u64);
         HandedOver {
             columns,
-            keys,
-            labels,
             bytes,
+            labels: Labels::Memory(keys, labels),
+        }
+    }
+
+    /// The columns of these names, in labels on disk. Rows are asked for in ascending order, or it takes long.
+    pub fn on_disk(columns: &'a [String], labels: &'a HandedRows) -> Self {
+        HandedOver {
+            columns,
+            bytes: labels.bytes(),
+            labels: Labels::Disk(labels),
         }
     }
 
@@ -100,31 +118,46 @@ impl<'a> HandedOver<'a> {
         self.bytes
     }
 
-    /// The texts of a row, `None` for null; all null if the row does not match.
-    pub(crate) fn texts(&self, row: u64) -> Vec<Option<&'a str>> {
+    /// The texts of a row, `None` for null; all null if the row does not match. Fails if they cannot be read back.
+    pub(crate) fn texts(&self, row: u64) -> Result<Vec<Option<Cow<'a, str>>>> {
+        let columns = self.columns.len();
+        let (keys, labels) = match self.labels {
+            Labels::Memory(keys, labels) => (keys, labels),
+            Labels::Disk(rows) => {
+                let owned = |text: &str| Cow::Owned(text.to_owned());
+                let texts = rows.with_label(row, |label| {
+                    let texts = decode(label, columns)?.into_iter();
+                    Some(texts.map(|text| text.map(owned)).collect())
+                })?;
+                return Ok(texts.unwrap_or_else(|| vec![None; columns]));
+            }
+        };
         let item = usize::try_from(row)
             .ok()
-            .and_then(|row| self.keys.row_items().get(row));
+            .and_then(|row| keys.row_items().get(row));
         let label = item.and_then(|item| {
             let start = usize::try_from(*item).ok()?.checked_mul(self.bytes)?;
-            self.labels.get(start..start.checked_add(self.bytes)?)
+            labels.get(start..start.checked_add(self.bytes)?)
         });
-        label
-            .and_then(|label| decode(label, self.columns.len()))
-            .unwrap_or_else(|| vec![None; self.columns.len()])
+        let texts = label.and_then(|label| decode(label, columns));
+        let texts = texts.unwrap_or_else(|| vec![None; columns]).into_iter();
+        Ok(texts.map(|text| text.map(Cow::Borrowed)).collect())
     }
 
     fn unreadable(&self) -> usize {
-        let labels = self.labels.chunks_exact(self.bytes);
-        labels
-            .filter(|label| decode(label, self.columns.len()).is_none())
-            .count()
+        match self.labels {
+            Labels::Memory(_, labels) => unreadable(labels, self.bytes, self.columns.len()),
+            Labels::Disk(rows) => rows.unreadable(),
+        }
     }
 }
 
-/// Whether a character is not handed over: it could do something to whoever looks at the result.
-pub(crate) fn is_control(c: char) -> bool {
-    c.is_control() && !matches!(c, '\t' | '\n' | '\r')
+/// How many of these labels of so many bytes are none of so many columns.
+pub(crate) fn unreadable(labels: &[u8], bytes: usize, columns: usize) -> usize {
+    let labels = labels.chunks_exact(bytes);
+    labels
+        .filter(|label| decode(label, columns).is_none())
+        .count()
 }
 
 /// The texts in a label; `None` if it is none of so many columns.

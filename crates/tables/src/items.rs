@@ -12,7 +12,7 @@ use crate::value::{Canonical, Item, Row};
 pub(crate) struct RowItems<'a> {
     wanted: ColumnsRead<'a>,
     canonical: Canonical<'a>,
-    /// Values of the rows that are pending in `canonical`, if there are columns of values.
+    /// Values and texts of the rows that are pending in `canonical`, if there are columns of such.
     values: VecDeque<RowValues>,
 }
 
@@ -33,9 +33,11 @@ impl<'a> RowItems<'a> {
             .canonical
             .add(row, |_, _, verdict| has_key &= verdict.is_valid())
             .map_err(in_place)?;
-        if !self.wanted.values.is_empty() {
+        if self.has_more() {
             let columns = (self.wanted.first_value()..).zip(self.wanted.values);
-            // The values of a row without a key are not looked at: the row never matches.
+            // The values and texts of a row without a key are not looked at: the row never matches.
+            let texts = self.wanted.texts.filter(|_| has_key);
+            let label = texts.map(|texts| texts.of_row(row, self.wanted.first_text()));
             let mut units = columns.map(|(index, column)| match has_key {
                 true => column.units(row.value(index)).map_err(in_place),
                 false => Ok(0),
@@ -43,10 +45,16 @@ impl<'a> RowItems<'a> {
             self.values.push_back(RowValues {
                 first: units.next().transpose()?.unwrap_or(0),
                 others: units.collect::<Result<_>>()?,
+                label: label.transpose().map_err(in_place)?.unwrap_or_default(),
                 line: at.line,
             });
         }
         Ok(full)
+    }
+
+    /// Whether more than the key is read.
+    fn has_more(&self) -> bool {
+        !self.wanted.values.is_empty() || self.wanted.texts.is_some()
     }
 
     /// Passes on what came of all rows since the last call, in order. A row whose values could not be read is left out.
@@ -54,14 +62,13 @@ impl<'a> RowItems<'a> {
         &mut self,
         mut take: impl FnMut(Item, RowValues) -> Result<()>,
     ) -> Result<()> {
+        let has_more = self.has_more();
         let RowItems {
-            wanted,
-            canonical,
-            values,
+            canonical, values, ..
         } = self;
         canonical.drain(|item| match values.pop_front() {
             Some(values) => take(item, values),
-            None if wanted.values.is_empty() => take(item, RowValues::default()),
+            None if !has_more => take(item, RowValues::default()),
             None => Ok(()),
         })
     }

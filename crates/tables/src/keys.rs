@@ -6,8 +6,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use vesica_files::{Advice, Argument, advice};
+use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
+use crate::labels::{Labels, differ};
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
@@ -60,19 +62,32 @@ impl Counts {
 
     /// Approximate memory for the keys in bytes.
     pub fn bytes_in_memory(&self) -> u64 {
-        bytes_in_memory(self.rows, self.items, false, 0)
+        Beside::default().bytes(self.rows, self.items)
     }
 }
 
-/// A digest, what it takes to find its repetitions, a number and so many values for each item, and its item's index for
-/// each row.
-fn bytes_in_memory(rows: u64, items: u64, numbers: bool, columns: usize) -> u64 {
-    let number = if numbers { 8 } else { 0 };
-    let values = match columns {
-        0 => 0,
-        _ => Sums::LINE_BYTES + Sums::BYTES * columns as u64,
-    };
-    4 * rows + (32 + 18 + number + values) * items
+/// What is gathered of each item besides its digest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    numbers: bool,
+    /// Columns of values.
+    columns: usize,
+    /// Bytes of a label.
+    label: usize,
+}
+
+impl Beside {
+    /// A digest, what it takes to find its repetitions, a number, so many values, a label and a line for each item, and its
+    /// item's index for each row.
+    fn bytes(self, rows: u64, items: u64) -> u64 {
+        let number = if self.numbers { 8 } else { 0 };
+        let line = match self.columns == 0 && self.label == 0 {
+            true => 0,
+            false => LINE_BYTES,
+        };
+        let more = number + line + Sums::BYTES * self.columns as u64 + self.label as u64;
+        4 * rows + (32 + 18 + more) * items
+    }
 }
 
 /// The keys of a table: what the protocol works on, and the way back to the rows. Uses 32 bytes per item, 8 more if keys
@@ -84,13 +99,13 @@ pub struct Keys {
     row_items: Vec<u32>,
     /// Those of one item after the other's.
     values: Option<Vec<i64>>,
-    /// How many values an item has.
-    columns: usize,
+    /// That of one item after the other's.
+    labels: Option<Labels>,
+    beside: Beside,
     counts: Counts,
 }
 
-/// What a run works on: see [`Keys::digests`], [`Keys::numbers`] and [`Keys::values`].
-#[derive(Clone, Debug, Default)]
+/// What a run works on: see [`Keys::digests`], [`Keys::numbers`], [`Keys::values`] and [`Keys::labels`].
 pub struct KeyColumns {
     /// The digests of the keys.
     pub digests: Vec<[u8; 32]>,
@@ -98,6 +113,8 @@ pub struct KeyColumns {
     pub numbers: Option<Vec<u64>>,
     /// The values of each, one key's after the other's.
     pub values: Option<Vec<i64>>,
+    /// The texts that go with each, one key's after the other's.
+    pub labels: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl Keys {
@@ -113,21 +130,21 @@ impl Keys {
         &self.digests
     }
 
-    /// Gives away what a run works on: the digests, the numbers and the values. What is about rows stays: items keep their
+    /// Gives away what a run works on: the digests, and what goes with them. What is about rows stays: items keep their
     /// numbers.
     pub fn take_columns(&mut self) -> KeyColumns {
         KeyColumns {
             digests: std::mem::take(&mut self.digests),
             numbers: self.numbers.take(),
             values: self.values.take(),
+            labels: self.labels.take().map(Labels::into_bytes),
         }
     }
 
     /// Approximate memory use in bytes, while they are read.
     pub(crate) fn bytes(&self) -> u64 {
         let (rows, items) = (self.row_items.len(), self.digests.len());
-        let has_numbers = self.numbers.is_some();
-        bytes_in_memory(rows as u64, items as u64, has_numbers, self.columns)
+        self.beside.bytes(rows as u64, items as u64)
     }
 
     /// How many distinct keys there are.
@@ -145,6 +162,23 @@ impl Keys {
     /// units of each [`ValueColumn`].
     pub fn values(&self) -> Option<&[i64]> {
         self.values.as_deref()
+    }
+
+    /// The texts of each digest, one digest's after the other's, if the pass read some: as many bytes as
+    /// [`TextColumns::bytes`](crate::TextColumns::bytes) says.
+    pub fn labels(&self) -> Option<&[u8]> {
+        let labels = self.labels.as_ref()?;
+        Some(labels.get(0..self.items()))
+    }
+
+    /// That of an item, of which there are none if the pass read none.
+    pub(crate) fn label(&self, item: usize) -> &[u8] {
+        self.labels.as_ref().map_or(&[], |labels| labels.of(item))
+    }
+
+    /// Bytes of each.
+    pub(crate) fn label_bytes(&self) -> usize {
+        self.beside.label
     }
 
     /// For each row the index of its item in [`Keys::digests`], or [`Keys::NO_ITEM`].
@@ -260,14 +294,18 @@ pub(crate) struct Collector<'a> {
     /// The [entries](entry) of the first digests, ascending: of the distinct ones, at least.
     sorted: Vec<u64>,
     sums: Option<Sums<'a>>,
+    /// Line on which the first row of each digest starts, if it has values or a label.
+    lines: Vec<Option<NonZeroU64>>,
 }
 
-/// What a row adds to the values of its item; it counts for nothing without columns of values.
+/// What a row adds to the values of its item, and what goes with it; they count for nothing without columns of such.
 #[derive(Clone, Default)]
 pub(crate) struct RowValues {
     /// That of the first column, and those of the others.
     pub(crate) first: i64,
     pub(crate) others: Vec<i64>,
+    /// The texts, empty for a row without a key.
+    pub(crate) label: Zeroizing<Vec<u8>>,
     /// Line on which the row starts, in text formats.
     pub(crate) line: Option<u64>,
 }
@@ -278,21 +316,19 @@ struct Sums<'a> {
     /// Those of one item after the other's. Fewer than 2^32 terms of 64 bits, so that no sum overflows, in whichever order
     /// its terms come.
     sums: Vec<i128>,
-    /// Line on which the first row of the item starts.
-    lines: Vec<Option<NonZeroU64>>,
 }
+
+/// Bytes for the line of each item.
+const LINE_BYTES: u64 = 8;
 
 impl Sums<'_> {
     /// Bytes for each value: a sum, and at the end the value that comes of it.
     const BYTES: u64 = 16 + 8;
-    /// Bytes for the line of each item.
-    const LINE_BYTES: u64 = 8;
 
     /// A row with an item that may be new.
     fn push(&mut self, values: &RowValues) {
         let units = iter::once(&values.first).chain(&values.others);
         self.sums.extend(units.map(|units| i128::from(*units)));
-        self.lines.push(values.line.and_then(NonZeroU64::new));
     }
 
     /// Where the sums of an entry are.
@@ -304,7 +340,6 @@ impl Sums<'_> {
     fn move_to(&mut self, item: usize, entry: usize) {
         let (to, from) = (self.of(item).start, self.of(entry));
         self.sums.copy_within(from, to);
-        self.lines[item] = self.lines[entry];
     }
 
     /// Adds an entry, which is of a later row, to an item.
@@ -317,11 +352,10 @@ impl Sums<'_> {
     fn truncate(&mut self, items: usize) {
         let sums = self.of(items).start;
         self.sums.truncate(sums);
-        self.lines.truncate(items);
     }
 
-    /// The values of the items. An error names the first row of its item.
-    fn finish(self, row_items: &[u32]) -> Result<Vec<i64>> {
+    /// The values of the items, whose first rows start on these lines. An error names the first row of its item.
+    fn finish(self, row_items: &[u32], lines: &[Option<NonZeroU64>]) -> Result<Vec<i64>> {
         let value = |(number, sum): (usize, &i128)| {
             let (item, column) = (number / self.columns.len(), number % self.columns.len());
             let column = &self.columns[column];
@@ -332,7 +366,7 @@ impl Sums<'_> {
                     None => ValueProblem::AboveBound,
                     Some(_) => ValueProblem::SumAboveBound,
                 };
-                let line = self.lines[item].map(NonZeroU64::get);
+                let line = lines[item].map(NonZeroU64::get);
                 column.wrong(problem).at_row(first + 1, line)
             })
         };
@@ -370,18 +404,22 @@ fn first_of_each(entries: &[u64], digests: &[[u8; 32]]) -> Vec<u32> {
 }
 
 impl<'a> Collector<'a> {
-    /// Gathers the numbers that keys are too, if they are some, and the values of columns.
-    pub(crate) fn new(has_numbers: bool, columns: &'a [ValueColumn]) -> Self {
+    /// Gathers the numbers that keys are too, if they are some, the values of columns, and labels of so many bytes.
+    pub(crate) fn new(numbers: bool, columns: &'a [ValueColumn], label: usize) -> Self {
         Collector {
             keys: Keys {
-                numbers: has_numbers.then(Vec::new),
-                columns: columns.len(),
+                numbers: numbers.then(Vec::new),
+                labels: (label > 0).then(|| Labels::new(label)),
+                beside: Beside {
+                    numbers,
+                    columns: columns.len(),
+                    label,
+                },
                 ..Keys::default()
             },
             sums: (!columns.is_empty()).then(|| Sums {
                 columns,
                 sums: Vec::new(),
-                lines: Vec::new(),
             }),
             ..Collector::default()
         }
@@ -393,6 +431,7 @@ impl<'a> Collector<'a> {
             digests,
             numbers,
             row_items,
+            labels,
             counts,
             ..
         } = &mut self.keys;
@@ -425,6 +464,12 @@ impl<'a> Collector<'a> {
                 if let Some(sums) = &mut self.sums {
                     sums.push(&values);
                 }
+                if let Some(labels) = labels {
+                    labels.push(&values.label);
+                }
+                if self.sums.is_some() || labels.is_some() {
+                    self.lines.push(values.line.and_then(NonZeroU64::new));
+                }
                 digests.push(digest);
                 // There are no more of them than rows, which fit.
                 digests.len() as u32 - 1
@@ -448,6 +493,7 @@ impl<'a> Collector<'a> {
             digests,
             numbers: key_numbers,
             row_items,
+            labels,
             counts,
             ..
         } = &mut self.keys;
@@ -463,17 +509,23 @@ impl<'a> Collector<'a> {
         // Two runs, which this sort finds and merges.
         self.sorted.sort();
         let mut numbers = first_of_each(&self.sorted, digests);
+        if let Some(labels) = labels {
+            let differs = |(index, first): &(u32, &u32)| {
+                labels.of(*index as usize) != labels.of(**first as usize)
+            };
+            if let Some((index, first)) = (0..).zip(&numbers).find(differs) {
+                let row = |of: u32| row_items.iter().take_while(|item| **item != of).count() as u64;
+                let line = self.lines[index as usize].map(NonZeroU64::get);
+                return Err(differ(row(*first), row(index), line));
+            }
+        }
         let new_rows = &mut row_items[self.numbered..];
         let once = |sums: &Sums<'a>| sums.columns.iter().find(|column| !column.sums_repeated);
-        if let Some((sums, column)) = self
-            .sums
-            .as_ref()
-            .and_then(|sums| Some((sums, once(sums)?)))
-        {
+        if let Some(column) = self.sums.as_ref().and_then(once) {
             let repeated = (0..).zip(&numbers).find(|(index, first)| index != *first);
             if let Some((index, _)) = repeated {
                 let row = new_rows.iter().take_while(|item| **item != index).count();
-                let line = sums.lines[index as usize].map(NonZeroU64::get);
+                let line = self.lines[index as usize].map(NonZeroU64::get);
                 let row = (self.numbered + row) as u64 + 1;
                 return Err(column.wrong(ValueProblem::Repeated).at_row(row, line));
             }
@@ -491,6 +543,12 @@ impl<'a> Collector<'a> {
                     }
                     if let Some(sums) = &mut self.sums {
                         sums.move_to(items, index);
+                    }
+                    if let Some(labels) = labels {
+                        labels.move_to(items, index);
+                    }
+                    if let Some(line) = self.lines.get(index) {
+                        self.lines[items] = *line;
                     }
                     numbers[index] = items as u32;
                     items += 1;
@@ -510,6 +568,10 @@ impl<'a> Collector<'a> {
             if let Some(sums) = &mut self.sums {
                 sums.truncate(items);
             }
+            if let Some(labels) = labels {
+                labels.truncate(items);
+            }
+            self.lines.truncate(items);
             for entry in &mut self.sorted {
                 let number = numbers[*entry as u32 as usize];
                 *entry = *entry >> 32 << 32 | u64::from(number);
@@ -537,8 +599,7 @@ impl<'a> Collector<'a> {
             return Ok(true);
         }
         let rows = self.keys.row_items.len() as u64;
-        let has_numbers = self.keys.numbers.is_some();
-        if bytes_in_memory(rows, self.distinct as u64, has_numbers, self.keys.columns) > memory {
+        if self.keys.beside.bytes(rows, self.distinct as u64) > memory {
             return Ok(false);
         }
         // Not for every few rows, however little memory is left.
@@ -552,7 +613,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn finish(mut self) -> Result<Keys> {
         self.drop_repetitions()?;
         if let Some(sums) = self.sums.take() {
-            self.keys.values = Some(sums.finish(&self.keys.row_items)?);
+            self.keys.values = Some(sums.finish(&self.keys.row_items, &self.lines)?);
         }
         self.keys.counts.items = self.keys.digests.len() as u64;
         self.keys.digests.shrink_to_fit();
@@ -581,9 +642,9 @@ mod tests {
         let value = |first: i64| RowValues {
             first,
             others: vec![-2 * first],
-            line: None,
+            ..RowValues::default()
         };
-        let mut collector = Collector::new(true, &columns);
+        let mut collector = Collector::new(true, &columns, 0);
         let mut sums = Vec::new();
         let mut first: HashMap<[u8; 32], u32> = HashMap::new();
         let mut expected = Vec::new();
@@ -652,7 +713,7 @@ mod tests {
         ];
         // Before repetitions are dropped for the first time, later, and at the end.
         for repeated in [2, 63, 64, 300, 999] {
-            let mut collector = Collector::new(false, &columns);
+            let mut collector = Collector::new(false, &columns, 0);
             let mut add = |row: u64| {
                 let digest = match row % 10 == 1 {
                     true => Item::Invalid,
@@ -667,6 +728,7 @@ mod tests {
                     first: 1,
                     others: vec![1],
                     line,
+                    ..RowValues::default()
                 };
                 collector.add(digest, values)
             };
@@ -686,7 +748,7 @@ mod tests {
             digest[28..].copy_from_slice(&(i % 500).to_le_bytes());
             digest
         };
-        let mut collector = Collector::new(false, &[]);
+        let mut collector = Collector::new(false, &[], 0);
         for i in 0..3000 {
             let item = Item::Digest {
                 digest: digest(i),
@@ -706,7 +768,7 @@ mod tests {
 
     #[test]
     fn rows_without_a_key_count_towards_the_memory() {
-        let mut collector = Collector::new(false, &[]);
+        let mut collector = Collector::new(false, &[], 0);
         let mut add = |item| {
             collector.add(item, RowValues::default()).unwrap();
             collector.fits(1000).unwrap()
@@ -727,7 +789,8 @@ mod tests {
             numbers: None,
             row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
             values: None,
-            columns: 0,
+            labels: None,
+            beside: Beside::default(),
             counts: Counts {
                 items: 4,
                 ..Counts::default()

@@ -1,51 +1,22 @@
-//! The pass of a side for what it hands over, or shares, with each of its keys.
+//! What a side hands over, or shares, with each of its keys: the texts of some columns in a string of one length.
 
 use zeroize::Zeroizing;
 
-use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::handed::is_control;
 use crate::key::{KeyColumn, KeySpec};
-use crate::keys::Keys;
 use crate::profile::Profile;
-use crate::scan::scan;
-use crate::sink::{At, Sink};
-use crate::source::Source;
 use crate::value::Row;
 
-/// Another pass over a table, after the one that found its `keys`: for each of those, the values of some columns as a label of `bytes` bytes, one after
-/// the other.
-///
-/// # Errors
-/// Usage: no column. Data: no such column, values that have no text or do not fit into a label, or rows of one key
-/// with different values; the table has changed.
-pub fn read_labels(
-    source: &Source,
-    key: &KeySpec,
-    keys: &Keys,
-    columns: &[String],
+/// Columns whose texts go with each key. Rows of one key have the same.
+#[derive(Clone, Debug)]
+pub struct TextColumns {
+    columns: KeySpec,
+    form: Form,
     bytes: usize,
-) -> Result<Zeroizing<Vec<u8>>> {
-    read(source, key, keys, (columns, Form::Label), bytes)
-}
-
-/// The same with the text of one column in UTF-8 and zeros after it, up to `bytes` bytes. Null is zeros alone.
-///
-/// # Errors
-/// As [`read_labels`].
-pub fn read_payload(
-    source: &Source,
-    key: &KeySpec,
-    keys: &Keys,
-    column: &str,
-    bytes: usize,
-) -> Result<Zeroizing<Vec<u8>>> {
-    let columns = &[column.to_owned()];
-    read(source, key, keys, (columns, Form::Payload), bytes)
 }
 
 /// What texts become.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Each with its length, so that several come back.
     Label,
@@ -53,116 +24,168 @@ enum Form {
     Payload,
 }
 
-fn read(
-    source: &Source,
-    key: &KeySpec,
-    keys: &Keys,
-    (columns, form): (&[String], Form),
-    bytes: usize,
-) -> Result<Zeroizing<Vec<u8>>> {
-    let columns = columns.iter().map(|name| KeyColumn {
-        name: name.clone(),
-        profile: Profile::Exact,
-    });
-    let columns = KeySpec::new(columns.collect())?.with_nulls(key.nulls().to_vec());
-    let items = keys.digests().len();
-    let mut sink = LabelSink {
-        columns: &columns,
-        form,
-        keys,
-        bytes,
-        next: 0,
-        labels: Zeroizing::new(vec![0; items * bytes]),
-        seen: vec![false; items],
-        label: Zeroizing::default(),
-    };
-    let facts = scan(source, ColumnsRead::texts(&columns), &mut sink)?;
-    if facts.rows != keys.row_items().len() as u64 {
-        return Err(Error::new(ErrorKind::Changed).in_path(source.name()));
-    }
-    Ok(sink.labels)
-}
-
-struct LabelSink<'a> {
-    columns: &'a KeySpec,
-    form: Form,
-    keys: &'a Keys,
-    bytes: usize,
-    next: usize,
-    labels: Zeroizing<Vec<u8>>,
-    /// Whether the key has its label.
-    seen: Vec<bool>,
-    /// That of the present row.
-    label: Zeroizing<Vec<u8>>,
-}
-
-impl LabelSink<'_> {
-    /// Appends a value to the label of the present row.
-    fn push(&mut self, text: Option<&[u8]>) -> Result<()> {
-        let has_length = self.form == Form::Label;
-        let Some(text) = text.filter(|text| !self.columns.is_null(text)) else {
-            let length: &[u8] = if has_length { &[0; 2] } else { &[] };
-            self.label.extend_from_slice(length);
-            return Ok(());
-        };
-        let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
-        if chars.contains(is_control) {
-            return Err(Error::new(ErrorKind::LabelControls));
-        }
-        // One that is too long for its length is too long for any label.
-        let length = u16::try_from(text.len() + 1).unwrap_or(u16::MAX);
-        if has_length {
-            self.label.extend_from_slice(&length.to_le_bytes());
-        }
-        self.label.extend_from_slice(text);
-        Ok(())
+impl TextColumns {
+    /// The values of these columns of a table with this key as a label of `bytes` bytes.
+    ///
+    /// # Errors
+    /// Usage: no column.
+    pub fn labels(key: &KeySpec, columns: &[String], bytes: usize) -> Result<TextColumns> {
+        TextColumns::new(key, columns, Form::Label, bytes)
     }
 
-    fn put<R: Row>(&mut self, row: &R, item: usize) -> Result<()> {
-        let columns = self.columns;
-        self.label.clear();
-        for (i, column) in columns.columns().iter().enumerate() {
-            let pushed = self.push(row.value(i).text());
-            pushed.map_err(|e| e.in_column(&column.name))?;
+    /// The text of one column in UTF-8 and zeros after it, up to `bytes` bytes. Null is zeros alone.
+    ///
+    /// # Errors
+    /// As [`TextColumns::labels`].
+    pub fn payload(key: &KeySpec, column: &str, bytes: usize) -> Result<TextColumns> {
+        TextColumns::new(key, &[column.to_owned()], Form::Payload, bytes)
+    }
+
+    fn new(key: &KeySpec, columns: &[String], form: Form, bytes: usize) -> Result<TextColumns> {
+        let columns = columns.iter().map(|name| KeyColumn {
+            name: name.clone(),
+            profile: Profile::Exact,
+        });
+        let columns = KeySpec::new(columns.collect())?.with_nulls(key.nulls().to_vec());
+        Ok(TextColumns {
+            columns,
+            form,
+            bytes,
+        })
+    }
+
+    /// Bytes for each key.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn columns(&self) -> &KeySpec {
+        &self.columns
+    }
+
+    /// What goes with a row, whose columns of texts begin with the `first`.
+    pub(crate) fn of_row<R: Row>(&self, row: &R, first: usize) -> Result<Zeroizing<Vec<u8>>> {
+        let mut label = Zeroizing::new(Vec::with_capacity(self.bytes));
+        let mut needed = 0;
+        for (index, column) in (first..).zip(self.columns.columns()) {
+            let pushed = self.push(row.value(index).text(), &mut label);
+            needed += pushed.map_err(|e| e.in_column(&column.name))?;
         }
-        if self.label.len() > self.bytes {
-            let (needed, limit) = (self.label.len(), self.bytes);
+        if needed > self.bytes {
+            let limit = self.bytes;
             return Err(Error::new(match self.form {
                 Form::Label => ErrorKind::LabelTooLong { needed, limit },
                 Form::Payload => ErrorKind::PayloadTooLong { needed, limit },
             }));
         }
-        self.label.resize(self.bytes, 0);
-        let label = &mut self.labels[item * self.bytes..][..self.bytes];
-        match std::mem::replace(&mut self.seen[item], true) {
-            true if *label != **self.label => {
-                let mut rows = (1..).zip(self.keys.row_items());
-                let first = rows.find(|(_, of)| **of as usize == item);
-                let first = Box::new(Place {
-                    row: first.map(|(row, _)| row),
-                    ..Place::default()
-                });
-                Err(Error::new(ErrorKind::LabelsDiffer { first }))
+        label.resize(self.bytes, 0);
+        Ok(label)
+    }
+
+    /// Appends a value as far as there is room, and returns how many bytes it takes.
+    fn push(&self, text: Option<&[u8]>, label: &mut Vec<u8>) -> Result<usize> {
+        let has_length = self.form == Form::Label;
+        let text = text.filter(|text| !self.columns.is_null(text));
+        let mut bytes: [&[u8]; 2] = [&[], &[]];
+        let mut length = [0; 2];
+        if let Some(text) = text {
+            let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
+            if chars.contains(is_control) {
+                return Err(Error::new(ErrorKind::LabelControls));
             }
-            _ => {
-                label.copy_from_slice(&self.label);
-                Ok(())
-            }
+            // One that is too long for its length is too long for any label.
+            length = u16::try_from(text.len() + 1)
+                .unwrap_or(u16::MAX)
+                .to_le_bytes();
+            bytes[1] = text;
         }
+        if has_length {
+            bytes[0] = &length;
+        }
+        for bytes in bytes {
+            // Within its capacity no copy is left behind.
+            let room = label.capacity() - label.len();
+            label.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        Ok(bytes[0].len() + bytes[1].len())
     }
 }
 
-impl Sink for LabelSink<'_> {
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        let item = self.keys.row_items().get(self.next);
-        let item = *item.ok_or_else(|| Error::new(ErrorKind::Changed))?;
-        self.next += 1;
-        match item {
-            Keys::NO_ITEM => Ok(()),
-            item => {
-                let put = self.put(row, item as usize);
-                put.map_err(|e| e.at_row(at.row, at.line))
-            }
+/// Whether a character is not handed over: it could do something to whoever looks at the result.
+pub(crate) fn is_control(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\n' | '\r')
+}
+
+/// The error of a key whose rows have different texts; rows are counted from 0.
+pub(crate) fn differ(first: u64, row: u64, line: Option<u64>) -> Error {
+    let first = Box::new(Place {
+        row: Some(first + 1),
+        ..Place::default()
+    });
+    Error::new(ErrorKind::LabelsDiffer { first }).at_row(row + 1, line)
+}
+
+/// Strings of one length, that of one key after the other's. What they outgrow is wiped.
+#[derive(Clone)]
+pub(crate) struct Labels {
+    bytes: usize,
+    all: Zeroizing<Vec<u8>>,
+}
+
+/// Does not show them.
+impl std::fmt::Debug for Labels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Labels").finish_non_exhaustive()
+    }
+}
+
+impl Labels {
+    /// None yet, of so many bytes each.
+    pub(crate) fn new(bytes: usize) -> Labels {
+        Labels {
+            bytes,
+            all: Zeroizing::default(),
         }
+    }
+
+    /// Appends one string, or several.
+    pub(crate) fn push(&mut self, label: &[u8]) {
+        let needed = self.all.len() + label.len();
+        if needed > self.all.capacity() {
+            let mut larger = Zeroizing::new(Vec::with_capacity(needed.max(2 * self.all.len())));
+            larger.extend_from_slice(&self.all);
+            self.all = larger;
+        }
+        self.all.extend_from_slice(label);
+    }
+
+    /// That of a key, or those of several.
+    pub(crate) fn get(&self, keys: std::ops::Range<usize>) -> &[u8] {
+        &self.all[keys.start * self.bytes..keys.end * self.bytes]
+    }
+
+    pub(crate) fn of(&self, key: usize) -> &[u8] {
+        self.get(key..key + 1)
+    }
+
+    /// Puts a string where that of an earlier key is.
+    pub(crate) fn move_to(&mut self, key: usize, from: usize) {
+        let from = from * self.bytes..(from + 1) * self.bytes;
+        self.all.copy_within(from, key * self.bytes);
+    }
+
+    /// None again, of so many bytes each.
+    pub(crate) fn reset(&mut self, bytes: usize) {
+        self.truncate(0);
+        self.bytes = bytes;
+    }
+
+    /// Leaves so many.
+    pub(crate) fn truncate(&mut self, keys: usize) {
+        self.all.truncate(keys * self.bytes);
+    }
+
+    pub(crate) fn into_bytes(self) -> Zeroizing<Vec<u8>> {
+        self.all
     }
 }

@@ -238,7 +238,7 @@ mod tests {
         let (found, parts) = all(of(0), &matched);
         assert!(found == expected && parts > 1, "{parts}");
         let directory = tempfile::tempdir().unwrap();
-        let store = read_keys_within(&source, &spec, &[], 0, directory.path()).unwrap();
+        let store = read_keys_within(&source, &spec, &[], None, 0, directory.path()).unwrap();
         let KeyStore::Disk(mut spool) = store else {
             panic!("no memory was given");
         };

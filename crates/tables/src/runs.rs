@@ -11,8 +11,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use rayon::prelude::*;
+use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::labels::{Labels, differ};
 use crate::scratch::{Scratch, unwritable};
 
 /// Bits by which keys are told apart before they are sorted.
@@ -40,17 +42,47 @@ pub(crate) const BUCKET_ROW_BYTES: u64 = 8;
 
 /// The key of a row.
 #[derive(Clone, Copy)]
-pub(crate) struct Record {
+pub(crate) struct Record<'a> {
     pub(crate) digest: [u8; 32],
     pub(crate) row: u32,
     /// The key itself, if keys are numbers; else 0.
     pub(crate) number: u64,
+    /// The texts that go with it; empty if there are none.
+    pub(crate) label: &'a [u8],
+}
+
+/// What goes with the digest of a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shape {
+    /// Whether keys are numbers.
+    pub(crate) has_numbers: bool,
+    /// Bytes of a label.
+    pub(crate) label: usize,
+}
+
+impl Shape {
+    /// Bytes of a key's number on disk.
+    fn number_bytes(self) -> usize {
+        if self.has_numbers { 8 } else { 0 }
+    }
+
+    /// Bytes of a key on disk.
+    pub(crate) fn key_bytes(self) -> usize {
+        32 + self.number_bytes() + self.label
+    }
+
+    /// Cuts so many keys, one column after the other, into digests, numbers and labels.
+    pub(crate) fn columns(self, keys: &[u8], count: usize) -> (&[[u8; 32]], &[[u8; 8]], &[u8]) {
+        let (digests, rest) = keys.split_at(32 * count);
+        let (numbers, labels) = rest.split_at(self.number_bytes() * count);
+        (digests.as_chunks().0, numbers.as_chunks().0, labels)
+    }
 }
 
 /// A partition of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Section {
-    /// Where its distinct keys are: digests, and after these their numbers if there are some.
+    /// Where its distinct keys are: digests, after these their numbers and then their labels if there are some.
     keys_at: u64,
     /// Where its rows are: a bit for each, 1 where it is the first of its key, and after these the rows, those of one
     /// key after the other's.
@@ -66,6 +98,7 @@ pub(crate) struct RunWriter {
     digests: Vec<[u8; 32]>,
     rows: Vec<u32>,
     numbers: Vec<u64>,
+    labels: Labels,
     most: usize,
     /// The [entries](Mix::entry) of these rows, while they are sorted.
     entries: Vec<u64>,
@@ -74,39 +107,44 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Writes to a file in `directory`, and uses approximately `memory` bytes. Numbers are kept if there are some.
-    pub(crate) fn create(directory: &Path, has_numbers: bool, memory: u64) -> Result<RunWriter> {
-        let row_bytes = ROW_BYTES + if has_numbers { NUMBER_BYTES } else { 0 };
+    /// Writes keys of this shape to a file in `directory`, and uses approximately `memory` bytes.
+    pub(crate) fn create(directory: &Path, shape: Shape, memory: u64) -> Result<RunWriter> {
+        let number_bytes = if shape.has_numbers { NUMBER_BYTES } else { 0 };
+        let row_bytes = ROW_BYTES + number_bytes + shape.label as u64;
         // The index of an entry has 32 bits.
         let most = (memory / row_bytes).min(1 << 31) as usize;
+        // Labels as long as thousands of keys would make the fewest rows of a run many bytes.
+        let fewest = (MIN_RUN as u64 * ROW_BYTES / row_bytes).max(1) as usize;
         Ok(RunWriter {
             runs: Runs {
                 scratch: Scratch::create(directory).map_err(unwritable)?,
                 mix: Mix::random().map_err(unwritable)?,
-                has_numbers,
+                shape,
                 memory,
                 runs: Vec::new(),
             },
             digests: Vec::new(),
             rows: Vec::new(),
             numbers: Vec::new(),
-            most: most.max(MIN_RUN),
+            labels: Labels::new(shape.label),
+            most: most.max(fewest),
             entries: Vec::new(),
             pushed: 0,
         })
     }
 
     /// Adds the key of a row; rows come in ascending order.
-    pub(crate) fn push(&mut self, record: &Record) -> Result<()> {
+    pub(crate) fn push(&mut self, record: &Record<'_>) -> Result<()> {
         if self.digests.len() == self.most {
             self.write()?;
         }
         self.pushed += 1;
         self.digests.push(record.digest);
         self.rows.push(record.row);
-        if self.runs.has_numbers {
+        if self.runs.shape.has_numbers {
             self.numbers.push(record.number);
         }
+        self.labels.push(record.label);
         Ok(())
     }
 
@@ -117,7 +155,7 @@ impl RunWriter {
 
     /// Bytes that are still to be written of the rows so far, as runs and in buckets, if each has a key of its own.
     fn missing(&self) -> u64 {
-        let key = self.runs.key_bytes() as u64;
+        let key = self.runs.shape().key_bytes() as u64;
         let all = self.pushed * (key + RUN_ROW_BYTES + key + BUCKET_ROW_BYTES);
         all.saturating_sub(self.runs.scratch.written())
     }
@@ -153,7 +191,8 @@ impl RunWriter {
             scratch: &self.runs.scratch,
             digests: &self.digests,
             rows: &self.rows,
-            numbers: self.runs.has_numbers.then_some(&*self.numbers),
+            numbers: self.runs.shape.has_numbers.then_some(&*self.numbers),
+            labels: &self.labels,
         };
         let sections = partitions
             .into_par_iter()
@@ -167,6 +206,7 @@ impl RunWriter {
         self.digests.clear();
         self.rows.clear();
         self.numbers.clear();
+        self.labels.truncate(0);
         Ok(())
     }
 }
@@ -177,6 +217,7 @@ struct RowsOfRun<'a> {
     digests: &'a [[u8; 32]],
     rows: &'a [u32],
     numbers: Option<&'a [u64]>,
+    labels: &'a Labels,
 }
 
 /// What a thread needs to write the partitions of a run.
@@ -184,6 +225,7 @@ struct RowsOfRun<'a> {
 struct Buffers {
     keys: Vec<u8>,
     numbers: Vec<u8>,
+    labels: Zeroizing<Vec<u8>>,
     /// Whether each row is the first of its key, in bits.
     first: Vec<u8>,
     rows: Vec<u8>,
@@ -199,29 +241,44 @@ impl RowsOfRun<'_> {
         let Buffers {
             keys,
             numbers,
+            labels,
             first,
             rows,
         } = buffers;
-        for buffer in [&mut *keys, &mut *numbers, &mut *first, &mut *rows] {
+        for buffer in [
+            &mut *keys,
+            &mut *numbers,
+            &mut **labels,
+            &mut *first,
+            &mut *rows,
+        ] {
             buffer.clear();
         }
         first.resize(entries.len().div_ceil(8), 0);
-        let mut last: Option<&[u8; 32]> = None;
+        // The first row of the present key.
+        let mut last: Option<usize> = None;
         for (place, entry) in entries.iter().enumerate() {
             let index = index(*entry);
             let digest = &self.digests[index];
-            if last != Some(digest) {
+            if let Some(last) = last.filter(|last| self.digests[*last] == *digest) {
+                if self.labels.of(last) != self.labels.of(index) {
+                    let [first, row] = [last, index].map(|index| self.rows[index].into());
+                    return Err(differ(first, row, None));
+                }
+            } else {
                 keys.extend_from_slice(digest);
                 if let Some(all) = self.numbers {
                     numbers.extend_from_slice(&all[index].to_le_bytes());
                 }
+                labels.extend_from_slice(self.labels.of(index));
                 first[place / 8] |= 1 << (place % 8);
-                last = Some(digest);
+                last = Some(index);
             }
             rows.extend_from_slice(&self.rows[index].to_le_bytes());
         }
         let count = keys.len() / 32;
         keys.extend_from_slice(numbers);
+        keys.extend_from_slice(labels);
         first.extend_from_slice(rows);
         Ok(Section {
             keys_at: self.scratch.append(keys).map_err(unwritable)?,
@@ -238,7 +295,7 @@ impl RowsOfRun<'_> {
 pub(crate) struct Runs {
     scratch: Scratch,
     mix: Mix,
-    has_numbers: bool,
+    shape: Shape,
     /// Approximate bytes for keys that are merged.
     memory: u64,
     /// Each has [`PARTITIONS`] sections.
@@ -259,9 +316,9 @@ impl Runs {
         self.memory
     }
 
-    /// Bytes on disk for each key.
-    pub(crate) fn key_bytes(&self) -> usize {
-        if self.has_numbers { 40 } else { 32 }
+    /// What goes with each key.
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// The rows of all runs.
@@ -286,7 +343,8 @@ impl Runs {
     fn parts_within(&self, memory: u64) -> Vec<Part> {
         let of_partition = |partition: usize| {
             let keys = self.runs.iter().map(|run| u64::from(run[partition].keys));
-            let parts = (keys.sum::<u64>() * MERGED_BYTES).div_ceil(memory.max(1));
+            let bytes = keys.sum::<u64>() * (MERGED_BYTES + self.shape.label as u64);
+            let parts = bytes.div_ceil(memory.max(1));
             // As many as there are first bytes of a tag are always enough.
             let bits = parts.next_power_of_two().ilog2().min(8);
             let tags = 1 << (u32::BITS - bits);
@@ -300,7 +358,7 @@ impl Runs {
 
     /// The keys of a part, in the memory of an earlier one.
     pub(crate) fn merge<'m>(&self, part: &Part, merged: &'m mut Merged) -> Result<&'m Merged> {
-        merged.clear();
+        merged.clear(self.shape.label);
         for run in &self.runs {
             let section = &run[part.partition];
             merged.starts.push(merged.digests.len());
@@ -317,19 +375,21 @@ impl Runs {
             return Ok(0..0);
         }
         let count = section.keys as usize;
-        let length = count * self.key_bytes();
+        let length = count * self.shape.key_bytes();
         self.read(section.keys_at, length, &mut merged.bytes)?;
-        let (digests, numbers) = merged.bytes.split_at(32 * count);
-        let (digests, _) = digests.as_chunks::<32>();
+        let (digests, numbers, labels) = self.shape.columns(&merged.bytes, count);
         let below =
             |end: u64| digests.partition_point(|digest| u64::from(self.mix.tag(digest)) < end);
         let keys = below(part.tags.start)..below(part.tags.end);
         merged.digests.extend_from_slice(&digests[keys.clone()]);
-        let (numbers, _) = numbers.as_chunks();
-        if self.has_numbers {
+        if self.shape.has_numbers {
             let numbers = numbers[keys.clone()].iter().copied();
             merged.numbers.extend(numbers.map(u64::from_le_bytes));
         }
+        let label = self.shape.label;
+        merged
+            .labels
+            .push(&labels[keys.start * label..keys.end * label]);
         Ok(keys.start as u32..keys.end as u32)
     }
 
@@ -346,13 +406,41 @@ impl Runs {
         Ok(())
     }
 
-    /// How many distinct keys there are.
+    /// How many distinct keys there are. Fails if one has different labels.
     pub(crate) fn count(&self) -> Result<u64> {
         let parts = self.parts();
         let counts = parts.par_iter().map_init(Merged::default, |merged, part| {
-            Ok(self.merge(part, merged)?.distinct().count() as u64)
+            let merged = self.merge(part, merged)?;
+            self.compare_labels(part, merged)?;
+            Ok(merged.distinct().count() as u64)
         });
         counts.try_reduce(|| 0, |a, b| Ok(a + b))
+    }
+
+    /// Fails if a key has another label in one run than in another.
+    fn compare_labels(&self, part: &Part, merged: &Merged) -> Result<()> {
+        let other = |same: &[u64]| {
+            let first = index(same[0]);
+            let label = merged.label(first);
+            let others = same.iter().map(|entry| index(*entry));
+            let mut others = others.filter(|other| merged.label(*other) != label);
+            others.next().map(|other| [first, other])
+        };
+        let Some(keys) = merged.distinct().find_map(other) else {
+            return Ok(());
+        };
+        // Rows of a key come in order, and those of an earlier run before those of a later one.
+        let mut rows = keys.map(|_| None);
+        self.rows(part, merged, |index, row| {
+            for (key, first) in keys.iter().zip(&mut rows) {
+                if *key == index {
+                    first.get_or_insert(row);
+                }
+            }
+            Ok(())
+        })?;
+        let [first, other] = rows.map(|row| row.unwrap_or(0).into());
+        Err(differ(first, other, None))
     }
 
     /// Hands the rows of merged keys to `each`: the index of the key among [`Merged::digests`], and a row. Those of one key
@@ -401,23 +489,39 @@ impl Runs {
 }
 
 /// The keys of all runs in one part of a partition.
-#[derive(Default)]
 pub(crate) struct Merged {
     /// Those of one run after the other's, each run's in [order](Mix).
     digests: Vec<[u8; 32]>,
     numbers: Vec<u64>,
+    labels: Labels,
     /// Which keys of each run's section these are, and where they start among all.
     keys_of_sections: Vec<Range<u32>>,
     starts: Vec<usize>,
     /// The [entries](Mix::entry) of all, ascending.
     entries: Vec<u64>,
-    bytes: Vec<u8>,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Default for Merged {
+    fn default() -> Merged {
+        Merged {
+            digests: Vec::new(),
+            numbers: Vec::new(),
+            labels: Labels::new(0),
+            keys_of_sections: Vec::new(),
+            starts: Vec::new(),
+            entries: Vec::new(),
+            bytes: Zeroizing::default(),
+        }
+    }
 }
 
 impl Merged {
-    fn clear(&mut self) {
+    /// Makes room for keys with labels of so many bytes.
+    fn clear(&mut self, label: usize) {
         self.digests.clear();
         self.numbers.clear();
+        self.labels.reset(label);
         self.keys_of_sections.clear();
         self.starts.clear();
         self.entries.clear();
@@ -449,6 +553,11 @@ impl Merged {
     /// The number that a key is, if keys are numbers.
     pub(crate) fn number(&self, index: usize) -> Option<u64> {
         self.numbers.get(index).copied()
+    }
+
+    /// What goes with a key, empty if nothing does.
+    pub(crate) fn label(&self, index: usize) -> &[u8] {
+        self.labels.of(index)
     }
 
     /// The distinct keys in [order](Mix), each as the indices among [`Merged::digests`] that it has.
@@ -535,22 +644,35 @@ pub(crate) mod tests {
 
     /// Rows of these keys as runs of `run` rows. Every seventh row has no key.
     pub(crate) fn runs_of(keys: &[[u8; 32]], run: u64) -> Runs {
-        let memory = run * (ROW_BYTES + NUMBER_BYTES);
-        let mut writer = RunWriter::create(&std::env::temp_dir(), true, memory).unwrap();
+        let memory = run * (ROW_BYTES + NUMBER_BYTES + SHAPE.label as u64);
+        let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, memory).unwrap();
         for (row, digest) in keys.iter().enumerate() {
             if row % 7 != 6 {
-                writer.push(&record(digest, row)).unwrap();
+                let label = label(digest);
+                writer.push(&record(digest, row, &label)).unwrap();
             }
         }
         writer.finish().unwrap()
     }
 
-    fn record(digest: &[u8; 32], row: usize) -> Record {
+    /// Numbers, and labels of three bytes.
+    pub(crate) const SHAPE: Shape = Shape {
+        has_numbers: true,
+        label: 3,
+    };
+
+    fn record<'a>(digest: &[u8; 32], row: usize, label: &'a [u8]) -> Record<'a> {
         Record {
             digest: *digest,
             row: row as u32,
             number: number(digest),
+            label,
         }
+    }
+
+    /// The label of a key, for tests.
+    pub(crate) fn label(digest: &[u8; 32]) -> [u8; 3] {
+        [digest[30], digest[31], digest[0] ^ 0x5a]
     }
 
     /// The number of a key, for tests.
@@ -607,6 +729,7 @@ pub(crate) mod tests {
                             for entry in same {
                                 assert_eq!(merged.digests()[index(*entry)], digest);
                                 assert_eq!(merged.number(index(*entry)), Some(number(&digest)));
+                                assert_eq!(merged.label(index(*entry)), label(&digest));
                                 all.append(&mut rows[index(*entry)]);
                             }
                             found.push((digest, all));
@@ -626,20 +749,56 @@ pub(crate) mod tests {
         }
     }
 
+    #[test]
+    fn a_key_with_two_labels_is_refused_in_one_run_and_in_several() {
+        let keys = tables().swap_remove(3);
+        for run in [0, 500, 1 << 20] {
+            let memory = run * (ROW_BYTES + NUMBER_BYTES);
+            let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, memory).unwrap();
+            // One of the later rows of a key, in the same run or in another.
+            let wrong = 2000;
+            let first = keys.iter().position(|key| *key == keys[wrong]).unwrap();
+            let mut push = |(row, digest): (usize, _)| {
+                let mut label = label(digest);
+                label[1] ^= u8::from(row == wrong);
+                writer.push(&record(digest, row, &label))
+            };
+            let pushed = keys.iter().enumerate().try_for_each(&mut push);
+            let counted = pushed.and_then(|()| writer.finish()?.count());
+            let error = counted.unwrap_err();
+            let ErrorKind::LabelsDiffer { first: other } = error.kind() else {
+                panic!("{error}");
+            };
+            let rows = [other.row, error.place().row].map(|row| row.unwrap() as usize - 1);
+            // A later run may begin with the row that differs, or an earlier row of the key may be compared with.
+            assert!(rows[0] == first || keys[rows[0]] == keys[wrong], "{run}");
+            assert_eq!(keys[rows[1]], keys[wrong]);
+            assert!(rows.contains(&wrong), "{run}: {rows:?}");
+        }
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_says_what_is_missing() {
-        for (has_numbers, each) in [(false, 76), (true, 92)] {
-            let mut writer = RunWriter::create(&std::env::temp_dir(), has_numbers, 0).unwrap();
+        let shape = |has_numbers, label| Shape { has_numbers, label };
+        for (shape, each) in [
+            (shape(false, 0), 76),
+            (shape(true, 0), 92),
+            (shape(false, 9), 94),
+        ] {
+            let mut writer = RunWriter::create(&std::env::temp_dir(), shape, 0).unwrap();
+            let label = vec![7; shape.label];
             writer.runs.scratch = Scratch::full();
             let keys = tables().swap_remove(2);
             let mut rows = keys.iter().enumerate();
-            let pushed = rows.try_for_each(|(row, digest)| writer.push(&record(digest, row)));
+            let pushed =
+                rows.try_for_each(|(row, digest)| writer.push(&record(digest, row, &label)));
             let error = pushed.unwrap_err();
             let ErrorKind::NoRoom { missing, .. } = error.kind() else {
                 panic!("{error}");
             };
-            assert_eq!(*missing, each * MIN_RUN as u64);
+            let rows = MIN_RUN as u64 * ROW_BYTES / (ROW_BYTES + shape.key_bytes() as u64 - 32);
+            assert_eq!(*missing, each * rows);
             assert_eq!(error.class(), crate::ErrorClass::Resource);
             let remedy = error.remedy().unwrap();
             assert!(remedy.arguments().eq([crate::Argument::Memory]));

@@ -174,7 +174,7 @@ impl<'a> Selection<'a> {
     }
 
     /// What the added columns have in the last row; `None` is null.
-    pub(crate) fn added_values(&self) -> Vec<Option<Cow<'a, str>>> {
+    pub(crate) fn added_values(&self) -> Result<Vec<Option<Cow<'a, str>>>> {
         let row = self.next.saturating_sub(1);
         let own = match (self.rows, self.last_kept(1)) {
             (Rows::Aligned, Some([last])) => Some(Some(last.number.to_string().into())),
@@ -182,15 +182,13 @@ impl<'a> Selection<'a> {
             (Rows::All, _) => Some(Some("false".into())),
             _ => None,
         };
-        let handed_over = self.matched.handed_over.iter();
-        let texts = handed_over
-            .flat_map(|handed| handed.texts(row))
-            .map(|text| text.map(Cow::Borrowed));
-        own.into_iter().chain(texts).collect()
+        let handed_over = self.matched.handed_over;
+        let texts = handed_over.map(|handed| handed.texts(row)).transpose()?;
+        Ok(own.into_iter().chain(texts.unwrap_or_default()).collect())
     }
 
     /// The added columns of those of the last `rows` rows that are kept.
-    pub(crate) fn added_arrays(&self, mask: &BooleanArray) -> Vec<ArrayRef> {
+    pub(crate) fn added_arrays(&self, mask: &BooleanArray) -> Result<Vec<ArrayRef>> {
         let first = self.next - mask.len() as u64;
         let kept = || {
             (first..)
@@ -213,7 +211,7 @@ impl<'a> Selection<'a> {
                 .map(|_| StringBuilder::new())
                 .collect();
             for row in kept() {
-                for (column, text) in columns.iter_mut().zip(handed.texts(row)) {
+                for (column, text) in columns.iter_mut().zip(handed.texts(row)?) {
                     column.append_option(text);
                 }
             }
@@ -223,7 +221,7 @@ impl<'a> Selection<'a> {
                     .map(|mut column| Arc::new(column.finish()) as ArrayRef),
             );
         }
-        arrays
+        Ok(arrays)
     }
 
     /// Whether lines come out in another order, or with more in them.

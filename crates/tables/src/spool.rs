@@ -15,13 +15,16 @@ use blake3::Hasher;
 use crate::bucket::{Bucket, Buckets};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handed::unreadable;
+use crate::handed_rows::{HandedKeys, HandedRows};
 use crate::items::RowItems;
 use crate::key::KeySpec;
 use crate::keys::{Collector, Counts, Keys, RowValues};
+use crate::labels::TextColumns;
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
-use crate::runs::{Merged, Record, RunWriter, Runs, index};
+use crate::runs::{Merged, Record, RunWriter, Runs, Shape, index};
 use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
@@ -206,22 +209,26 @@ impl RowKeys {
 
 /// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
 /// or else into an unnamed file in `directory`, 36 bytes per row, 44 if keys are numbers. If columns of values are given, the
-/// values of all rows that have a key are read with them, and everything has to fit into memory.
+/// values of all rows that have a key are read with them, and everything has to fit into memory. The texts of further
+/// columns go with the keys wherever these are.
 ///
 /// # Errors
-/// Data: whatever is wrong with the table, with its place. Usage: a directory in which no file can be
+/// Data: whatever is wrong with the table, with its place; texts that do not fit, or differ in rows of one key. Usage: a
+/// directory in which no file can be
 /// created. Resource: more than 2³² − 1 rows, a full disk, or values that do not fit into memory.
 pub fn read_keys_within(
     source: &Source,
     key: &KeySpec,
     values: &[ValueColumn],
+    texts: Option<&TextColumns>,
     memory: u64,
     directory: &Path,
 ) -> Result<KeyStore> {
-    let wanted = ColumnsRead::new(key, values, source.rows().added());
+    let wanted = ColumnsRead::new(key, values, source.rows().added()).with_texts(texts);
+    let label = texts.map_or(0, TextColumns::bytes);
     let mut sink = KeySink {
         rows: RowItems::new(wanted),
-        store: StoreBuilder::new(memory, directory, key, values),
+        store: StoreBuilder::new(memory, directory, key, values, label),
     };
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain().and_then(|()| sink.store.finish());
@@ -235,7 +242,7 @@ pub fn read_keys_within(
 /// # Errors
 /// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
 pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
-    match read_keys_within(source, key, &[], u64::MAX, Path::new(""))? {
+    match read_keys_within(source, key, &[], None, u64::MAX, Path::new(""))? {
         KeyStore::Memory(keys) => Ok(keys),
         KeyStore::Disk(_) => unreachable!("no table takes all bytes of 64-bit memory"),
     }
@@ -291,12 +298,13 @@ impl<'a> StoreBuilder<'a> {
         directory: &'a Path,
         key: &KeySpec,
         values: &'a [ValueColumn],
+        label: usize,
     ) -> StoreBuilder<'a> {
         let has_numbers = key.bits().is_some();
         StoreBuilder {
             memory,
             directory,
-            store: Building::Memory(Box::new(Collector::new(has_numbers, values))),
+            store: Building::Memory(Box::new(Collector::new(has_numbers, values, label))),
         }
     }
 
@@ -304,7 +312,7 @@ impl<'a> StoreBuilder<'a> {
     pub(crate) fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
         match &mut self.store {
             Building::Disk(writer) => writer
-                .add(item)
+                .add(item, &values.label)
                 .map_err(|e| in_directory(e, self.directory)),
             Building::Memory(collector) => {
                 collector.add(item, values)?;
@@ -352,6 +360,11 @@ fn in_directory(e: Error, directory: &Path) -> Error {
     e.in_path(&directory.display().to_string())
 }
 
+/// An error about another file of a run.
+fn in_temporary_file(e: Error) -> Error {
+    e.in_path("a temporary file")
+}
+
 /// Fills a spool with the keys of rows.
 struct Writer {
     runs: RunWriter,
@@ -366,10 +379,13 @@ impl Writer {
             return Err(Error::new(ErrorKind::ValuesTooLarge));
         }
         let in_directory = |e| in_directory(e, directory);
+        let shape = Shape {
+            has_numbers: keys.numbers().is_some(),
+            label: keys.label_bytes(),
+        };
         let mut writer = Writer {
             // Half of it, since the keys are in memory while the first run is written.
-            runs: RunWriter::create(directory, keys.numbers().is_some(), memory / 2)
-                .map_err(in_directory)?,
+            runs: RunWriter::create(directory, shape, memory / 2).map_err(in_directory)?,
             counts: Counts {
                 rows: 0,
                 items: 0,
@@ -381,14 +397,15 @@ impl Writer {
         for item in keys.row_items() {
             let item = *item as usize;
             let number = keys.numbers().and_then(|numbers| numbers.get(item));
-            let key = keys.digests().get(item).zip(Some(*number.unwrap_or(&0)));
+            let key = keys.digests().get(item);
+            let key = key.map(|digest| (digest, *number.unwrap_or(&0), keys.label(item)));
             writer.next_row(key).map_err(in_directory)?;
         }
         Ok(writer)
     }
 
-    /// Adds the item of the next row.
-    fn add(&mut self, item: Item) -> Result<()> {
+    /// Adds the item of the next row, and what goes with it.
+    fn add(&mut self, item: Item, label: &[u8]) -> Result<()> {
         match item {
             Item::Blank => {
                 self.counts.blanks += 1;
@@ -404,13 +421,13 @@ impl Writer {
                 changed,
             } => {
                 self.counts.changed += u64::from(changed);
-                self.next_row(Some((&digest, number)))
+                self.next_row(Some((&digest, number, label)))
             }
         }
     }
 
-    /// Adds the digest of the next row, and its number.
-    fn next_row(&mut self, key: Option<(&[u8; 32], u64)>) -> Result<()> {
+    /// Adds the digest of the next row, its number and its label.
+    fn next_row(&mut self, key: Option<(&[u8; 32], u64, &[u8])>) -> Result<()> {
         let Some(row) = u32::try_from(self.counts.rows)
             .ok()
             .filter(|row| *row < Keys::NO_ITEM)
@@ -422,14 +439,15 @@ impl Writer {
             }));
         };
         self.counts.rows += 1;
-        self.rows.add(key.map(|(digest, _)| digest));
-        let Some((&digest, number)) = key else {
+        self.rows.add(key.map(|(digest, ..)| digest));
+        let Some((&digest, number, label)) = key else {
             return Ok(());
         };
         self.runs.push(&Record {
             digest,
             row,
             number,
+            label,
         })
     }
 
@@ -441,6 +459,7 @@ impl Writer {
         counts.duplicates = counts.rows - counts.blanks - counts.invalid - counts.items;
         Ok(Spool {
             stage: Stage::Sorted(runs),
+            handed: None,
             counts,
             identity: self.rows.finish(),
         })
@@ -451,6 +470,8 @@ impl Writer {
 #[derive(Debug)]
 pub struct Spool {
     stage: Stage,
+    /// What the peer has handed over.
+    handed: Option<HandedKeys>,
     counts: Counts,
     identity: [u8; 32],
 }
@@ -483,7 +504,7 @@ impl Spool {
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<()> {
         let split = Buckets::split(self.sorted()?, directory, buckets, assign);
-        self.stage = Stage::Split(split.map_err(|e| e.in_path("a temporary file"))?);
+        self.stage = Stage::Split(split.map_err(in_temporary_file)?);
         Ok(())
     }
 
@@ -513,7 +534,8 @@ impl Spool {
         CommonOrder::new(keys, key, memory)
     }
 
-    /// The distinct keys of one bucket: 32 bytes of memory for each, or 40, however many rows have them.
+    /// The distinct keys of one bucket: 32 bytes of memory for each, or 40, and those of its texts, however many rows have
+    /// them.
     ///
     /// # Errors
     /// Resource: the file cannot be read back. Usage: the keys are not split.
@@ -538,6 +560,51 @@ impl Spool {
     pub fn mark(&self, bucket: usize, matched: &[bool], rows: &mut RowSet) -> Result<()> {
         self.buckets()?.mark(bucket, matched, rows)
     }
+
+    /// Keeps what the peer has handed over for the keys of a bucket: a label of `bytes` bytes for each of
+    /// [`Bucket::digests`], one after the other, zeros where it does not match. The time depends only on their number.
+    ///
+    /// # Errors
+    /// Usage or Resource: the file cannot be written.
+    pub fn keep_labels(
+        &mut self,
+        directory: &Path,
+        bucket: usize,
+        labels: &[u8],
+        bytes: usize,
+    ) -> Result<()> {
+        let mut handed = match self.handed.take() {
+            Some(handed) => handed,
+            None => HandedKeys::create(directory, bytes).map_err(in_temporary_file)?,
+        };
+        handed.add(bucket, labels).map_err(in_temporary_file)?;
+        self.handed = Some(handed);
+        Ok(())
+    }
+
+    /// What the peer has handed over for the rows that match, in labels of so many columns; `None` if that is nothing. Takes
+    /// approximately `memory` bytes, and a bucket's labels.
+    ///
+    /// # Errors
+    /// Usage or Resource: a file cannot be written or read back.
+    pub fn handed_over(
+        &self,
+        directory: &Path,
+        columns: usize,
+        matched: &RowSet,
+        memory: u64,
+    ) -> Result<Option<HandedRows>> {
+        let Some(handed) = &self.handed else {
+            return Ok(None);
+        };
+        let buckets = self.buckets()?;
+        let rows_of = |bucket: usize, each: &mut dyn FnMut(usize, u32) -> Result<()>| {
+            buckets.rows(bucket, each)
+        };
+        let unreadable = |labels: &[u8]| unreadable(labels, handed.bytes(), columns);
+        let rows = HandedRows::new(handed, directory, matched, memory, unreadable, rows_of);
+        rows.map(Some).map_err(in_temporary_file)
+    }
 }
 
 #[cfg(test)]
@@ -561,7 +628,7 @@ mod tests {
 
     fn spooled(source: &Source, key: &KeySpec, memory: u64) -> (tempfile::TempDir, Spool) {
         let directory = tempfile::tempdir().unwrap();
-        let store = read_keys_within(source, key, &[], memory, directory.path()).unwrap();
+        let store = read_keys_within(source, key, &[], None, memory, directory.path()).unwrap();
         assert_eq!(directory.path().read_dir().unwrap().count(), 0);
         match store {
             KeyStore::Disk(spool) => (directory, *spool),
@@ -632,7 +699,7 @@ mod tests {
         let (source, key) = table(3000);
         let needed = read_keys(&source, &key).unwrap().counts().bytes_in_memory();
         let directory = tempfile::tempdir().unwrap();
-        let read = |memory| read_keys_within(&source, &key, &[], memory, directory.path());
+        let read = |memory| read_keys_within(&source, &key, &[], None, memory, directory.path());
         assert!(matches!(read(needed).unwrap(), KeyStore::Memory(_)));
         assert!(matches!(read(needed - 1).unwrap(), KeyStore::Disk(_)));
     }
@@ -655,6 +722,7 @@ mod tests {
                 &source,
                 &key,
                 std::slice::from_ref(&column),
+                None,
                 memory,
                 Path::new(""),
             )
@@ -670,9 +738,9 @@ mod tests {
     fn keys_that_fit_stay_in_memory() {
         let (source, key) = table(100);
         let nowhere = Path::new("/nowhere");
-        let store = read_keys_within(&source, &key, &[], 1 << 20, nowhere).unwrap();
+        let store = read_keys_within(&source, &key, &[], None, 1 << 20, nowhere).unwrap();
         assert!(matches!(store, KeyStore::Memory(_)));
-        let error = read_keys_within(&source, &key, &[], 0, nowhere).unwrap_err();
+        let error = read_keys_within(&source, &key, &[], None, 0, nowhere).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
     }
 

@@ -15,13 +15,13 @@ use vesica_session::{
     agree_on_set, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, ValueColumn,
+    KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
     read_keys_within, write_rows,
 };
 use vesica_wire::Error as WireError;
 
 use crate::memory::{bucket_memory, key_memory};
-use crate::stored::{CheckpointStore, Stored, labels_of, payload_of, shares_need_memory};
+use crate::stored::{CheckpointStore, Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer, PayloadColumn};
 
@@ -131,9 +131,9 @@ pub struct Party {
     /// The columns whose values are summed or multiplied, at most eight.
     pub values: Vec<ValueColumn>,
     /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
-    /// each under its name with `peer_` before it. The sender reads its table once more for them.
+    /// each under its name with `peer_` before it.
     pub labels: LabelExchange,
-    /// The column of texts of which both sides get shares. This side reads its table once more for it.
+    /// The column of texts of which both sides get shares.
     pub payload: Option<PayloadColumn>,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
@@ -201,10 +201,9 @@ impl Party {
 
     /// How often a run reads the table.
     pub fn passes(&self, role: Role) -> Passes {
-        let hands_over = matches!(self.labels, LabelExchange::Offered(_));
-        match hands_over || self.payload.is_some() || Gets::of(role, &self.terms) == Gets::Rows {
-            true => Passes::Two,
-            false => Passes::One,
+        match Gets::of(role, &self.terms) {
+            Gets::Rows => Passes::Two,
+            Gets::Nothing | Gets::Shares => Passes::One,
         }
     }
 
@@ -292,7 +291,18 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
         let (values, memory) = (&self.values, self.resources.for_keys(job));
-        let keys = read_keys_within(source, key, values, memory, directory)?;
+        let texts = match (&self.labels, &self.payload) {
+            (LabelExchange::Offered(terms), _) => {
+                let bytes = terms.bytes as usize;
+                Some(TextColumns::labels(key, &terms.columns, bytes)?)
+            }
+            (_, Some(payload)) => {
+                let bytes = payload.bytes as usize;
+                Some(TextColumns::payload(key, &payload.name, bytes)?)
+            }
+            _ => None,
+        };
+        let keys = read_keys_within(source, key, values, texts.as_ref(), memory, directory)?;
         let counts = *keys.counts();
         observer.read(&counts);
         for warning in counts.warnings() {
@@ -310,15 +320,7 @@ impl Party {
         self.check_interrupt()?;
         let checkpoints =
             work.map(|(work, earlier)| CheckpointStore::new(work, job.role, earlier, &keys));
-        let strings = match (&self.labels, &self.payload) {
-            (LabelExchange::Offered(terms), _) => {
-                Some(labels_of(&keys, source, key, terms, memory)?)
-            }
-            (_, Some(payload)) => Some(payload_of(&keys, source, key, payload, memory)?),
-            _ => None,
-        };
-        self.check_interrupt()?;
-        Stored::new(keys, strings, memory, directory.to_owned(), checkpoints)
+        Stored::new(keys, memory, directory.to_owned(), checkpoints)
     }
 
     /// The bound port, where this side listens.
@@ -644,7 +646,7 @@ impl Party {
         &self,
         source: &Source,
         file: Option<Output>,
-        keys: Stored,
+        mut keys: Stored,
         mut report: Report,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
@@ -654,6 +656,7 @@ impl Party {
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
         let labels = report.contract.labels.clone();
+        keys.arrange(labels.as_ref(), self.resources.for_rows())?;
         let matched = keys.matched_with(labels.as_ref(), self.resources.for_rows());
         if let Some(unreadable) = matched.unreadable() {
             let warning = format!(

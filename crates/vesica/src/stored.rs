@@ -8,16 +8,12 @@ use vesica_session::terms::MIN_SIZE;
 use vesica_session::{
     Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Role, State,
 };
-use vesica_tables::{
-    Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, RowSet, Source, Spool, read_labels,
-    read_payload,
-};
+use vesica_tables::{Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, RowSet, Spool};
 use vesica_wire::{Error as WireError, Limit};
-use zeroize::Zeroizing;
 
+use crate::Error;
 use crate::shares::RowShares;
 use crate::work_dir::{Head, Journal, WorkDir};
-use crate::{Error, PayloadColumn};
 
 /// The keys of a table, its matching rows, and what a work directory keeps of them.
 pub(crate) struct Stored {
@@ -27,8 +23,10 @@ pub(crate) struct Stored {
     directory: PathBuf,
     /// The rows that matched in the finished buckets.
     matched: RowSet,
-    /// Maximum bytes of labels.
+    /// Maximum bytes of labels from the peer in memory.
     label_memory: u64,
+    /// Labels from the peer that are on disk, for the rows that match.
+    handed: Option<HandedRows>,
     /// The key of the order that the matches have on both sides, if they have one.
     order_key: Option<[u8; 32]>,
     checkpoints: Option<CheckpointStore>,
@@ -78,10 +76,9 @@ impl CheckpointStore {
 }
 
 impl Stored {
-    /// Hands over these labels, if there are some, and takes at most `label_memory` bytes of them from the peer.
+    /// Takes at most `label_memory` bytes of labels from the peer into memory.
     pub(crate) fn new(
         keys: KeyStore,
-        labels: Option<Zeroizing<Vec<u8>>>,
         label_memory: u64,
         directory: PathBuf,
         checkpoints: Option<CheckpointStore>,
@@ -93,6 +90,7 @@ impl Stored {
                 let mut columns = BucketKeys::from(taken.digests);
                 columns.numbers = taken.numbers.map(Into::into);
                 columns.values = taken.values.map(Into::into);
+                let labels = taken.labels;
                 columns.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
                 let set = Box::new(MemorySet::of_distinct(columns)?);
                 Place::Memory { keys, set }
@@ -105,6 +103,7 @@ impl Stored {
             directory,
             matched: RowSet::none(counts.rows),
             label_memory,
+            handed: None,
             order_key: None,
             checkpoints,
         })
@@ -129,12 +128,24 @@ impl Stored {
                 })
             }
             Place::Disk(spool) => {
-                let matched = Matched::from(&self.matched);
+                let handed_over = self.handed.as_ref().zip(terms);
+                let handed_over =
+                    handed_over.map(|(labels, terms)| HandedOver::on_disk(&terms.columns, labels));
+                let matched = Matched::new(&self.matched, handed_over);
                 self.order_key.map_or(matched, |key| {
                     matched.in_order(spool.common_order(key, memory))
                 })
             }
         }
+    }
+
+    /// Puts what the peer has handed over under the contract where the rows that match find it. Takes `memory` bytes.
+    pub(crate) fn arrange(&mut self, terms: Option<&LabelTerms>, memory: u64) -> Result<(), Error> {
+        if let (Place::Disk(spool), Some(terms)) = (&self.place, terms) {
+            let columns = terms.columns.len();
+            self.handed = spool.handed_over(&self.directory, columns, &self.matched, memory)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -211,46 +222,11 @@ pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
     )
 }
 
-/// What a side hands over with these keys of `source`, under these terms.
-pub(crate) fn labels_of(
-    keys: &KeyStore,
-    source: &Source,
-    key: &KeySpec,
-    terms: &LabelTerms,
-    memory: u64,
-) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let bytes = terms.bytes as usize;
-    let keys = in_memory(keys, bytes, memory)?;
-    Ok(read_labels(source, key, keys, &terms.columns, bytes)?)
-}
-
-/// The column of `source` of which both sides get shares, for these keys.
-pub(crate) fn payload_of(
-    keys: &KeyStore,
-    source: &Source,
-    key: &KeySpec,
-    payload: &PayloadColumn,
-    memory: u64,
-) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let bytes = payload.bytes as usize;
-    let keys = in_memory(keys, bytes, memory)?;
-    Ok(read_payload(source, key, keys, &payload.name, bytes)?)
-}
-
-/// The keys, if they and so many bytes for each fit into memory.
-fn in_memory(keys: &KeyStore, bytes: usize, memory: u64) -> Result<&Keys, Error> {
-    let counts = keys.counts();
-    let KeyStore::Memory(keys) = keys else {
-        return Err(vesica_session::Error::Run(labels_need_memory(counts)).into());
-    };
-    check_memory(counts.items, bytes, memory).map_err(vesica_session::Error::Run)?;
-    Ok(keys)
-}
-
-/// Why no columns are handed over with keys on the disk: they would have to go there too.
-fn labels_need_memory(counts: &Counts) -> WireError {
+/// Why no columns are handed over in a common order with keys on the disk: they would be read back in any order.
+fn labels_in_order_need_memory(counts: &Counts) -> WireError {
     let enough = Some(2 * counts.bytes_in_memory());
-    let reason = "columns are handed over with keys that fit into memory";
+    let reason =
+        "columns are handed over in one order on both sides with keys that fit into memory";
     WireError::limit(Limit::Memory { enough }, reason)
 }
 
@@ -299,7 +275,9 @@ impl KeySet for Stored {
         }
         let labels = state.contract.labels.as_ref();
         match &mut self.place {
-            Place::Disk(_) if labels.is_some() => Err(labels_need_memory(&self.counts)),
+            Place::Disk(_) if labels.is_some() && self.order_key.is_some() => {
+                Err(labels_in_order_need_memory(&self.counts))
+            }
             Place::Disk(spool) => {
                 let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
                 let number = assignment.buckets() as usize;
@@ -323,6 +301,8 @@ impl KeySet for Stored {
                 let bucket = spool.load(bucket as usize).map_err(limit)?;
                 let mut keys = BucketKeys::from(bucket.digests);
                 keys.numbers = bucket.numbers.map(Into::into);
+                let labels = bucket.labels;
+                keys.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
                 Ok(keys)
             }
             Place::Memory { set, .. } => set.load(bucket),
@@ -337,6 +317,11 @@ impl KeySet for Stored {
                 (Some(matched), _) => {
                     let marked = spool.mark(bucket as usize, matched, &mut self.matched);
                     marked.map_err(limit)?;
+                    if let Output::Labelled { labels, bytes, .. } = &output {
+                        let kept =
+                            spool.keep_labels(&self.directory, bucket as usize, labels, *bytes);
+                        kept.map_err(limit)?;
+                    }
                 }
                 (None, Output::Shares(_)) => return Err(shares_need_memory(&self.counts)),
                 (None, _) => {}

@@ -88,15 +88,21 @@ fn a_result_has_one_encoding() {
     assert_eq!(place.read("out.csv"), expected);
 }
 
-/// In several buckets, both ways, and with all of the receiver's rows.
+/// In several buckets, both ways, and with all of the receiver's rows; with keys in memory, and on disk.
 #[test]
 fn columns_in_buckets_and_for_all_rows() {
+    for memory in ["1200K", "500K"] {
+        columns_in_buckets(memory);
+    }
+}
+
+fn columns_in_buckets(memory: &str) {
     let place = Place::new();
     let ours: String = (0..3000).map(|i| format!("k{i},{}\n", i % 7)).collect();
     let theirs: String = (2000..5000).map(|i| format!("k{i},v{i}\n")).collect();
     place.write("ours.csv", format!("key,x\n{ours}"));
     place.write("theirs.csv", format!("key,v\n{theirs}"));
-    let both = "--both --protocol vole --memory 1200K";
+    let both = &*format!("--both --protocol vole --memory {memory}");
     let pair = exchange(
         &place,
         &self::ours().with(both).with("--take-values --rows all"),

@@ -13,7 +13,7 @@ use std::thread;
 use vesica::{KeySpec, ProtocolRequest, Role, Source, SourceOptions};
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use vesica_session::{BucketKeys, Job, Learns, MemorySet, NoProgress, run_set_over};
-use vesica_tables::{KeyStore, Keys, read_keys_within, read_payload};
+use vesica_tables::{KeyStore, Keys, TextColumns, read_keys_within};
 use vesica_wire::{FramedChannel, memory_pair};
 
 use crate::answers::{Answer, Learnt, Question};
@@ -117,21 +117,20 @@ fn rows(keys: &Keys, matches: &[u32]) -> Vec<bool> {
 fn in_memory(variant: Variant, number: u64) -> bool {
     let trial = Trial::new(variant, number);
     let spec = KeySpec::parse(&trial.key(), &trial.profiles()).unwrap();
-    let [(ours, our_texts), (theirs, their_texts)] = trial.tables.each_ref().map(|table| {
+    let [ours, theirs] = trial.tables.each_ref().map(|table| {
         let csv = table.whole().into_bytes();
         let source = Source::from_bytes("table.csv", csv, SourceOptions::default()).unwrap();
         let values = table.value_columns();
-        let keys = match read_keys_within(&source, &spec, &values, u64::MAX, Path::new("")) {
-            Ok(KeyStore::Memory(keys)) => keys,
-            other => panic!("{other:?}"),
-        };
         let texts = match table.labels().string_bytes() as usize {
             0 => None,
-            bytes => Some(read_payload(&source, &spec, &keys, TEXTS, bytes).unwrap()),
+            bytes => Some(TextColumns::payload(&spec, TEXTS, bytes).unwrap()),
         };
-        (keys, texts)
+        let (texts, nowhere) = (texts.as_ref(), Path::new(""));
+        match read_keys_within(&source, &spec, &values, texts, u64::MAX, nowhere) {
+            Ok(KeyStore::Memory(keys)) => keys,
+            other => panic!("{other:?}"),
+        }
     });
-    let texts = [our_texts, their_texts];
     let dealt = trial.dealt.as_ref().map(Dealt::new);
     let dealt = dealt.as_ref();
     let run = |mut channel: FramedChannel, role: Role, keys: &Keys| -> Learnt {
@@ -141,7 +140,7 @@ fn in_memory(variant: Variant, number: u64) -> bool {
         let mut columns = BucketKeys::from(keys.digests());
         columns.values = keys.values().map(Cow::from);
         columns.numbers = keys.numbers().map(Cow::from);
-        columns.labels = texts[party].as_ref().map(|texts| Cow::from(&texts[..]));
+        columns.labels = keys.labels().map(Cow::from);
         let mut set = MemorySet::new(columns).unwrap();
         let report = run_set_over(&mut channel, own, peer, &job, &mut set, &mut NoProgress);
         Learnt::new(report.unwrap(), set)

@@ -366,7 +366,7 @@ fn selected_at_once(
     let kept = kept.map_err(wrong)?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
     let mut columns = kept.columns().to_vec();
-    columns.extend(rows.added_arrays(&mask));
+    columns.extend(rows.added_arrays(&mask)?);
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map(Some)
         .map_err(wrong)

@@ -374,7 +374,7 @@ fn copy_lines<F: LineFormat>(
             if rows.next()? {
                 let line = match rows.adds() {
                     true => {
-                        F::with_fields(&piece[line], dialect, added, &rows.added_values()).into()
+                        F::with_fields(&piece[line], dialect, added, &rows.added_values()?).into()
                     }
                     false => Cow::Borrowed(&piece[line]),
                 };

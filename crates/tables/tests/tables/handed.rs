@@ -1,9 +1,12 @@
 //! Columns that one table hands over to another, from and into every format.
 
+use std::path::Path;
+
 use tempfile::TempDir;
 use vesica_tables::{
-    CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, Keys, Matched, RowSet, Rows, Source,
-    SourceOptions, read_keys, read_labels, read_payload, select_rows, write_rows_to,
+    CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, KeyStore, Keys, Matched, Result,
+    RowSet, Rows, Source, SourceOptions, TextColumns, read_keys, read_keys_within, select_rows,
+    write_rows_to,
 };
 
 const BYTES: usize = 40;
@@ -24,6 +27,20 @@ fn keys(source: &Source, key: &str) -> Keys {
     read_keys(source, &spec(key)).unwrap()
 }
 
+/// The texts that go with each key.
+fn texts_of(source: &Source, texts: Result<TextColumns>) -> Result<Vec<u8>> {
+    let (texts, key) = (texts?, spec("key"));
+    let store = read_keys_within(source, &key, &[], Some(&texts), u64::MAX, Path::new(""))?;
+    let KeyStore::Memory(keys) = store else {
+        panic!("memory is not limited");
+    };
+    Ok(keys.labels().expect("texts").to_vec())
+}
+
+fn labels_of(source: &Source, columns: &[String], bytes: usize) -> Result<Vec<u8>> {
+    texts_of(source, TextColumns::labels(&spec("key"), columns, bytes))
+}
+
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
@@ -32,7 +49,7 @@ fn names(names: &[&str]) -> Vec<String> {
 /// the other as a run would.
 fn joined(ours: &Source, theirs: &Source, columns: &[String]) -> String {
     let (own, other) = (keys(ours, "key"), keys(theirs, "key"));
-    let labels = read_labels(theirs, &spec("key"), &other, columns, BYTES).unwrap();
+    let labels = labels_of(theirs, columns, BYTES).unwrap();
     let mut handed = vec![0; own.digests().len() * BYTES];
     let mut matched = vec![false; own.digests().len()];
     for (i, digest) in own.digests().iter().enumerate() {
@@ -169,9 +186,7 @@ fn columns_go_from_and_into_typed_formats() {
     let columns = names(&["f", "i", "t"]);
     let (own, mut handed) = (keys(&file, "key"), Vec::new());
     for source in [&source, &file] {
-        let labels =
-            read_labels(source, &spec("key"), &keys(source, "key"), &columns, BYTES).unwrap();
-        handed.push(labels.to_vec());
+        handed.push(labels_of(source, &columns, BYTES).unwrap());
     }
     assert_eq!(handed[0], handed[1]);
     let handed = HandedOver::new(&columns, &own, &handed[0], BYTES);
@@ -210,14 +225,7 @@ fn what_cannot_be_handed_over_is_refused() {
     let read = |contents: &str, columns: &[&str], bytes| {
         let options = SourceOptions::default();
         let source = open(&place, "t.csv", contents.as_bytes(), &options);
-        let error = read_labels(
-            &source,
-            &spec("key"),
-            &keys(&source, "key"),
-            &names(columns),
-            bytes,
-        );
-        error.unwrap_err()
+        labels_of(&source, &names(columns), bytes).unwrap_err()
     };
     let long = format!("key,a\nx,1\ny,{}\n", "z".repeat(7));
     let error = read(&long, &["a"], 8);
@@ -258,14 +266,7 @@ fn what_cannot_be_handed_over_is_refused() {
     // A row without a key has nothing to hand over, however long.
     let options = SourceOptions::default();
     let source = open(&place, "u.csv", b"key,a\n,long text\nx,1\n", &options);
-    let labels = read_labels(
-        &source,
-        &spec("key"),
-        &keys(&source, "key"),
-        &names(&["a"]),
-        4,
-    )
-    .unwrap();
+    let labels = labels_of(&source, &names(&["a"]), 4).unwrap();
     assert_eq!(labels[..], [2, 0, b'1', 0]);
 }
 
@@ -276,7 +277,7 @@ fn payloads_are_texts_with_zeros_after_them() {
     let read = |contents: &str, bytes| {
         let options = SourceOptions::default();
         let source = open(&place, "t.csv", contents.as_bytes(), &options);
-        read_payload(&source, &spec("key"), &keys(&source, "key"), "a", bytes)
+        texts_of(&source, TextColumns::payload(&spec("key"), "a", bytes))
     };
     let rows = "key,a\nx,é1\n,too long for anything\ny,\nx,é1\n";
     let read_back = read(rows, 3).unwrap();
@@ -368,5 +369,90 @@ fn labels_that_are_none_are_counted_and_null() {
         let mut out = Vec::new();
         write_rows_to(&ours, matched, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
+
+/// From the run of one side to the table of the other, in buckets on disk.
+#[test]
+fn columns_go_through_the_disk_too() {
+    let place = TempDir::new().unwrap();
+    let rows = 4000u32;
+    let key = |row: u32| row * 37 % 1999;
+    let table = |with: &dyn Fn(u32) -> String| {
+        let row = |row: u32| match row % 11 {
+            5 => format!(",{}\n", with(row)),
+            _ => format!("k{},{}\n", key(row), with(row)),
+        };
+        format!("key,v\n{}", (0..rows).map(row).collect::<String>())
+    };
+    let options = SourceOptions::default();
+    let ours = table(&|row| row.to_string());
+    let theirs = table(&|row| match row % 11 {
+        5 => "longer than any label could ever be but of no key".into(),
+        _ => format!("city {}", key(row) % 77),
+    });
+    let ours = open(&place, "ours.csv", ours.as_bytes(), &options);
+    let theirs = open(&place, "theirs.csv", theirs.as_bytes(), &options);
+    let columns = names(&["v"]);
+    let texts = TextColumns::labels(&spec("key"), &columns, BYTES).unwrap();
+    let spooled = |source: &Source, texts| {
+        let read = read_keys_within(source, &spec("key"), &[], texts, 0, place.path());
+        let KeyStore::Disk(mut spool) = read.unwrap() else {
+            panic!("no memory was given");
+        };
+        let assign = |digests: &[[u8; 32]]| digests.iter().map(|d| u32::from(d[5] % 4)).collect();
+        spool.split(place.path(), 4, assign).unwrap();
+        spool
+    };
+    let (mut near, far) = (spooled(&ours, None), spooled(&theirs, Some(&texts)));
+    let matches = |digest: &[u8; 32]| !digest[9].is_multiple_of(3);
+    let mut all = RowSet::none(rows.into());
+    for bucket in [1, 0, 3, 2] {
+        let (ours, theirs) = (near.load(bucket).unwrap(), far.load(bucket).unwrap());
+        assert_eq!(ours.labels, None);
+        let (mut labels, of_peer) = (Vec::new(), theirs.labels.unwrap());
+        for digest in &ours.digests {
+            let place = theirs.digests.iter().position(|d| d == digest).unwrap();
+            match matches(digest) {
+                true => labels.extend_from_slice(&of_peer[place * BYTES..][..BYTES]),
+                false => labels.extend_from_slice(&[0; BYTES]),
+            }
+        }
+        let matched: Vec<bool> = ours.digests.iter().map(matches).collect();
+        near.mark(bucket, &matched, &mut all).unwrap();
+        near.keep_labels(place.path(), bucket, &labels, BYTES)
+            .unwrap();
+    }
+    let handed = near.handed_over(place.path(), 1, &all, 0).unwrap().unwrap();
+    let matched = Matched::new(&all, Some(HandedOver::on_disk(&columns, &handed)));
+    assert_eq!(matched.unreadable(), None);
+    let mut out = Vec::new();
+    write_rows_to(&ours, matched, &mut out).unwrap();
+    let row = |row: u32| format!("k{},{row},city {}\n", key(row), key(row) % 77);
+    let chosen = (0..rows).filter(|row| all.contains((*row).into()));
+    let expected = format!("key,v,peer_v\n{}", chosen.map(row).collect::<String>());
+    assert!(all.iter().count() > 1000);
+    assert!(String::from_utf8(out).unwrap() == expected);
+    // Nothing was handed over for the other.
+    assert!(far.handed_over(place.path(), 1, &all, 0).unwrap().is_none());
+    // Rows of one key with different texts, wherever they are.
+    let differ = table(&|row| (row / 2500).to_string());
+    let differ = open(&place, "differ.csv", differ.as_bytes(), &options);
+    for memory in [0, u64::MAX] {
+        let read = read_keys_within(
+            &differ,
+            &spec("key"),
+            &[],
+            Some(&texts),
+            memory,
+            place.path(),
+        );
+        let error = read.unwrap_err();
+        let ErrorKind::LabelsDiffer { first } = error.kind() else {
+            panic!("{error}");
+        };
+        let rows = [first.row, error.place().row].map(|row| row.unwrap() as u32 - 1);
+        assert_eq!(key(rows[0]), key(rows[1]));
+        assert!(rows[0] < 2500 && rows[1] >= 2500, "{rows:?}");
     }
 }

@@ -273,7 +273,7 @@ fn an_error_names_the_file_and_its_own_row() {
     let nowhere = Path::new("");
     let read = |value: &ValueColumn| {
         let values = std::slice::from_ref(value);
-        read_keys_within(&source, &key("id"), values, u64::MAX, nowhere)
+        read_keys_within(&source, &key("id"), values, None, u64::MAX, nowhere)
     };
     let error = read(&value).unwrap_err();
     let expected = place.at("b.csv").display().to_string();

@@ -41,7 +41,7 @@ fn read(
         .num_threads(threads)
         .build()
         .unwrap();
-    let read = || read_keys_within(source, &key(name), columns, u64::MAX, Path::new(""));
+    let read = || read_keys_within(source, &key(name), columns, None, u64::MAX, Path::new(""));
     match pool.install(read) {
         Ok(KeyStore::Memory(keys)) => Ok(keys),
         Ok(KeyStore::Disk(_)) => unreachable!("there is memory"),

@@ -31,7 +31,7 @@ fn read(source: &Source, columns: &str, column: &ValueColumn) -> Result<Vec<i64>
 /// Those of several columns, one key's after the other's.
 fn read_all(source: &Source, columns: &str, values: &[ValueColumn]) -> Result<Vec<i64>, Error> {
     let key = key(columns);
-    match read_keys_within(source, &key, values, u64::MAX, Path::new(""))? {
+    match read_keys_within(source, &key, values, None, u64::MAX, Path::new(""))? {
         KeyStore::Memory(keys) => Ok(keys.values().unwrap().to_vec()),
         KeyStore::Disk(_) => unreachable!("there is no limit"),
     }
@@ -397,6 +397,7 @@ fn values_need_all_keys_in_memory() {
             &source,
             &key,
             slice::from_ref(&column),
+            None,
             1,
             Path::new("/nowhere"),
         );
