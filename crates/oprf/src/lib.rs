@@ -9,7 +9,7 @@
 //! | [`compact_dh`] | RT21, figures 4, 5 and 6 | malicious, or semi-honest |
 //! | [`dh`] | Huberman, Franklin and Hogg 1999 | semi-honest |
 //! | [`kkrt`] | KKRT16 | semi-honest |
-//! | [`sparse`] | PRTY19, figures 5 and 7; LTSXQ26, figure 14, at the width of PRTY19 | semi-honest |
+//! | [`sparse`] | PRTY19, figures 5 and 7; LTSXQ26, figure 14, at the width of PRTY19 | semi-honest; figure 5 also a malicious sender |
 //! | [`vole`] | RS21 and RR22 | malicious, or semi-honest |
 //!
 //! [`programmable`] has OPRFs whose outputs the sender chooses at its items, as circuit PSI needs them: CGS22 and
