@@ -263,8 +263,7 @@ class Rt21(Page):
 
     def subject(self, row: printed.Row, receiver: int, sender: int) -> Subject | None:
         protocol = self.SYSTEMS.get((row["system"], row["security"]))
-        levels = {"malicious": MALICIOUS, "one-sided": MALICIOUS_SENDER}
-        security = levels.get(row["security"], SEMI_HONEST)
+        security = MALICIOUS if row["security"] == "malicious" else SEMI_HONEST
         return None if protocol is None else bench(protocol, receiver, sender, *security)
 
     def blocks(self) -> Iterator[Block]:
