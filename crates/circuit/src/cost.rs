@@ -137,9 +137,25 @@ fn inner(bins: usize) -> Cost {
     }
 }
 
-/// A comparison of so many counts of bins.
-fn comparison(bins: usize, counts: usize) -> Cost {
-    let ring = signed_size_ring(bins);
+/// Bins of a run, or of one of its parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Bins {
+    /// Those of the part.
+    pub here: usize,
+    /// Those of all parts, which are counted together.
+    pub all: usize,
+}
+
+/// A run without parts.
+impl From<usize> for Bins {
+    fn from(all: usize) -> Bins {
+        Bins { here: all, all }
+    }
+}
+
+/// A comparison of so many counts of all bins.
+fn comparison(all: usize, counts: usize) -> Cost {
+    let ring = signed_size_ring(all);
     let gates = gates(ring, counts);
     let bytes = gates.iter().map(|(rows, bits)| 2 * rows * bits.div_ceil(8));
     let bytes = bytes.sum();
@@ -162,11 +178,12 @@ pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Row>
 }
 
 /// [`crate::Receiver::open`] of a size, if there is one, and of so many other numbers.
-pub fn open(bins: usize, has_size: bool, others: usize, minimum: u64) -> Cost {
+pub fn open(bins: impl Into<Bins>, has_size: bool, others: usize, minimum: u64) -> Cost {
+    let Bins { all, .. } = bins.into();
     let size = match (has_size, minimum) {
         (false, _) => 0,
-        (true, 0) => size_ring(bins).bits(),
-        (true, _) => signed_size_ring(bins).bits(),
+        (true, 0) => size_ring(all).bits(),
+        (true, _) => signed_size_ring(all).bits(),
     };
     let bits = size as usize + 64 * others + usize::from(minimum > 0);
     let opening = Cost {
@@ -179,7 +196,7 @@ pub fn open(bins: usize, has_size: bool, others: usize, minimum: u64) -> Cost {
         0 => opening,
         // A size is counted where there is nothing else.
         _ => {
-            comparison(bins, others.max(1))
+            comparison(all, others.max(1))
                 + products(numbers, Ring::FULL)
                 + inner(numbers)
                 + opening
@@ -188,10 +205,11 @@ pub fn open(bins: usize, has_size: bool, others: usize, minimum: u64) -> Cost {
 }
 
 /// [`crate::Receiver::size`].
-pub fn size(bins: usize, minimum: u64) -> Cost {
+pub fn size(bins: impl Into<Bins>, minimum: u64) -> Cost {
+    let Bins { here, all } = bins.into();
     match minimum {
-        0 => products(bins, size_ring(bins)),
-        _ => products(bins, signed_size_ring(bins)),
+        0 => products(here, size_ring(all)),
+        _ => products(here, signed_size_ring(all)),
     }
 }
 
@@ -233,34 +251,37 @@ pub fn string_of_sender(bins: usize, bytes: usize) -> Cost {
 }
 
 /// The counts of bins that match and add to each of the sender's payloads.
-fn counts_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
+fn counts_of_sender(bins: Bins, columns: usize, minimum: u64) -> Cost {
     match minimum {
         0 => Cost::default(),
-        _ => products(columns * bins, signed_size_ring(bins)),
+        _ => products(columns * bins.here, signed_size_ring(bins.all)),
     }
 }
 
 /// [`crate::Receiver::sums_of_receiver`].
-pub fn sums_of_receiver(bins: usize, columns: usize, minimum: u64) -> Cost {
+pub fn sums_of_receiver(bins: impl Into<Bins>, columns: usize, minimum: u64) -> Cost {
+    let Bins { here, all } = bins.into();
     let counts = match minimum {
         0 => Cost::default(),
-        _ => products(bins, Row::of(columns, signed_size_ring(bins))),
+        _ => products(here, Row::of(columns, signed_size_ring(all))),
     };
-    shares_of_receiver(bins, columns) + counts
+    shares_of_receiver(here, columns) + counts
 }
 
 /// [`crate::Receiver::sums_of_sender`].
-pub fn sums_of_sender(bins: usize, columns: usize, minimum: u64) -> Cost {
-    both_ways(bins, payloads(columns, minimum)) + counts_of_sender(bins, columns, minimum)
+pub fn sums_of_sender(bins: impl Into<Bins>, columns: usize, minimum: u64) -> Cost {
+    let bins = bins.into();
+    both_ways(bins.here, payloads(columns, minimum)) + counts_of_sender(bins, columns, minimum)
 }
 
 /// [`crate::Receiver::inner_product`].
-pub fn inner_product(bins: usize, minimum: u64, lambda: u32) -> Cost {
-    let product = match arithmetic::by_lattice(bins, lambda) {
-        true => encrypted(bins),
-        false => inner(bins),
+pub fn inner_product(bins: impl Into<Bins>, minimum: u64, lambda: u32) -> Cost {
+    let bins = bins.into();
+    let product = match arithmetic::by_lattice(bins.here, lambda) {
+        true => encrypted(bins.here),
+        false => inner(bins.here),
     };
-    both_ways(bins, payloads(1, minimum)) + product + counts_of_sender(bins, 1, minimum)
+    both_ways(bins.here, payloads(1, minimum)) + product + counts_of_sender(bins, 1, minimum)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ pub struct Receiver<const W: u32 = WIDTH> {
     pub(crate) main: ValueEnd<W>,
     pub(crate) reverse: Option<ChoiceEnd>,
     pub(crate) session: [u8; 32],
+    pub(crate) parts: usize,
 }
 
 /// The engine of the PSI sender. It is the COT receiver of the main direction.
@@ -32,6 +33,7 @@ pub struct Sender<const W: u32 = WIDTH> {
     pub(crate) main: ChoiceEnd<W>,
     pub(crate) reverse: Option<ValueEnd>,
     pub(crate) session: [u8; 32],
+    pub(crate) parts: usize,
 }
 
 impl<const W: u32> Receiver<W> {
@@ -41,7 +43,13 @@ impl<const W: u32> Receiver<W> {
             main: ValueEnd::new(Direction::Main, session, main),
             reverse: None,
             session: *session,
+            parts: 1,
         }
+    }
+
+    /// The same for one of so many parts, of equally many bins, whose numbers are added up before they are opened.
+    pub fn of_parts(self, parts: usize) -> Self {
+        Self { parts, ..self }
     }
 
     /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.
@@ -63,7 +71,13 @@ impl<const W: u32> Sender<W> {
             main: ChoiceEnd::new(Direction::Main, session, main),
             reverse: None,
             session: *session,
+            parts: 1,
         }
+    }
+
+    /// The same for one of so many parts, of equally many bins, whose numbers are added up before they are opened.
+    pub fn of_parts(self, parts: usize) -> Self {
+        Self { parts, ..self }
     }
 
     /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.

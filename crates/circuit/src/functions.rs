@@ -30,7 +30,12 @@
 //!
 //! **Adversary.** Semi-honest. Results beyond 2^63 wrap around: the contract has to bound the payloads. A size is a
 //! number of bins, so each matching item has to be in one bin only.
+//!
+//! **Parts.** Where a run has several parts, sizes and counts are shared in the ring that holds the bins of all. Each party
+//! adds up its shares, and numbers are opened, or compared with a minimum, in the last part: shares are uniform, and sums of
+//! shares are shares of sums.
 
+use std::iter;
 use std::ops::RangeInclusive;
 
 use rand_core::CryptoRng;
@@ -142,6 +147,20 @@ pub struct Number {
     share: u64,
     /// Under a minimum, the share of how many bins add to it; a size counts by itself.
     count: Option<u64>,
+}
+
+impl Number {
+    /// The share, and that of the count if there is one.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = u64> {
+        iter::once(self.share).chain(self.count)
+    }
+
+    /// Adds the [shares](Number::shares) of earlier parts, as many as it takes. All rings are those of all parts together.
+    pub(crate) fn add(&mut self, mut earlier: impl Iterator<Item = u64>) {
+        for share in iter::once(&mut self.share).chain(&mut self.count) {
+            *share = share.wrapping_add(earlier.next().unwrap_or(0));
+        }
+    }
 }
 
 /// A party's shares of numbers that are opened together.
@@ -374,7 +393,7 @@ impl Receiver {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Number, Error> {
-        let ring = ring_of_size(matches.len(), minimum);
+        let ring = ring_of_size(self.parts * matches.len(), minimum);
         let share = self.size_share(channel, rng, ring, matches)?;
         Ok(Number {
             ring,
@@ -475,7 +494,7 @@ impl Receiver {
         if minimum == 0 {
             return Ok(sums(&shares, None));
         }
-        let ring = signed_size_ring(matches.len());
+        let ring = signed_size_ring(self.parts * matches.len());
         let adding: Vec<Shares> = values.iter().map(|values| adding(values)).collect();
         let counts = select(
             &mut self.main,
@@ -604,7 +623,7 @@ impl Receiver {
         own: &[u64],
         adding: &[BitShares],
     ) -> Result<Vec<u64>, Error> {
-        let ring = signed_size_ring(own.len());
+        let ring = signed_size_ring(self.parts * own.len());
         let all = Zeroizing::new(own.repeat(adding.len()));
         let bits = joined_bits(adding);
         let shares = self.main.select(channel, rng, ring, &all, &bits)?;
@@ -675,7 +694,7 @@ impl Sender {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Number, Error> {
-        let ring = ring_of_size(matches.len(), minimum);
+        let ring = ring_of_size(self.parts * matches.len(), minimum);
         let share = self.size_share(channel, rng, ring, matches)?;
         Ok(Number {
             ring,
@@ -754,7 +773,7 @@ impl Sender {
         if minimum == 0 {
             return Ok(sums(&shares, None));
         }
-        let ring = signed_size_ring(matches.len());
+        let ring = signed_size_ring(self.parts * matches.len());
         let counts = multiply(&mut self.main, channel, rng, ring, (matches, columns))?;
         let counts: Vec<u64> = counts.iter().map(|counts| sum(counts)).collect();
         Ok(sums(&shares, Some(&counts)))
@@ -865,7 +884,8 @@ impl Sender {
         rng: &mut dyn CryptoRng,
         adding: &[BitShares],
     ) -> Result<Vec<u64>, Error> {
-        let ring = signed_size_ring(adding.first().map_or(0, BitShares::len));
+        let bins = adding.first().map_or(0, BitShares::len);
+        let ring = signed_size_ring(self.parts * bins);
         let bits = joined_bits(adding);
         let shares = self.main.multiply(channel, rng, ring, &bits)?;
         Ok(sums_of(&shares, adding.len()))

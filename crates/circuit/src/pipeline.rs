@@ -190,6 +190,11 @@ impl Plan {
         self.table.stash
     }
 
+    /// Parts of the run whose numbers are opened together.
+    fn parts(&self) -> usize {
+        self.task.part.count as usize
+    }
+
     /// The session of a part of the run.
     fn derived(&self, part: &'static str) -> [u8; 32] {
         Oracle::new("vesica/1 circuit", &self.session).hash(&[part.as_bytes()])
@@ -274,7 +279,8 @@ impl Run<'_> {
             cots,
             self.rng,
         )?;
-        Ok(Receiver::new(&self.plan.derived("engine"), entries))
+        let engine = Receiver::new(&self.plan.derived("engine"), entries);
+        Ok(engine.of_parts(self.plan.parts()))
     }
 
     /// Sets up COTs and entries; the other party calls [`Run::receiving_engine`].
@@ -298,7 +304,8 @@ impl Run<'_> {
             cots,
             self.rng,
         )?;
-        Ok(Sender::new(&self.plan.derived("engine"), entries))
+        let engine = Sender::new(&self.plan.derived("engine"), entries);
+        Ok(engine.of_parts(self.plan.parts()))
     }
 
     /// The shares of equality of one string on each side, of `bits` bits.
@@ -465,6 +472,10 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         function::REVEALS
     }
 
+    fn adds_up(&self) -> bool {
+        true
+    }
+
     fn bytes_per_column(&self, receiver_size: u64, sender_size: u64) -> u64 {
         recipes::bytes_per_column::<R>(receiver_size, sender_size)
     }
@@ -515,7 +526,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let sent = self.sent(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
         let run = plan.run::<R>(channel, rng);
-        let output = plan.help(run, sent)?;
+        let output = plan.help(run, sent, input.carried)?;
         channel.flush()?;
         Ok(output)
     }

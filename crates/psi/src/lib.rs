@@ -65,6 +65,27 @@ pub struct Task {
     pub string_bytes: StringBytes,
     /// What to save where a protocol can choose.
     pub optimize: Optimize,
+    /// Which part of the run this is.
+    pub part: Part,
+}
+
+/// A part of a run over sets that are cut into several, each of as many items on either side. What the receiver learns are
+/// the numbers of all parts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// How many parts there are.
+    pub count: u32,
+    /// Whether this is the last, in which numbers are opened. In all others each party gets [`Output::Carried`], which it
+    /// brings to the next in [`Input::carried`].
+    pub is_last: bool,
+}
+
+impl Part {
+    /// All of a run.
+    pub const WHOLE: Part = Part {
+        count: 1,
+        is_last: true,
+    };
 }
 
 impl Task {
@@ -78,6 +99,7 @@ impl Task {
             label_bytes: 0,
             string_bytes: StringBytes::default(),
             optimize: Optimize::Time,
+            part: Part::WHOLE,
         }
     }
 }
@@ -109,6 +131,8 @@ pub struct Input<'a> {
     /// The label of each item, one after the other, on a sender that hands over labels; or the string of each, of which
     /// both parties get shares.
     pub labels: Option<&'a [u8]>,
+    /// This party's [`Output::Carried`] of the part before; `None` in the first.
+    pub carried: Option<&'a [u64]>,
 }
 
 impl<'a> Input<'a> {
@@ -119,6 +143,7 @@ impl<'a> Input<'a> {
             exact: None,
             values: None,
             labels: None,
+            carried: None,
         }
     }
 
@@ -143,6 +168,11 @@ impl<'a> Input<'a> {
     /// The same with labels, one after the other.
     pub fn with_labels(self, labels: Option<&'a [u8]>) -> Input<'a> {
         Input { labels, ..self }
+    }
+
+    /// The same with what the part before has left.
+    pub fn with_carried(self, carried: Option<&'a [u64]>) -> Input<'a> {
+        Input { carried, ..self }
     }
 
     /// The same with numbers.
@@ -191,6 +221,8 @@ pub enum Output {
     Below(u64),
     /// This party's shares, of which it learns nothing.
     Shares(Shares),
+    /// This party's shares of the numbers of this part and those before, modulo 2^64 each, of which it learns nothing.
+    Carried(Zeroizing<Vec<u64>>),
 }
 
 impl Output {
@@ -198,7 +230,11 @@ impl Output {
     pub fn matched(&self) -> Option<&[bool]> {
         match self {
             Output::Matches(matched) | Output::Labelled { matched, .. } => Some(matched),
-            Output::Nothing | Output::Values(_) | Output::Below(_) | Output::Shares(_) => None,
+            Output::Nothing
+            | Output::Values(_)
+            | Output::Below(_)
+            | Output::Shares(_)
+            | Output::Carried(_) => None,
         }
     }
 }
@@ -277,6 +313,11 @@ pub trait Protocol: Send + Sync {
     /// How many copies of the label of each item of the sender cross the wire; `None` if the protocol hands over none.
     fn labels_per_item(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether it adds up numbers over the [parts](Part) of a run.
+    fn adds_up(&self) -> bool {
+        false
     }
 
     /// Approximate memory in bytes that each value of an item beyond the first adds to that of the [`Spec`], for these

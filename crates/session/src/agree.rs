@@ -5,7 +5,7 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
-use vesica_psi::{Params, Protocol, Task};
+use vesica_psi::{Params, Part, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::buckets::lambda_of_bucket;
@@ -13,6 +13,7 @@ use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
+use crate::set::MAX_CARRIED;
 use crate::terms::{KEY_BITS, LAMBDA};
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
@@ -51,6 +52,19 @@ impl Agreement {
             Role::Receiver => self.params.receiver_size,
             Role::Sender => self.params.sender_size,
         }
+    }
+
+    /// What the run over a bucket is to find out.
+    pub(crate) fn task_of(&self, bucket: u32) -> Task {
+        let count = self.contract.buckets;
+        let part = match self.contract.adds_up(self.protocol) {
+            true => Part {
+                count,
+                is_last: bucket + 1 == count,
+            },
+            false => Part::WHOLE,
+        };
+        Task { part, ..self.task }
     }
 
     /// Which bucket each key is in.
@@ -221,11 +235,13 @@ fn exchange(
             contract: contract.clone(),
             origin: earlier.origin,
             found: earlier.found[..buckets as usize].to_vec(),
+            carried: earlier.carried_after(buckets).into_iter().collect(),
         },
         _ => State {
             contract: contract.clone(),
             origin: session,
             found: Vec::new(),
+            carried: Vec::new(),
         },
     };
     Ok(Agreement {
@@ -298,6 +314,11 @@ fn begin(
                 return Err(bad("earlier run", "more buckets than there were"));
             }
             let after = state.finished().min(*buckets);
+            let apart = state.finished().abs_diff(*buckets);
+            if contract.adds_up(protocol) && apart as usize >= MAX_CARRIED {
+                contract.divide(protocol)?;
+                return Ok(Begin::Over(StartOver::Apart));
+            }
             match contract.go_on(protocol, &state.contract, after) {
                 Ok(()) => return Ok(Begin::After(after)),
                 Err(why) => Begin::Over(why),

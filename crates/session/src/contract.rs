@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::Registry;
-use vesica_psi::{Protocol, Reveal, Security, StringBytes, Task};
+use vesica_psi::{Part, Protocol, Reveal, Security, StringBytes, Task};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
@@ -143,17 +143,20 @@ pub enum StartOver {
     OtherContract,
     /// A bucket of the earlier run no longer fits into the memory of one of the sides.
     Memory,
+    /// One side has finished buckets of which the other knows nothing, more than it keeps numbers of.
+    Apart,
 }
 
 impl fmt::Display for StartOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            StartOver::OwnSet => "this side's keys have changed",
-            StartOver::PeerSet => "the peer's keys have changed",
+            StartOver::OwnSet => "this side's keys or values have changed",
+            StartOver::PeerSet => "the peer's keys or values have changed",
             StartOver::PeerKeptNothing => "the peer has kept nothing of the earlier run",
             StartOver::OtherRun => "the peer has kept another run",
             StartOver::OtherContract => "the contract has changed",
             StartOver::Memory => "a bucket of the earlier run no longer fits into memory",
+            StartOver::Apart => "the two sides have not finished the same buckets",
         })
     }
 }
@@ -469,12 +472,18 @@ impl Contract {
                 sender: self.sender_string_bytes as usize,
             },
             optimize: self.get(&OPTIMIZE).choice(),
+            part: Part::WHOLE,
         }
     }
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.
     fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
         protocol.working_bytes(&self.task(), sizes, self.get(&KEY_BITS), lambda)
+    }
+
+    /// Whether what is revealed are numbers that are added up over buckets, and opened once.
+    pub(crate) fn adds_up(&self, protocol: &dyn Protocol) -> bool {
+        protocol.adds_up() && self.get(&REVEAL).is_value()
     }
 
     /// Divides the run into as many buckets as its memory requires.
@@ -499,8 +508,8 @@ impl Contract {
         let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
         let reveal = self.get(&REVEAL);
         let enough = working_bytes(sizes, lambda);
-        if reveal != Reveal::Matches && enough > memory {
-            // The values per bucket would reveal more than the value of the whole.
+        // What has to be opened bucket by bucket would reveal more than the whole.
+        if reveal != Reveal::Matches && !self.adds_up(protocol) && enough > memory {
             return Err(WireError::limit(
                 Limit::Reveal { enough },
                 format!(

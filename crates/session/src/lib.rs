@@ -74,7 +74,7 @@ pub use run::{
     run_over, run_set, run_set_over,
 };
 pub use secret::read_secret;
-pub use set::{BucketKeys, Checkpoint, KeySet, MemorySet, State};
+pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
 pub use terms::{MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
 pub use threads::with_threads;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};

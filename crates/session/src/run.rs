@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use vesica_psi::{Exact, Input, Output, Prepared, Reveal, indices_vartime};
+use vesica_psi::{Exact, Input, Output, Part, Prepared, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -246,6 +246,16 @@ enum Answer {
     Below(u64),
 }
 
+impl Answer {
+    fn of(output: &Output) -> Option<Answer> {
+        match output {
+            Output::Values(values) => Some(Answer::Values(values.clone())),
+            Output::Below(least) => Some(Answer::Below(*least)),
+            _ => None,
+        }
+    }
+}
+
 /// Runs every bucket, and the confirmation; returns the state at the end, and the answer if it is no set.
 fn protocol(
     channel: &mut ObservedChannel<'_>,
@@ -262,16 +272,12 @@ fn protocol(
         _ if state.is_complete() => {}
         1 => {
             let keys = set.load(0)?;
-            let output = one_bucket(channel, role, agreement, 0, stored, keys)?;
-            match &output {
-                Output::Values(values) => answer = Some(Answer::Values(values.clone())),
-                Output::Below(least) => answer = Some(Answer::Below(*least)),
-                _ => {}
-            }
+            let output = one_bucket(channel, role, agreement, 0, stored, None, keys)?;
+            answer = Answer::of(&output);
             state.add(&output);
             set.finished(output, &state)?;
         }
-        _ => in_turn(channel, role, agreement, &mut state, set)?,
+        _ => answer = in_turn(channel, role, agreement, &mut state, set)?,
     }
     confirm_done(channel, role)?;
     Ok((state, answer))
@@ -290,7 +296,7 @@ fn in_turn(
     agreement: &Agreement,
     state: &mut State,
     set: &mut dyn KeySet,
-) -> Result<(), WireError> {
+) -> Result<Option<Answer>, WireError> {
     let buckets = agreement.contract.buckets;
     // The run's own threads may all wait for the peer.
     let threads = rayon::current_num_threads().div_ceil(THREADS_FOR_ONE_BESIDE);
@@ -301,19 +307,23 @@ fn in_turn(
         let bucket = state.finished();
         channel.progress.bucket(bucket + 1, buckets);
         let mut loaded = Ok(None);
+        let carried = state.carried_after(bucket);
+        let carried = carried.as_ref().map(|carried| &carried.0[..]);
         let output = beside.in_place_scope(|scope| {
             let (set, state, before, loaded) = (&mut *set, &*state, before.take(), &mut loaded);
             scope.spawn(move |_| *loaded = record_and_load(set, state, before));
-            one_bucket(channel, role, agreement, bucket, None, present)
+            one_bucket(channel, role, agreement, bucket, None, carried, present)
         })?;
         keys = loaded?;
         state.add(&output);
         before = Some(output);
     }
-    match before {
-        Some(last) => set.finished(last, state),
-        None => Ok(()),
-    }
+    let Some(last) = before else {
+        return Ok(None);
+    };
+    let answer = Answer::of(&last);
+    set.finished(last, state)?;
+    Ok(answer)
 }
 
 /// Records the last of the finished buckets, if this run has finished one, and loads the one after the next, if there is
@@ -370,6 +380,9 @@ pub fn run_bucket(
     if agreement.contract.offline.is_some() {
         return usage("stored correlations are for runs over a whole set".into());
     }
+    if agreement.task_of(bucket).part != Part::WHOLE {
+        return usage("numbers are added up over all buckets in order".into());
+    }
     let digests = &keys.digests;
     if !all_distinct(digests) || buckets == 1 && digests.len() != size {
         return usage("the digests are not those of the bucket, each once".into());
@@ -382,7 +395,7 @@ pub fn run_bucket(
         if channel.recv(BUCKET, 32)? != name.as_bytes() {
             return Err(differ("bucket", bucket, "another one"));
         }
-        one_bucket(channel, role, agreement, bucket, None, keys)
+        one_bucket(channel, role, agreement, bucket, None, None, keys)
     };
     let output = run();
     Ok(output.inspect_err(|error| channel.abort(error))?)
@@ -396,10 +409,11 @@ fn one_bucket(
     agreement: &Agreement,
     bucket: u32,
     stored: Option<Zeroizing<Vec<u8>>>,
+    carried: Option<&[u64]>,
     mut keys: BucketKeys<'_>,
 ) -> Result<Output, WireError> {
     let mut rng = fresh_rng()?;
-    let Agreement { protocol, task, .. } = agreement;
+    let (protocol, task) = (agreement.protocol, &agreement.task_of(bucket));
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
         params.session = bucket_session(&params.session, bucket);
@@ -438,6 +452,7 @@ fn one_bucket(
     drop(keys);
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
     let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
+    let input = input.with_carried(carried);
     let exact = compared.zip(numbers.as_deref());
     let input = exact.map_or(input, |((_, bits), numbers)| {
         input.with_exact(Exact { bits, numbers })
@@ -447,7 +462,7 @@ fn one_bucket(
     }
     let prepared = match (stored, role) {
         (Some(half), _) => halves::load(
-            *protocol,
+            protocol,
             role,
             &params,
             agreement.contract.get(&KEY_BITS),

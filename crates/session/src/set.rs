@@ -25,6 +25,30 @@ pub struct State {
     /// For each finished bucket, from the first on, how many matches it had; zero on a side that does not
     /// learn them.
     pub found: Vec<u64>,
+    /// Where numbers are added up over buckets, what this side has of them after each of the last of the finished buckets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<Carried>,
+}
+
+/// After how many of the last buckets numbers are kept. What two sides have recorded is at most two buckets apart: neither
+/// finishes a bucket before the other is in it, and each records one while the next runs.
+pub(crate) const MAX_CARRIED: usize = 3;
+
+/// One side's shares of numbers, of which it learns nothing. Wiped when dropped.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried(pub(crate) Vec<u64>);
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// Does not show them.
+impl std::fmt::Debug for Carried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Carried")
+    }
 }
 
 impl State {
@@ -49,6 +73,17 @@ impl State {
     pub(crate) fn add(&mut self, output: &Output) {
         let matches = |matched: &[bool]| matched.iter().map(|matched| u64::from(*matched)).sum();
         self.found.push(output.matched().map_or(0, matches));
+        if let Output::Carried(shares) = output {
+            self.carried.push(Carried(shares.to_vec()));
+            let older = self.carried.len().saturating_sub(MAX_CARRIED);
+            self.carried.drain(..older);
+        }
+    }
+
+    /// What this side has of the numbers after so many buckets, if it has something.
+    pub(crate) fn carried_after(&self, buckets: u32) -> Option<Carried> {
+        let later = self.finished().checked_sub(buckets)? as usize;
+        self.carried.iter().rev().nth(later).cloned()
     }
 }
 

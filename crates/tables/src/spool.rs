@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use blake3::Hasher;
+use zeroize::Zeroizing;
 
 use crate::bucket::{Bucket, Buckets};
 use crate::columns_read::ColumnsRead;
@@ -66,8 +67,8 @@ impl KeyStore {
         }
     }
 
-    /// A hash of the key of every row, in order: equal for two tables whose rows have the same keys,
-    /// and the same wherever the keys are.
+    /// A hash of the key of every row, in order, and of the values that go with keys: equal for two tables whose rows have
+    /// the same keys, and whose keys have the same values, and the same wherever the keys are.
     pub fn identity(&self) -> [u8; 32] {
         match self {
             KeyStore::Memory(keys) => {
@@ -75,7 +76,10 @@ impl KeyStore {
                 for item in keys.row_items() {
                     rows.add(keys.digests().get(*item as usize));
                 }
-                rows.finish()
+                match keys.values() {
+                    None => rows.finish(),
+                    Some(values) => with_values(rows.finish(), values),
+                }
             }
             KeyStore::Disk(spool) => spool.identity,
         }
@@ -170,6 +174,18 @@ impl Top {
             }
         }
     }
+}
+
+/// A hash of the keys of rows, and of the values of keys.
+fn with_values(keys: [u8; 32], values: &[i64]) -> [u8; 32] {
+    let mut hasher = Hasher::new_derive_key("vesica/1 keys of all rows and values");
+    hasher.update(&keys);
+    // Together they fill the lanes of BLAKE3.
+    for values in values.chunks(RowKeys::PENDING) {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+        hasher.update(&Zeroizing::new(bytes.collect::<Vec<u8>>()));
+    }
+    *hasher.finalize().as_bytes()
 }
 
 /// Hashes the keys of rows in order.
@@ -742,6 +758,29 @@ mod tests {
         assert!(matches!(store, KeyStore::Memory(_)));
         let error = read_keys_within(&source, &key, &[], None, 0, nowhere).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    }
+
+    #[test]
+    fn other_values_are_another_identity() {
+        let column = ValueColumn {
+            name: "v".into(),
+            scale: 0,
+            bound: 1000,
+            sums_repeated: true,
+        };
+        let identity = |rows: &str| {
+            let text = format!("k,v\n{rows}");
+            let source = Source::from_bytes("t.csv", text.into(), SourceOptions::default());
+            let key = KeySpec::parse::<&str>("k", &[]).unwrap();
+            let values = std::slice::from_ref(&column);
+            let nowhere = Path::new("");
+            let read = read_keys_within(&source.unwrap(), &key, values, None, u64::MAX, nowhere);
+            read.unwrap().identity()
+        };
+        let first = identity("a,1\nb,2\na,3\n");
+        assert_eq!(identity("a,3\nb,2\na,1\n"), first);
+        assert_ne!(identity("a,1\nb,2\na,4\n"), first);
+        assert_ne!(identity("a,2\nb,4\na,2\n"), first);
     }
 
     #[test]

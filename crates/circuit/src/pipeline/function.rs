@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use super::{Plan, Received, Run, Secret, Sent, repeated};
 use crate::bits::BitShares;
-use crate::cost::{self, Cost};
+use crate::cost::{self, Bins, Cost};
 use crate::functions::{Answer, Number};
 use crate::{Payloads, Receiver, Sender};
 
@@ -40,7 +40,7 @@ functions! {
 /// What computes something that a run reveals, from shares of which cells match.
 trait Function: Sync {
     /// Its cost for so many cells, but for opening numbers.
-    fn cost(&self, plan: &Plan, cells: usize) -> Cost;
+    fn cost(&self, plan: &Plan, cells: Bins) -> Cost;
 
     /// The receiver's part.
     ///
@@ -176,8 +176,17 @@ impl Plan {
         self.task.reveal.each().iter().copied().map(function_of)
     }
 
+    /// So many cells, and those of all parts.
+    fn counted(&self, cells: usize) -> Bins {
+        Bins {
+            here: cells,
+            all: cells * self.parts(),
+        }
+    }
+
     /// Cost of all functions, for so many cells.
     pub(super) fn function_cost(&self, cells: usize) -> Cost {
+        let cells = self.counted(cells);
         let costs = self.functions().map(|function| function.cost(self, cells));
         let cost = costs.fold(Cost::default(), Cost::add);
         let numbers = self.task.reveal.numbers(self.task.values);
@@ -186,6 +195,7 @@ impl Plan {
             .partition(|(reveal, _)| *reveal == Reveal::Size);
         match (sizes.len(), others.len()) {
             (0, 0) => cost,
+            _ if !self.task.part.is_last => cost,
             (sizes, others) => cost + cost::open(cells, sizes > 0, others, self.task.min_size),
         }
     }
@@ -216,7 +226,10 @@ impl Plan {
                 Computed::Output(output) => return Ok(output),
             }
         }
-        let of = (self.task.min_size, at.matches.len());
+        if let Some(carried) = self.carry(&mut numbers, at.input.carried) {
+            return Ok(carried);
+        }
+        let of = (self.task.min_size, self.counted(at.matches.len()).all);
         let answer = at.engine.open(at.channel, at.rng, &numbers, of)?;
         if self.task.both {
             answer.tell(at.channel, numbers.len())?;
@@ -225,7 +238,12 @@ impl Plan {
     }
 
     /// The sender's part of all functions.
-    pub(super) fn help(&self, run: Run<'_>, sent: Sent) -> Result<Output, Error> {
+    pub(super) fn help(
+        &self,
+        run: Run<'_>,
+        sent: Sent,
+        carried: Option<&[u64]>,
+    ) -> Result<Output, Error> {
         let at = &mut Sending {
             plan: self,
             channel: run.channel,
@@ -242,13 +260,26 @@ impl Plan {
                 Computed::Output(output) => return Ok(output),
             }
         }
-        let of = (self.task.min_size, at.matches.len());
+        if let Some(carried) = self.carry(&mut numbers, carried) {
+            return Ok(carried);
+        }
+        let of = (self.task.min_size, self.counted(at.matches.len()).all);
         at.engine.open(at.channel, at.rng, &numbers, of)?;
         if !self.task.both {
             return Ok(Output::Nothing);
         }
         let told = Answer::told(at.channel, &self.ranges(), self.task.min_size > 0)?;
         Ok(self.output(told))
+    }
+
+    /// Adds what this party has of the parts before; the output if more of them follow.
+    fn carry(&self, numbers: &mut [Number], carried: Option<&[u64]>) -> Option<Output> {
+        let mut earlier = carried.unwrap_or_default().iter().copied();
+        numbers
+            .iter_mut()
+            .for_each(|number| number.add(earlier.by_ref()));
+        let shares = || numbers.iter().flat_map(Number::shares).collect();
+        (!self.task.part.is_last).then(|| Output::Carried(Zeroizing::new(shares())))
     }
 
     fn output(&self, answer: Answer) -> Output {

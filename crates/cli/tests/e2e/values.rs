@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Arguments, Ended, Pair, Place, exchange};
+use crate::support::{Arguments, Ended, Pair, Place, Running, exchange};
+use crate::trial::{spec, split};
 
 /// Two shops' customers. Three customers are shared; one of them has two rows here.
 const OURS: &str = "email,spent,kept\n\
@@ -731,17 +732,17 @@ fn values_that_cannot_be_computed_with_are_named_by_row() {
 #[test]
 fn a_side_with_too_little_memory_is_told_what_would_do() {
     let place = place();
-    let rows: String = (0..20_000).map(|i| format!("{i},1\n")).collect();
+    let rows: String = (0..2000).map(|i| format!("{i},1\n")).collect();
     for (name, key) in [("ours.csv", "email,spent"), ("theirs.csv", "mail,visits")] {
         place.write(name, format!("{key}\n{rows}"));
     }
     let sides_of = |ours: &str, theirs: &str| sides("--reveal sum", ours, theirs);
     let ended = run(&place, &sides_of("--memory 3M", "--value visits"));
     let enough = ended.map(|ended| {
-        ended.expect_failure(7, "bytes of memory are too few for the sum");
+        ended.expect_failure(7, "bytes of memory for a bucket are too few");
         let words = ended.err.trim_end().strip_suffix(" are enough");
         let words = words.and_then(|words| {
-            words.split_once("hint: raise --memory on the side that gives less: half of it or more is for the sets at once, and ")
+            words.split_once("hint: raise --memory on the side that gives less: half of it or more is for a bucket, and ")
         });
         words
             .unwrap_or_else(|| panic!("{}", ended.err))
@@ -753,13 +754,99 @@ fn a_side_with_too_little_memory_is_told_what_would_do() {
     for ended in run(&place, &sides_of(&memory, "--value visits")) {
         ended.expect_success();
     }
+    // Shares are found in one bucket, and by the sides together.
     let [received, _] = run(
         &place,
-        &sides_of("--memory 3M --value spent --wait 3", "--wait 3"),
+        &sides(
+            "--reveal shares --memory 3M",
+            "--output a.csv",
+            "--output b.csv",
+        ),
+    );
+    received.expect_failure(7, "bytes of memory are too few for the shares");
+    let [received, _] = run(
+        &place,
+        &sides_of("--memory 300K --value spent --wait 3", "--wait 3"),
     );
     received.expect_failure(7, "a run over values needs all keys in memory");
     let hint = "hint: raise --memory: a quarter of it is for keys and values, 82 bytes per";
     assert!(received.err.contains(hint), "{}", received.err);
+}
+
+/// Sums in buckets, and runs that are killed on their way.
+#[test]
+fn a_killed_run_goes_on_adding() {
+    const ROWS: i64 = 3000;
+    let place = place();
+    let rows = |first: i64| {
+        let row = |i: i64| format!("{i},{}\n", i % 1000 - 400);
+        (first..first + ROWS).map(row).collect::<String>()
+    };
+    place.write("ours.csv", "email,spent\n".to_owned() + &rows(0));
+    place.write("theirs.csv", "mail,visits\n".to_owned() + &rows(1000));
+    let common = 1000..ROWS;
+    let sum: i64 = common.clone().map(|i| i % 1000 - 400).sum();
+    let expected = format!("size\t{}\nsum\t{sum}\n", common.count());
+    let memory = memory_of_buckets("circuit-okvs", ROWS as u64, 8);
+    let both = format!("--reveal size,sum --memory {memory}");
+    let sides = sides(&both, "--work-dir near", "--value visits --work-dir far");
+    for kill_receiver in [true, false] {
+        let mut sender = place.sender(&sides[1], "--listen 127.0.0.1:0");
+        let mut receiver = place.receiver(&sides[0], &sender.endpoint());
+        let killed = |party: &mut Running| {
+            party.wait_for("bucket 4 of 8");
+            party.process.kill().unwrap();
+            party.process.wait().unwrap();
+        };
+        match kill_receiver {
+            true => {
+                killed(&mut receiver);
+                sender.wait().expect_failure(4, "");
+            }
+            false => {
+                killed(&mut sender);
+                receiver.wait().expect_failure(4, "");
+            }
+        }
+        let ended = run(&place, &sides);
+        for ended in &ended {
+            ended.expect_success();
+            assert!(ended.err.contains("going on after bucket"), "{}", ended.err);
+        }
+        assert_eq!(ended[0].text(), expected);
+    }
+    // Other values are another set.
+    let mut sender = place.sender(&sides[1], "--listen 127.0.0.1:0");
+    let mut receiver = place.receiver(&sides[0], &sender.endpoint());
+    receiver.wait_for("bucket 4 of 8");
+    receiver.process.kill().unwrap();
+    receiver.process.wait().unwrap();
+    sender.wait().expect_failure(4, "");
+    let others = place
+        .read("theirs.csv")
+        .replacen("2000,-400\n", "2000,-399\n", 1);
+    place.write("theirs.csv", others);
+    let [received, sent] = run(&place, &sides);
+    received.expect_success();
+    assert!(
+        sent.err
+            .contains("over: this side's keys or values have changed"),
+        "{}",
+        sent.err
+    );
+    assert_eq!(received.text(), format!("size\t2000\nsum\t{}\n", sum + 1));
+    assert!(!place.path("near").exists() && !place.path("far").exists());
+}
+
+/// The most memory of a side with values that makes so many buckets of two sets of this size.
+fn memory_of_buckets(protocol: &'static str, items: u64, buckets: u32) -> u64 {
+    let whole = (spec(protocol).working_bytes)(items, items);
+    let limits = (0..2000).map(|step| whole - 5000 * step);
+    let mut several = limits.filter(|limit| {
+        let split = split(protocol, [items; 2], None, 40, *limit);
+        split.is_some_and(|split| split.buckets >= buckets)
+    });
+    2 * several.next().expect("some memory makes so many buckets")
 }
 
 #[test]

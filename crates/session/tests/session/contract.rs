@@ -498,13 +498,14 @@ fn values_up_to_the_peers_limit_are_agreed_on() {
     }
 }
 
-/// Whoever follows the advice gets on: it counts all columns.
+/// Whoever follows the advice gets on: it counts all columns. Numbers are found in buckets.
 #[test]
-fn a_number_of_what_does_not_fit_into_memory_says_how_much_is_enough() {
-    let agree_within = |memory| {
+fn shares_of_what_does_not_fit_into_memory_say_how_much_is_enough() {
+    let agree_within = |memory, reveal: Reveal| {
         let sides = [Role::Receiver, Role::Sender].map(|role| {
             let mut side = job(role);
             sum_of(&mut side, Some((1, 0)), None);
+            side.terms.set(&REVEAL, reveal.into());
             side.values = match role {
                 Role::Receiver => side.values.repeat(8),
                 Role::Sender => Vec::new(),
@@ -528,10 +529,13 @@ fn a_number_of_what_does_not_fit_into_memory_says_how_much_is_enough() {
         })) => enough,
         other => panic!("{other:?}"),
     };
-    let (near, far) = agree_within(200 << 20);
+    let (near, far) = agree_within(200 << 20, Reveal::Sum);
+    assert_eq!(near.unwrap().contract.buckets, 16);
+    assert_eq!(far.unwrap().contract.buckets, 16);
+    let (near, far) = agree_within(200 << 20, Reveal::Shares);
     let (enough, theirs) = (enough(near), enough(far));
     assert_eq!(enough, theirs);
-    let (near, far) = agree_within(enough);
+    let (near, far) = agree_within(enough, Reveal::Shares);
     assert_eq!(
         (
             near.unwrap().contract.buckets,

@@ -7,4 +7,5 @@ mod contract;
 mod identity;
 mod job;
 mod labels;
+mod numbers;
 mod seam;

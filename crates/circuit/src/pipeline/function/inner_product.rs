@@ -4,12 +4,12 @@ use vesica_wire::Error;
 
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
-use crate::cost::{self, Cost};
+use crate::cost::{self, Bins, Cost};
 
 pub(super) struct InnerProduct;
 
 impl Function for InnerProduct {
-    fn cost(&self, plan: &Plan, cells: usize) -> Cost {
+    fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
         cost::inner_product(cells, plan.task.min_size, plan.lambda())
     }
 

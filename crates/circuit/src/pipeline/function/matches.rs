@@ -5,13 +5,13 @@ use vesica_wire::Error;
 
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
-use crate::cost::{self, Cost};
+use crate::cost::{self, Bins, Cost};
 
 pub(super) struct ThresholdMatches;
 
 impl Function for ThresholdMatches {
-    fn cost(&self, _: &Plan, cells: usize) -> Cost {
-        cost::matches(cells)
+    fn cost(&self, _: &Plan, cells: Bins) -> Cost {
+        cost::matches(cells.here)
     }
 
     fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {

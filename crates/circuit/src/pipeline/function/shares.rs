@@ -7,12 +7,12 @@ use zeroize::Zeroizing;
 use super::super::payload::{to_bytes, to_words};
 use super::super::{Plan, Secret};
 use super::{Computed, Function, Receiving, Sending, slices};
-use crate::cost::{self, Cost};
+use crate::cost::{self, Bins, Cost};
 
 pub(super) struct Shares;
 
 impl Function for Shares {
-    fn cost(&self, plan: &Plan, cells: usize) -> Cost {
+    fn cost(&self, plan: &Plan, Bins { here: cells, .. }: Bins) -> Cost {
         let of = |count: usize, cost: fn(usize, usize) -> Cost| match count {
             0 => Cost::default(),
             _ => cost(cells, count),

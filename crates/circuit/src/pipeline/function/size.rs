@@ -6,12 +6,12 @@ use vesica_wire::Error;
 
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
-use crate::cost::{self, Cost};
+use crate::cost::{self, Bins, Cost};
 
 pub(super) struct Size;
 
 impl Function for Size {
-    fn cost(&self, plan: &Plan, cells: usize) -> Cost {
+    fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
         cost::size(cells, plan.task.min_size)
     }
 
@@ -29,6 +29,6 @@ impl Function for Size {
 
     fn range(&self, plan: &Plan) -> RangeInclusive<i64> {
         let least = i64::try_from(plan.task.min_size).unwrap_or(i64::MAX);
-        least..=plan.most_matches as i64
+        least..=(plan.parts() * plan.most_matches) as i64
     }
 }

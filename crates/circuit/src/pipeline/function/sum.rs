@@ -4,12 +4,12 @@ use vesica_wire::Error;
 
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending, slices};
-use crate::cost::{self, Cost};
+use crate::cost::{self, Bins, Cost};
 
 pub(super) struct Sum;
 
 impl Function for Sum {
-    fn cost(&self, plan: &Plan, cells: usize) -> Cost {
+    fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
         let (values, minimum) = (plan.task.values, plan.task.min_size);
         match [values.receiver, values.sender].map(usize::from) {
             [0, sender] => cost::sums_of_sender(cells, sender, minimum),
