@@ -35,7 +35,7 @@ pub(crate) struct Stored {
 /// Where the keys are. In memory their columns are in the set, and the way back to the rows is beside it.
 enum Place {
     Memory {
-        keys: Keys,
+        keys: Box<Keys>,
         set: Box<MemorySet<'static>>,
     },
     Disk(Box<Spool>),
@@ -93,6 +93,7 @@ impl Stored {
                 let labels = taken.labels;
                 columns.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
                 let set = Box::new(MemorySet::of_distinct(columns)?);
+                let keys = Box::new(keys);
                 Place::Memory { keys, set }
             }
             KeyStore::Disk(spool) => Place::Disk(spool),
