@@ -10,7 +10,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers peers format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -27,6 +27,7 @@ help:
 	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
 	@echo 'make papers      every table of the papers beside ours, in docs/papers; PAPERS=full for the largest sizes'
 	@echo 'make peers       what PyPI offers for private set intersection beside ours, in docs/peers.md'
+	@echo 'make plan        what vesica plan goes by, and what it says beside what was measured, in docs/planner.md'
 	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
 	@echo 'make docs        the API documentation, in target/doc'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
@@ -101,6 +102,10 @@ papers:
 
 peers:
 	@$(PYTHON) scripts/peers.py
+
+# Goes on where it was stopped.
+plan:
+	@$(PYTHON) scripts/plan.py
 
 bench-kernels:
 	$(CARGO) bench --workspace --locked

@@ -1,12 +1,13 @@
 //! What a run will take.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use vesica::terms::MAX_ITEMS;
-use vesica::{Link, Registry, Reveals, Security};
-use vesica_plan::{Calibration, Machines, Prices, Request, Unusable, calibration_path};
+use vesica::{Link, Registry, Terms};
+use vesica_plan::{Calibration, Machines, Prices, Request, Unusable, calibration_path, yardstick};
 
 use crate::errors::Failure;
 
@@ -16,10 +17,8 @@ use crate::errors::Failure;
 pub(crate) struct Asked {
     receiver_size: u64,
     sender_size: u64,
-    reveal: String,
-    security: Option<String>,
-    lambda: u32,
-    min_size: Option<u64>,
+    /// Options that set terms, with their values.
+    terms: HashMap<String, String>,
     value_columns: u8,
     items: Option<u32>,
     bandwidth: Option<u64>,
@@ -31,15 +30,11 @@ pub(crate) struct Asked {
 
 impl Asked {
     fn request(&self) -> Result<Request, Failure> {
-        let reveal: Reveals = self
-            .reveal
-            .parse()
-            .map_err(|()| Failure::usage(format!("nothing is revealed as {:?}", self.reveal)))?;
-        let named = |name: &String| {
-            serde_json::from_value::<Security>(name.as_str().into())
-                .map_err(|_| Failure::usage(format!("no security is called {name:?}")))
-        };
-        let security = self.security.as_ref().map(named).transpose()?;
+        let mut terms = Terms::default();
+        for (name, text) in &self.terms {
+            let set = terms.set_option(name, text);
+            set.map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
+        }
         let is_size = |size: u64| size <= MAX_ITEMS;
         if !is_size(self.receiver_size) || !is_size(self.sender_size) {
             return Err(Failure::usage("no set has more than 2**28 items"));
@@ -55,19 +50,22 @@ impl Asked {
                 "a bandwidth is at least 1000 bits per second",
             ));
         }
+        if self.threads == 0 {
+            return Err(Failure::usage("there is at least one thread"));
+        }
         let rtt = Duration::try_from_secs_f64(self.rtt).ok();
         let rtt = rtt.filter(|rtt| rtt.as_secs() <= 60);
         let rtt = rtt.ok_or_else(|| Failure::usage("a round trip takes 0 to 60 seconds"))?;
-        let sizes = [self.receiver_size, self.sender_size];
-        let usual = Request::new(sizes, reveal, self.value_columns);
+        let (sizes, link) = (
+            [self.receiver_size, self.sender_size],
+            Link::new(self.bandwidth, rtt),
+        );
+        let is_given = |name: &str| self.terms.contains_key(name);
+        let request = terms.request(is_given, sizes, self.value_columns, link);
         Ok(Request {
-            lambda: self.lambda,
-            security,
-            min_size: self.min_size.unwrap_or(usual.min_size),
             exact: self.items,
-            threads: self.threads.max(1),
-            link: Link::new(self.bandwidth, rtt),
-            ..usual
+            threads: self.threads,
+            ..request.map_err(Failure::usage)?
         })
     }
 
@@ -96,7 +94,7 @@ fn unusable(file: Unusable) -> Failure {
 pub(crate) fn plan(py: Python<'_>, asked: Asked) -> PyResult<String> {
     let answered = py.detach(|| {
         let (request, prices) = (asked.request()?, asked.prices()?);
-        let machines = Machines::new(asked.calibration()?, None);
+        let machines = Machines::new(asked.calibration()?, Some(yardstick()));
         let answer = machines.answer(Registry::standard(), &request, &prices);
         let answer = answer.ok_or_else(|| {
             let reveal = request.reveal;

@@ -32,6 +32,14 @@ def test_security_and_result_leave_some_out() -> None:
     assert vesica.plan(1000, reveal="sum", value_columns=2)["auto"] == "circuit-okvs"
 
 
+def test_circuits_save_time_or_traffic() -> None:
+    def ways(**asked: str) -> set[str]:
+        return {f["optimize"] for f in vesica.plan(1000, reveal="size", **asked)["forecasts"]}  # type: ignore[arg-type]
+
+    assert ways() == {"time", "traffic"}
+    assert ways(optimize="traffic") == {"traffic"}
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -44,6 +52,9 @@ def test_security_and_result_leave_some_out() -> None:
         {"rtt": 100.0},
         {"items": 65},
         {"value_columns": 9},
+        {"lambda_": 39},
+        {"optimize": "all"},
+        {"threads": 0},
     ],
 )
 def test_what_cannot_be_is_refused(asked: dict[str, object]) -> None:

@@ -19,6 +19,7 @@ def plan(
     security: str | None = None,
     lambda_: int = 40,
     min_size: int | None = None,
+    optimize: str | None = None,
     value_columns: int = 1,
     items: int | None = None,
     bandwidth: int | None = None,
@@ -43,5 +44,8 @@ def plan(
     asked = dict(locals())
     asked["sender_size"] = receiver_size if sender_size is None else sender_size
     asked["lambda"] = asked.pop("lambda_")
+    names = ("reveal", "security", "lambda", "min_size", "optimize")
+    terms = {name: asked.pop(name) for name in names}
+    asked["terms"] = {name: str(value) for name, value in terms.items() if value is not None}
     answer: dict[str, Any] = json.loads(_vesica.plan(asked))
     return answer

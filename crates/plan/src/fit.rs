@@ -16,18 +16,19 @@ pub(crate) struct Work {
 
 const TERMS: usize = 6;
 
+const MILLION: f64 = (1 << 20) as f64;
+
 impl Work {
     /// The terms, the fixed one first, in units in which coefficients are seconds.
     fn terms(&self) -> [f64; TERMS] {
         let [n, m] = [self.receiver_size, self.sender_size].map(|size| size as f64);
         let steep = |size: f64| size * (size + 2.0).log2().powi(2) / 400.0;
-        let million = f64::from(1 << 20);
         [
             1.0,
-            n / million,
-            m / million,
-            steep(n) / million,
-            steep(m) / million,
+            n / MILLION,
+            m / MILLION,
+            steep(n) / MILLION,
+            steep(m) / MILLION,
             self.bytes as f64 / 1e9,
         ]
     }
@@ -97,6 +98,13 @@ impl Fit {
             .map(|(c, term)| c * term);
         let [fixed, rest] = [products.clone().take(1).sum(), products.skip(1).sum()];
         [fixed, rest]
+    }
+
+    /// The coefficients of all terms but bytes, for one item each where the terms are for 2^20.
+    #[cfg(test)]
+    pub(crate) fn picoseconds(&self) -> [u64; TERMS - 1] {
+        let units = [1.0, MILLION, MILLION, MILLION, MILLION];
+        std::array::from_fn(|k| (self.coefficients[k] * 1e12 / units[k]).round() as u64)
     }
 
     /// The spread for work of these sizes: a tenth more for each factor of four beyond what was measured.

@@ -2,8 +2,8 @@
 //!
 //! **Bytes and delays** are those of [`Protocol::traffic`], exact but for coded masks and for what tells the sender a result.
 //!
-//! **Seconds.** A fit to measured runs of the reference machine ([`Fit`]), times what this machine is slower, by its own
-//! [`Calibration`]. Over a link that takes X seconds for the bytes of both directions, one after the other, work of C seconds
+//! **Seconds.** A fit to measured runs of the reference machine ([`Fit`](crate::fit::Fit)), times what this machine is
+//! slower, by its own [`Calibration`](crate::Calibration). Over a link that takes X seconds for the bytes of both directions, one after the other, work of C seconds
 //! takes max(C, X) + (1 − o)·min(C, X), where o is how far the two overlap, from runs over emulated links; each delay adds
 //! half a round trip. At most [`WINDOW`] bytes are on their way in one direction, so that a long round trip limits the
 //! bandwidth.
@@ -11,32 +11,24 @@
 //! **The interval** is two standard deviations of the fit's relative errors, more where sizes are beyond those measured, and
 //! more the less is known of this machine ([`Basis`]).
 //!
-//! **Memory** is that of the [`Spec`](vesica_psi::Spec), of the side that needs more.
+//! **Memory.** A fit to the peaks of both sides' processes in the same runs. What buckets go by is that of the
+//! [`Spec`](vesica_psi::Spec), an upper bound on what a run adds on the side that needs more.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use serde::Serialize;
 use vesica_psi::{Half, Optimize, Origin, Params, Protocol, Reveals, Security, Task, Values};
-use vesica_wire::{End, Link, Traffic};
+use vesica_wire::{End, Frames, Link, Traffic};
 
-use crate::fit::{Fit, Work, factors};
-use crate::{Calibration, Prices, Registry, Sample};
+use crate::fit::Work;
+use crate::machines::{Basis, Key, Machines, Phase};
+use crate::{Bytes, Memory, Open, Prices, Registry, Setting};
 
 /// Bytes that are on their way in one direction at most: the queue of a channel.
 pub const WINDOW: u64 = 4 << 20;
 
 /// The share of a run's work that more threads take part in.
 const PARALLEL: f64 = 0.7;
-
-/// How far work and transfers overlap where nothing was measured.
-const OVERLAP: f64 = 0.5;
-
-/// The runs of the reference machine: `data/reference.json`.
-static REFERENCE: LazyLock<Calibration> = LazyLock::new(|| {
-    let reference = Calibration::parse(include_str!("../data/reference.json"));
-    reference.expect("the runs that come with this crate")
-});
 
 /// The run that is asked about.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +45,8 @@ pub struct Request {
     pub values: Values,
     /// The least number of matches.
     pub min_size: u64,
-    /// What circuits save.
-    pub optimize: Optimize,
+    /// What circuits save; both ways if `None`.
+    pub optimize: Option<Optimize>,
     /// Bits of items that are numbers.
     pub exact: Option<u32>,
     /// Threads of each party.
@@ -74,19 +66,19 @@ impl Request {
             reveal,
             values: reveal.fewest_values(columns),
             min_size: u64::from(!reveal.takes_minimum(0)),
-            optimize: Optimize::Time,
+            optimize: None,
             exact: None,
             threads: 1,
             link: Link::LAN,
         }
     }
 
-    /// What the parties of the run do.
-    pub fn task(&self) -> Task {
+    /// What the parties of the run do where circuits save this.
+    pub fn task(&self, optimize: Optimize) -> Task {
         Task {
             values: self.values,
             min_size: self.min_size,
-            optimize: self.optimize,
+            optimize,
             ..Task::new(self.reveal)
         }
     }
@@ -115,32 +107,6 @@ impl Request {
     }
 }
 
-/// What an interval rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Basis {
-    /// This machine has run the same.
-    ThisRun,
-    /// It has run the protocol for another result.
-    ThisProtocol,
-    /// It has run other protocols.
-    ThisMachine,
-    /// The runs are those of the reference machine, and this one is as fast at AES as it is said to be.
-    Reference,
-}
-
-impl Basis {
-    /// What it adds to the relative error.
-    fn spread(self) -> f64 {
-        match self {
-            Basis::ThisRun => 0.1,
-            Basis::ThisProtocol => 0.25,
-            Basis::ThisMachine => 0.5,
-            Basis::Reference => 1.0,
-        }
-    }
-}
-
 /// A time, between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
@@ -162,26 +128,6 @@ impl Interval {
     }
 }
 
-/// Bytes each way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Bytes {
-    /// From the receiver.
-    pub receiver_to_sender: u64,
-    /// From the sender.
-    pub sender_to_receiver: u64,
-    /// Of these, what needs no items.
-    pub offline: u64,
-    /// From a dealer to the receiver, besides.
-    pub dealer_to_receiver: u64,
-}
-
-impl Bytes {
-    /// Both ways.
-    pub fn total(&self) -> u64 {
-        self.receiver_to_sender + self.sender_to_receiver
-    }
-}
-
 /// What a run of one protocol takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
@@ -189,6 +135,8 @@ pub struct Forecast {
     pub protocol: &'static str,
     /// The adversary that the run withstands.
     pub security: Security,
+    /// What it saves. Only for circuits are there two ways.
+    pub optimize: Optimize,
     /// On the wire, framing included, TLS not.
     pub bytes: Bytes,
     /// One-way delays of the network: half as many round trips.
@@ -201,7 +149,9 @@ pub struct Forecast {
     pub offline_seconds: f64,
     /// What the interval rests on.
     pub basis: Basis,
-    /// Of the side that needs more, with one thread.
+    /// What the processes of both sides hold at most, with one thread, no bucket and a table of one key column.
+    pub peak_memory_bytes: Memory,
+    /// What `--memory` is compared with: a bound on what the run adds on the side that needs more, with one thread.
     pub memory_bytes: u64,
     /// By setting of the prices.
     pub usd: BTreeMap<String, f64>,
@@ -238,32 +188,7 @@ pub struct Answer {
     pub forecasts: Vec<Forecast>,
 }
 
-/// What is known of machines.
-pub struct Machines {
-    reference: &'static Calibration,
-    local: Option<Calibration>,
-    /// By how much this machine is slower than the reference at AES.
-    slower: f64,
-}
-
 impl Machines {
-    /// The reference machine, and this one: its calibration, or else its AES blocks per second.
-    pub fn new(local: Option<Calibration>, yardstick: Option<u64>) -> Machines {
-        let reference = &*REFERENCE;
-        let of_reference = reference.yardstick_aes_blocks_per_second as f64;
-        let slower = yardstick.map_or(1.0, |own| of_reference / own.max(1) as f64);
-        Machines {
-            reference,
-            local,
-            slower,
-        }
-    }
-
-    /// The runs of the reference machine.
-    pub fn reference() -> &'static Calibration {
-        &REFERENCE
-    }
-
     /// What every protocol that serves takes, and the best of them; `None` if none does.
     pub fn answer(
         &self,
@@ -297,23 +222,44 @@ impl Machines {
 
     /// What every protocol that serves takes, the fastest first.
     fn forecasts(&self, registry: &Registry, request: &Request, prices: &Prices) -> Vec<Forecast> {
+        let strongest = registry
+            .revealing(request.reveal)
+            .map(|p| p.spec().security);
+        let security = request.security.or(strongest.max());
+        let auto = security.and_then(|security| {
+            let open = Open {
+                sizes: request.sizes,
+                reveal: request.reveal,
+                security,
+                lambda: request.lambda,
+                exact: request.exact,
+                has_labels: false,
+            };
+            let spec = registry.auto(&open).first()?.spec();
+            Some((spec.name, spec.runs(security)))
+        });
         let mut all = Vec::new();
-        let serving: Vec<_> = registry.revealing(request.reveal).collect();
-        let [n, m] = request.sizes;
-        let auto = registry.auto(request.reveal, n, m);
-        for protocol in serving {
-            let spec = protocol.spec();
-            // The strongest form that serves is what auto takes.
-            let mut is_auto = auto.is_some_and(|auto| auto.spec().name == spec.name);
-            for security in spec.forms() {
+        for protocol in registry.revealing(request.reveal) {
+            let name = protocol.spec().name;
+            for security in protocol.spec().forms() {
                 if request.security.is_some_and(|asked| security < asked) {
                     continue;
                 }
-                let forecast = self.forecast(protocol, security, request, prices);
-                if let Some(mut forecast) = forecast {
-                    forecast.is_auto = std::mem::take(&mut is_auto);
-                    all.push(forecast);
-                }
+                let ways = [Optimize::Time, Optimize::Traffic].map(|optimize| {
+                    self.forecast(protocol, security, optimize, request, &prices.settings)
+                });
+                let [Some(time), Some(traffic)] = ways else {
+                    continue;
+                };
+                let is_one_way = time.bytes == traffic.bytes;
+                let mut asked: Vec<_> = match request.optimize {
+                    None if !is_one_way => vec![time, traffic],
+                    Some(Optimize::Traffic) if !is_one_way => vec![traffic],
+                    _ => vec![time],
+                };
+                // What a run saves that asks for nothing is the first way.
+                asked[0].is_auto = auto == Some((name, security));
+                all.extend(asked);
             }
         }
         all.sort_by(|a, b| a.seconds.likely.total_cmp(&b.seconds.likely));
@@ -321,14 +267,15 @@ impl Machines {
     }
 
     /// What a run of a protocol takes; `None` if there is no such run, or none of the protocol was ever measured.
-    fn forecast(
+    pub fn forecast(
         &self,
         protocol: &dyn Protocol,
         security: Security,
+        optimize: Optimize,
         request: &Request,
-        prices: &Prices,
+        prices: &[Setting],
     ) -> Option<Forecast> {
-        let (spec, task) = (protocol.spec(), request.task());
+        let (spec, task) = (protocol.spec(), request.task(optimize));
         let exact = spec.compares(request.exact).map(|(_, bits)| bits);
         let lambda = spec.max_lambda_of(request.sizes, exact);
         if request.sizes.iter().any(|size| *size > spec.max_items)
@@ -353,17 +300,21 @@ impl Machines {
             Some(dealt) => dealt.dealt_bytes(Half::Receiver, params, exact).ok()? as u64,
             None => 0,
         };
+        // With stored halves a run begins with a frame of each party: it has taken its own.
+        let taken = dealt.map_or(0, |_| Frames::one(0).bytes());
+        let delays = [&run, &online].map(|traffic| traffic.delays() + u64::from(taken > 0));
         let total = |traffic: &Traffic| traffic.bytes(End::Receiver) + traffic.bytes(End::Sender);
         let bytes = Bytes {
-            receiver_to_sender: run.bytes(End::Receiver),
-            sender_to_receiver: run.bytes(End::Sender),
+            receiver_to_sender: run.bytes(End::Receiver) + taken,
+            sender_to_receiver: run.bytes(End::Sender) + taken,
             offline: total(&run) - total(&online),
             dealer_to_receiver,
         };
         let key = Key {
-            protocol: spec.name,
+            protocol: spec.name.to_owned(),
             security,
             reveal: request.reveal,
+            optimize,
             has_numbers: exact.is_some(),
         };
         let [receiver_size, sender_size] = request.sizes;
@@ -376,11 +327,11 @@ impl Machines {
             (
                 Phase::Offline,
                 bytes.offline + dealer_to_receiver,
-                run.delays() - online.delays(),
+                delays[0] - delays[1],
             ),
-            (Phase::Online, total(&online), online.delays()),
+            (Phase::Online, total(&online) + 2 * taken, delays[1]),
         ];
-        let apart = 1.0 - self.overlap(&key);
+        let apart = 1.0 - Machines::overlap(&key);
         let mut seconds = [0.0; 2];
         let (mut spread, mut basis) = (0.0, Basis::ThisRun);
         for ((phase, sent, delays), seconds) in phases.into_iter().zip(&mut seconds) {
@@ -404,179 +355,27 @@ impl Machines {
         let [offline_seconds, online_seconds] = seconds;
         let likely = offline_seconds + online_seconds;
         let sent = [bytes.receiver_to_sender, bytes.sender_to_receiver];
-        let usd = prices.settings.iter();
+        let [receiver, sender] = Machines::memory(&key, &work(bytes.total()))?;
+        let usd = prices.iter();
         let usd = usd.map(|setting| (setting.name.clone(), setting.usd(likely, sent)));
         Some(Forecast {
             protocol: spec.name,
             security,
+            optimize,
             bytes,
-            delays: run.delays(),
+            delays: delays[0],
             seconds: Interval::new(likely, spread),
             online_seconds,
             offline_seconds,
             basis,
+            peak_memory_bytes: Memory {
+                receiver: Some(receiver),
+                sender: Some(sender),
+            },
             memory_bytes: protocol.working_bytes(&task, request.sizes, exact, request.lambda),
             usd: usd.collect(),
             is_auto: false,
         })
-    }
-
-    /// Seconds of work on this machine.
-    fn compute(&self, key: &Key, phase: Phase, work: &Work) -> Option<Computed> {
-        let (fit, is_same) = self.fit(key, phase)?;
-        let parts = fit.parts(work);
-        let local = self.local.iter().flat_map(|local| &local.samples);
-        let mut local: Vec<(Closeness, &Sample)> = local
-            .filter(|sample| sample.network == Link::NAMED[0].name && phase.seconds(sample) > 0.0)
-            .map(|sample| (key.closeness(sample), sample))
-            .collect();
-        local.sort_by_key(|(closeness, _)| *closeness);
-        let closest = local.first().map(|(closeness, _)| *closeness);
-        let closest = closest.unwrap_or(Closeness::Other);
-        let runs = local
-            .iter()
-            .take_while(|(closeness, _)| *closeness == closest);
-        let runs = runs.filter_map(|(_, sample)| {
-            let (fit, _) = self.fit(&Key::of(sample), phase)?;
-            Some((fit.parts(&phase.work(sample)), phase.seconds(sample)))
-        });
-        let runs: Vec<_> = runs.collect();
-        let (factors, basis) = match factors(&runs) {
-            Some(factors) => (factors, closest.basis()),
-            None => ([self.slower; 2], Basis::Reference),
-        };
-        let other = if is_same { 0.0 } else { 0.5 };
-        let products = parts
-            .iter()
-            .zip(factors)
-            .map(|(part, factor)| part * factor);
-        Some(Computed {
-            seconds: products.sum(),
-            spread: fit.spread_at(work) + basis.spread() + other,
-            basis,
-        })
-    }
-
-    /// The fit of the closest runs of the reference machine, and whether they are the same.
-    fn fit(&self, key: &Key, phase: Phase) -> Option<(Fit, bool)> {
-        let lan = self.reference.samples.iter();
-        let lan = lan.filter(|sample| sample.network == Link::NAMED[0].name);
-        let closeness = lan.clone().map(|sample| key.closeness(sample)).min()?;
-        if closeness == Closeness::Other {
-            return None;
-        }
-        let runs = lan.filter(|sample| key.closeness(sample) == closeness);
-        let runs: Vec<_> = runs.map(|s| (phase.work(s), phase.seconds(s))).collect();
-        Some((Fit::new(&runs)?, closeness == Closeness::Same))
-    }
-
-    /// How far work and transfers overlap, from runs over links without delays.
-    fn overlap(&self, key: &Key) -> f64 {
-        let fits = [Phase::Offline, Phase::Online]
-            .map(|phase| self.fit(key, phase).map(|(fit, _)| (phase, fit)));
-        let overlap = |sample: &Sample| {
-            let link = Link::from_name(&sample.network)?;
-            let rate = link.bits_per_second.filter(|_| link.rtt.is_zero())?;
-            let compute = fits.iter().flatten();
-            let compute = compute.flat_map(|(phase, fit)| fit.parts(&phase.work(sample)));
-            let compute: f64 = compute.sum();
-            let transfer = (sample.bytes + sample.offline_bytes) as f64 * 8.0 / rate as f64;
-            let apart = (sample.seconds() - compute.max(transfer)) / compute.min(transfer);
-            Some((1.0 - apart).clamp(0.0, 1.0))
-        };
-        let samples = self.reference.samples.iter();
-        let same = samples.filter(|sample| key.closeness(sample) == Closeness::Same);
-        let found: Vec<f64> = same.filter_map(overlap).collect();
-        match found.is_empty() {
-            true => OVERLAP,
-            false => found.iter().sum::<f64>() / found.len() as f64,
-        }
-    }
-}
-
-/// Seconds of work, and how sure they are.
-struct Computed {
-    seconds: f64,
-    spread: f64,
-    basis: Basis,
-}
-
-/// A part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Offline,
-    Online,
-}
-
-impl Phase {
-    fn seconds(self, sample: &Sample) -> f64 {
-        match self {
-            Phase::Offline => sample.offline,
-            Phase::Online => sample.online,
-        }
-    }
-
-    fn work(self, sample: &Sample) -> Work {
-        Work {
-            receiver_size: sample.receiver_size,
-            sender_size: sample.sender_size,
-            bytes: match self {
-                Phase::Offline => sample.offline_bytes,
-                Phase::Online => sample.bytes,
-            },
-        }
-    }
-}
-
-/// What runs have in common that sizes tell apart.
-struct Key<'a> {
-    protocol: &'a str,
-    security: Security,
-    reveal: Reveals,
-    has_numbers: bool,
-}
-
-/// How much a measured run tells about another one, the most first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Closeness {
-    /// But for sizes the same.
-    Same,
-    /// Of the same protocol.
-    Protocol,
-    Other,
-}
-
-impl Closeness {
-    fn basis(self) -> Basis {
-        match self {
-            Closeness::Same => Basis::ThisRun,
-            Closeness::Protocol => Basis::ThisProtocol,
-            Closeness::Other => Basis::ThisMachine,
-        }
-    }
-}
-
-impl<'a> Key<'a> {
-    fn of(sample: &'a Sample) -> Key<'a> {
-        Key {
-            protocol: &sample.protocol,
-            security: sample.security,
-            reveal: sample.reveal,
-            has_numbers: sample.exact.is_some(),
-        }
-    }
-
-    fn closeness(&self, sample: &Sample) -> Closeness {
-        let other = Key::of(sample);
-        match self.protocol == other.protocol {
-            true if (self.security, self.reveal, self.has_numbers)
-                == (other.security, other.reveal, other.has_numbers) =>
-            {
-                Closeness::Same
-            }
-            true => Closeness::Protocol,
-            false => Closeness::Other,
-        }
     }
 }
 

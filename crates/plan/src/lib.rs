@@ -8,17 +8,23 @@
 //! [`pads`] is the bound on what the hashes of all of them leave of κ.
 #![forbid(unsafe_code)]
 
+mod auto;
 mod file;
 mod fit;
 mod forecast;
+mod machines;
 pub mod pads;
 mod prices;
 mod sample;
 
+pub use auto::{LINK as AUTO_LINK, Open, auto_version};
 pub use file::Unusable;
-pub use forecast::{Answer, Basis, Bytes, Forecast, Interval, Machines, Request, WINDOW};
+pub use forecast::{Answer, Forecast, Interval, Request, WINDOW};
+pub use machines::{Basis, Machines, yardstick};
 pub use prices::{PriceProblem, Prices, Rates, Setting};
-pub use sample::{Calibration, CalibrationProblem, Sample, calibration_path};
+pub use sample::{
+    Bytes, Calibration, CalibrationProblem, Memory, Sample, Seconds, calibration_path,
+};
 
 use std::sync::LazyLock;
 
@@ -88,24 +94,6 @@ impl Registry {
         self.protocols.iter().find(named).copied()
     }
 
-    /// The protocol that runs if both sides leave the choice open: `compact-dh` for small sets, where the
-    /// fixed cost of VOLE's correlations would dominate, and `vole` for all others; if that does not reveal
-    /// what is asked for, the first protocol that does.
-    pub fn auto(
-        &self,
-        reveal: impl Into<Reveals>,
-        receiver_size: u64,
-        sender_size: u64,
-    ) -> Option<&'static dyn Protocol> {
-        let usual = match receiver_size.saturating_add(sender_size) <= MAX_COMPACT_DH {
-            true => "compact-dh",
-            false => "vole",
-        };
-        let reveal = reveal.into();
-        let usual = self.revealing(reveal).find(|p| p.spec().name == usual);
-        usual.or_else(|| self.revealing(reveal).next())
-    }
-
     /// The names, separated by commas.
     pub fn names(&self) -> String {
         let names: Vec<_> = self.protocols.iter().map(|p| p.spec().name).collect();
@@ -127,17 +115,11 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// Maximum number of items of both sides together for which `compact-dh` is chosen.
-///
-/// Measured with `vesica bench`, one thread: over loopback `compact-dh` is the faster one up to 2^9 items per side, at
-/// 100 Mb/s up to 2^10, since `vole` starts with 0.3 to 0.4 MB of correlations. The limit lies between.
-const MAX_COMPACT_DH: u64 = 2048;
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use vesica_oprf::dh::Dh;
-    use vesica_psi::{MaskExchange, Reveal, Security};
+    use vesica_psi::MaskExchange;
 
     #[test]
     fn names_fit_contracts_and_lead_back() {
@@ -147,25 +129,6 @@ mod tests {
             assert_eq!(registry.get(name).unwrap().spec().name, name);
         }
         assert!(registry.get("compact").is_none());
-    }
-
-    #[test]
-    fn the_rule_takes_a_malicious_protocol_by_size() {
-        for (receiver, sender, name) in [
-            (0, 0, "compact-dh"),
-            (1024, 1024, "compact-dh"),
-            (1, 2048, "vole"),
-            (u64::MAX, u64::MAX, "vole"),
-        ] {
-            let registry = Registry::standard();
-            let spec = registry
-                .auto(Reveal::Matches, receiver, sender)
-                .unwrap()
-                .spec();
-            assert_eq!((spec.name, spec.security), (name, Security::Malicious));
-            let size = registry.auto(Reveal::Size, receiver, sender);
-            assert_eq!(size.unwrap().spec().name, "circuit-okvs");
-        }
     }
 
     #[test]

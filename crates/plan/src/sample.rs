@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use vesica_psi::{Reveals, Security};
+use vesica_psi::{Optimize, Reveals, Security};
 
 /// The version of the form of a [`Calibration`].
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
-/// A run that was measured.
+/// A run that was measured, as `vesica bench --json` prints it; what else is there is ignored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Sample {
     /// The protocol's name.
     pub protocol: String,
@@ -18,29 +17,68 @@ pub struct Sample {
     pub security: Security,
     /// What the receiver learnt; sums are of one column of the sender's.
     pub reveal: Reveals,
+    /// What was saved.
+    pub optimize: Optimize,
     /// Items of the receiver.
     pub receiver_size: u64,
     /// Items of the sender.
     pub sender_size: u64,
     /// Bits of items that are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exact: Option<u32>,
-    /// The name of the emulated link.
+    pub items: Option<u32>,
+    /// The link as text.
     pub network: String,
-    /// Seconds of what needs items.
+    /// How long it took.
+    pub seconds: Seconds,
+    /// What was sent.
+    pub bytes: Bytes,
+    /// What each process held at most.
+    pub peak_memory_bytes: Memory,
+}
+
+/// Seconds of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    /// Of what needs items.
     pub online: f64,
-    /// Seconds of what needs none.
+    /// Of what needs none.
     pub offline: f64,
-    /// Bytes both ways of what needs items.
-    pub bytes: u64,
-    /// Bytes both ways of what needs none.
-    pub offline_bytes: u64,
+}
+
+/// Bytes of a run, framing included, TLS not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// From the receiver.
+    pub receiver_to_sender: u64,
+    /// From the sender.
+    pub sender_to_receiver: u64,
+    /// Of these, what needs no items.
+    pub offline: u64,
+    /// From a dealer to the receiver, besides.
+    #[serde(default)]
+    pub dealer_to_receiver: u64,
+}
+
+impl Bytes {
+    /// Both ways.
+    pub fn total(&self) -> u64 {
+        self.receiver_to_sender + self.sender_to_receiver
+    }
+}
+
+/// Peak memory of the process of each side, which reads a table of one key column and runs one thread, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Of the receiver; `None` where the system does not tell.
+    pub receiver: Option<u64>,
+    /// Of the sender.
+    pub sender: Option<u64>,
 }
 
 impl Sample {
     /// Seconds of the whole run.
-    pub fn seconds(&self) -> f64 {
-        self.online + self.offline
+    pub fn total_seconds(&self) -> f64 {
+        self.seconds.online + self.seconds.offline
     }
 }
 
@@ -120,7 +158,9 @@ impl Calibration {
             return Err(CalibrationProblem::OutOfRange("yardstick"));
         }
         let is_time = |seconds: f64| (0.0..1e9).contains(&seconds);
-        let is_run = |s: &Sample| is_time(s.online) && is_time(s.offline) && s.seconds() > 0.0;
+        let is_run = |s: &Sample| {
+            is_time(s.seconds.online) && is_time(s.seconds.offline) && s.total_seconds() > 0.0
+        };
         match calibration.samples.iter().all(is_run) {
             true => Ok(calibration),
             false => Err(CalibrationProblem::OutOfRange("seconds")),
@@ -153,14 +193,25 @@ mod tests {
             protocol: "vole".into(),
             security: Security::Malicious,
             reveal: Reveal::Matches.into(),
+            optimize: Optimize::Time,
             receiver_size: 5,
             sender_size: 6,
-            exact: None,
+            items: None,
             network: "lan".into(),
-            online: 0.5,
-            offline: 0.0,
-            bytes: 7,
-            offline_bytes: 0,
+            seconds: Seconds {
+                online: 0.5,
+                offline: 0.0,
+            },
+            bytes: Bytes {
+                receiver_to_sender: 7,
+                sender_to_receiver: 8,
+                offline: 0,
+                dealer_to_receiver: 0,
+            },
+            peak_memory_bytes: Memory {
+                receiver: Some(9),
+                sender: None,
+            },
         }
     }
 
@@ -173,10 +224,8 @@ mod tests {
 
     #[test]
     fn what_no_machine_measures_is_refused() {
-        let slow = Sample {
-            online: -1.0,
-            ..sample()
-        };
+        let mut slow = sample();
+        slow.seconds.online = -1.0;
         let of = |yardstick, samples| {
             let calibration = Calibration::new("m".into(), yardstick, 0, samples);
             Calibration::parse(&calibration.to_json().unwrap())
@@ -192,10 +241,10 @@ mod tests {
         let text = Calibration::new("m".into(), 1, 0, vec![])
             .to_json()
             .unwrap();
-        let newer = text.replace("\"version\": 1", "\"version\": 2");
+        let newer = text.replace("\"version\": 2", "\"version\": 3");
         assert_eq!(
             Calibration::parse(&newer),
-            Err(CalibrationProblem::Version(2))
+            Err(CalibrationProblem::Version(3))
         );
         for wrong in [
             "",

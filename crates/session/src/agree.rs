@@ -206,12 +206,7 @@ fn exchange(
         )
         .into());
     }
-    let lambda = lambda_of_bucket(contract.get(&LAMBDA), contract.buckets);
-    let sizes = [contract.receiver_bucket, contract.sender_bucket];
-    if let Some(most) = spec.max_lambda_of(sizes, contract.get(&KEY_BITS))
-        && lambda > most
-    {
-        let most = most.saturating_sub(lambda - contract.get(&LAMBDA));
+    if let Some(most) = contract.lambda_problem(protocol) {
         return Err(offers_at_most(spec, contract.get(&KEY_BITS), most).into());
     }
     let mut nonce = [0; 32];
@@ -251,7 +246,7 @@ fn exchange(
         task: contract.task(),
         params: Params {
             security: contract.runs,
-            lambda,
+            lambda: lambda_of_bucket(contract.get(&LAMBDA), contract.buckets),
             receiver_size: size(contract.receiver_bucket)?,
             sender_size: size(contract.sender_bucket)?,
             session,

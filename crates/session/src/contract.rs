@@ -8,7 +8,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use vesica_plan::Registry;
+use vesica_plan::{Open, Registry};
 use vesica_psi::{Part, Protocol, Reveal, Security, StringBytes, Task};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
@@ -24,7 +24,7 @@ use crate::terms::{
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 13;
+pub const VERSION: u16 = 14;
 /// The first message of each side.
 pub(crate) const HELLO: Kind = Kind {
     code: 16,
@@ -45,7 +45,7 @@ const NO_STORE: u8 = u8::MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolRequest {
-    /// Whatever the peer names, or [`Registry::auto`] when it names none.
+    /// Whatever the peer names, or the first of [`Registry::auto`] that both sides' memory suffices for when it names none.
     Auto,
     /// The one of this name.
     Named(String),
@@ -298,7 +298,8 @@ impl Hello {
             return Err(impossible("role", problem));
         }
         let terms = self.terms.agree(&theirs.terms)?;
-        let protocol = self.protocol(theirs, &terms, registry)?;
+        let protocols = self.protocols(theirs, &terms, registry)?;
+        let protocol = protocols[0];
         let (receiver, sender) = match self.role {
             Role::Receiver => (&self.local, &theirs.local),
             Role::Sender => (&theirs.local, &self.local),
@@ -352,39 +353,54 @@ impl Hello {
             offline: stored.map(|offer| offer.name.to_string()),
             hash: String::new(),
         };
+        let mut fitting = protocols
+            .iter()
+            .map(|other| (contract.with(*other), *other));
+        if let Some(first) = fitting.find(|(contract, other)| contract.fits(*other)) {
+            return Ok(first);
+        }
         contract.seal();
         Ok((contract, protocol))
     }
 
-    /// The protocol that both want, which must be as secure as both ask for.
-    fn protocol(
+    /// The protocol that both want, which must be as secure as both ask for; the best first where they leave it open.
+    fn protocols(
         &self,
         theirs: &Hello,
         terms: &Terms,
         registry: &Registry,
-    ) -> Result<&'static dyn Protocol, WireError> {
+    ) -> Result<Vec<&'static dyn Protocol>, WireError> {
         let reveal = terms.get(&REVEAL);
         // A peer of another build may have what this one does not.
         let named = |name: &str| {
             let protocol = registry.get(name);
             protocol.ok_or_else(|| differ("protocol", registry.names(), name))
         };
-        let protocol = match (&self.local.protocol, &theirs.local.protocol) {
+        let protocols = match (&self.local.protocol, &theirs.local.protocol) {
             (ProtocolRequest::Auto, ProtocolRequest::Auto) => {
-                let (receiver, sender) = match self.role {
-                    Role::Receiver => (self.local.items, theirs.local.items),
-                    Role::Sender => (theirs.local.items, self.local.items),
+                let sizes = match self.role {
+                    Role::Receiver => [self.local.items, theirs.local.items],
+                    Role::Sender => [theirs.local.items, self.local.items],
                 };
-                let protocol = registry.auto(reveal, receiver, sender);
-                protocol.ok_or_else(|| bad("reveal", "no protocol reveals it"))?
+                let labels = self.local.labels.agree(&theirs.local.labels);
+                registry.auto(&Open {
+                    sizes,
+                    reveal,
+                    security: terms.get(&SECURITY),
+                    lambda: terms.get(&LAMBDA),
+                    exact: terms.get(&KEY_BITS),
+                    has_labels: labels.is_ok_and(|labels| labels.is_some()),
+                })
             }
             (ProtocolRequest::Auto, ProtocolRequest::Named(name))
-            | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => named(name)?,
+            | (ProtocolRequest::Named(name), ProtocolRequest::Auto) => vec![named(name)?],
             (ProtocolRequest::Named(ours), ProtocolRequest::Named(name)) if ours != name => {
                 return Err(differ("protocol", ours, name));
             }
-            (_, ProtocolRequest::Named(name)) => named(name)?,
+            (_, ProtocolRequest::Named(name)) => vec![named(name)?],
         };
+        let protocol = protocols.first();
+        let protocol = protocol.ok_or_else(|| bad("reveal", "no protocol reveals it"))?;
         // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
         if protocol.spec().security < terms.get(&SECURITY) {
             return Err(bad("protocol", "weaker than the security asked for"));
@@ -392,7 +408,7 @@ impl Hello {
         if !protocol.can_reveal(reveal) {
             return Err(bad("protocol", "not one for what is to be revealed"));
         }
-        Ok(protocol)
+        Ok(protocols)
     }
 }
 
@@ -484,6 +500,36 @@ impl Contract {
     /// Whether what is revealed are numbers that are added up over buckets, and opened once.
     pub(crate) fn adds_up(&self, protocol: &dyn Protocol) -> bool {
         protocol.adds_up() && self.get(&REVEAL).is_value()
+    }
+
+    /// The same with another protocol.
+    fn with(&self, protocol: &dyn Protocol) -> Contract {
+        let mut contract = Contract {
+            protocol: protocol.spec().name.to_owned(),
+            runs: protocol.spec().runs(self.get(&SECURITY)),
+            ..self.clone()
+        };
+        contract.seal();
+        contract
+    }
+
+    /// The most statistical security that the run can have, if it is less than what is agreed.
+    pub(crate) fn lambda_problem(&self, protocol: &dyn Protocol) -> Option<u32> {
+        let lambda = self.get(&LAMBDA);
+        let each = buckets::lambda_of_bucket(lambda, self.buckets);
+        let sizes = [self.receiver_bucket, self.sender_bucket];
+        let most = protocol.spec().max_lambda_of(sizes, self.get(&KEY_BITS))?;
+        (each > most).then(|| most.saturating_sub(each - lambda))
+    }
+
+    /// Whether memory and λ suffice for the run. A peer may claim any size; the protocol has a limit.
+    fn fits(&self, protocol: &dyn Protocol) -> bool {
+        let most = protocol.spec().max_items;
+        if self.receiver_size > most || self.sender_size > most {
+            return false;
+        }
+        let mut divided = self.clone();
+        divided.divide(protocol).is_ok() && divided.lambda_problem(protocol).is_none()
     }
 
     /// Divides the run into as many buckets as its memory requires.

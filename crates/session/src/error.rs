@@ -28,7 +28,9 @@ pub fn more_halves() -> Advice {
 fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
     let is_of_ole = |name: &str| name.starts_with("ole-");
     let arguments: &[Argument] = match field {
-        "version" => return "run the same version of this program on both sides".into(),
+        "version" | "version of auto" => {
+            return "run the same version of this program on both sides".into();
+        }
         "stored correlations" => return more_halves(),
         "columns handed over" => {
             return advice![

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use vesica_plan::Registry;
+use vesica_plan::{Open, Registry};
 use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Values};
 use vesica_wire::Link;
 
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
     KEY_BITS, LAMBDA, LEARNS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
-    NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms,
+    NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
 };
 use crate::{Error, Fingerprint, LabelExchange, Learns, ProtocolRequest, Role, ValueTerms};
 
@@ -117,7 +117,17 @@ impl Job {
             (self.get(&REVEAL), self.get(&SECURITY), self.get(&LAMBDA));
         let protocol = match &self.protocol {
             // Which one depends on the sizes; whether there is one, and how secure it is, does not.
-            ProtocolRequest::Auto => self.registry.auto(reveal, 0, 0),
+            ProtocolRequest::Auto => {
+                let open = Open {
+                    sizes: [0; 2],
+                    reveal,
+                    security,
+                    lambda,
+                    exact: self.get(&KEY_BITS),
+                    has_labels: !self.labels.is_nothing() && self.labels.string_bytes() == 0,
+                };
+                self.registry.auto(&open).first().copied()
+            }
             ProtocolRequest::Named(name) => {
                 let Some(protocol) = self.registry.get(name) else {
                     let names = self.registry.names();
@@ -158,8 +168,8 @@ impl Job {
             });
         }
         self.check_values()?;
-        if !(40..=128).contains(&lambda) {
-            return usage(format!("lambda is {lambda} bits; 40 to 128 are possible"));
+        if let Some(problem) = lambda_problem(lambda) {
+            return usage(problem);
         }
         if let Some(bits) = self.get(&KEY_BITS).filter(|bits| !(1..=64).contains(bits)) {
             return usage(format!("keys of {bits} bits; 1 to 64 are possible"));

@@ -8,6 +8,7 @@
 //! A program can declare terms of its own and [set](Terms::set) them: both sides have to do so.
 
 mod optimize;
+mod request;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -18,6 +19,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use vesica_files::{Argument, Part};
+use vesica_plan::auto_version;
 use vesica_psi::{Reveal, Reveals, Security};
 use vesica_wire::{Error as WireError, Link};
 
@@ -196,6 +198,10 @@ terms! {
         },
         ..Term::new("key_bits", "bits of a key", || None, same)
     };
+
+    /// The version of the table by which a run takes a protocol that both sides leave open: two versions may choose
+    /// differently.
+    pub AUTO: Term<u32> = Term::new("auto", "version of auto", auto_version, same);
 }
 
 /// What makes one value of what the two sides want, or the error that names both.
@@ -270,6 +276,12 @@ pub fn same<T: TermValue>(term: &Term<T>, ours: &T, theirs: &T) -> Result<T, Wir
 /// The larger of both.
 pub fn larger<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
     Ok(ours.max(theirs).clone())
+}
+
+/// What is wrong with this statistical security for a run.
+pub(crate) fn lambda_problem(bits: u32) -> Option<String> {
+    let is_possible = (40..=128).contains(&bits);
+    (!is_possible).then(|| format!("lambda is {bits} bits; 40 to 128 are possible"))
 }
 
 fn bits_problem(bits: &u32) -> Option<&'static str> {

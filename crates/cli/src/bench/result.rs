@@ -50,6 +50,14 @@ impl Figures {
         let run = self.phases.iter().filter(|phase| phase.phase != "dealing");
         run.map(of).sum()
     }
+
+    /// Those of the offline phase, both ways.
+    fn offline_bytes(&self) -> u64 {
+        self.bytes(|phase| match phase.phase == "offline" {
+            true => phase.bytes_sent + phase.bytes_received,
+            false => 0,
+        })
+    }
 }
 
 /// Both ways.
@@ -77,6 +85,9 @@ struct Measured {
     optimize: String,
     receiver_size: u64,
     sender_size: u64,
+    /// Bits of items that are numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<u32>,
     matches: u64,
     network: String,
     threads: NonZeroUsize,
@@ -101,6 +112,8 @@ struct Seconds {
 struct Bytes {
     receiver_to_sender: u64,
     sender_to_receiver: u64,
+    /// Of these.
+    offline: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dealer_to_receiver: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,6 +168,7 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
         optimize: first.receiver.contract.optimize.clone(),
         receiver_size: job.inputs.receiver_size,
         sender_size: job.inputs.sender_size,
+        items: job.inputs.key_bits,
         matches: job.inputs.shared(),
         network: options.network.link().to_string(),
         threads: options.threads,
@@ -165,6 +179,7 @@ pub(super) fn show(job: &Job<'_>, yardstick: u64, runs: &[Ran]) -> Result<String
         bytes: Bytes {
             receiver_to_sender: middle.bytes(|phase| phase.bytes_sent),
             sender_to_receiver: middle.bytes(|phase| phase.bytes_received),
+            offline: middle.offline_bytes(),
             dealer_to_receiver: dealt(0),
             dealer_to_sender: dealt(1),
             between_generators: between_generators.map(bytes_passed),

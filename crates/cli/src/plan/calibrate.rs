@@ -1,18 +1,18 @@
-//! `vesica plan --calibrate`: runs of every protocol on this machine, short ones and some of up to half a second.
+//! `vesica plan --calibrate`: benchmarks of every protocol on this machine, short ones and some of up to half a second.
 
 use std::io::Write;
 use std::path::Path;
 
 use vesica::WholeFile;
-use vesica_plan::{Calibration, Machines, Prices, Registry, Request, Sample};
-use vesica_psi::{Protocol, Reveal, Security};
-use vesica_wire::Link;
+use vesica_plan::{Calibration, Machines, Registry, Request, Sample, yardstick};
+use vesica_psi::{Optimize, Protocol, Reveal, Reveals, Security};
 
-use super::measure::Run;
-use super::{now, yardstick};
+use super::now;
 use crate::bench::machine;
 use crate::failure::{Failure, RESOURCE};
 use crate::log::{self, Level};
+use crate::process::Process;
+use crate::signals::Signals;
 use crate::stdout::print_line;
 
 /// Runs of the same, of which the median counts.
@@ -28,14 +28,15 @@ const MANY: (u64, f64) = (1 << 16, 0.5);
 const NUMBER_BITS: u32 = 32;
 
 pub(super) fn run(path: &Path) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    signals.stop_in_order();
     let runs = runs();
     let mut samples = Vec::new();
     for (done, run) in runs.iter().enumerate() {
-        let [n, _] = run.request.sizes;
         let name = run.protocol.spec().name;
-        let progress = format!("{} of {}: {name}, {n} items", done + 1, runs.len());
+        let progress = format!("{} of {}: {name}, {} items", done + 1, runs.len(), run.size);
         log::say(Level::Info, &progress);
-        samples.push(median(run)?);
+        samples.push(run.measure(&signals)?);
     }
     let calibration = Calibration::new(machine::describe(), yardstick(), now(), samples);
     let text = calibration
@@ -57,89 +58,106 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     file.commit()
 }
 
+/// A run over sets of one size.
+#[derive(Clone, Copy)]
+struct Run {
+    protocol: &'static dyn Protocol,
+    security: Security,
+    size: u64,
+}
+
 /// What is run.
 fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for protocol in Registry::standard().all() {
-        let spec = protocol.spec();
-        for security in spec.forms() {
-            let of = |size| of_size(*protocol, security, size);
-            runs.extend([FEW, many(*protocol, security)].map(of));
+        for security in protocol.spec().forms() {
+            let of = |size| Run {
+                protocol: *protocol,
+                security,
+                size,
+            };
+            runs.extend([FEW, of(FEW).many()].map(of));
         }
     }
     runs
 }
 
-fn of_size(protocol: &'static dyn Protocol, security: Security, size: u64) -> Run {
-    let reveal = protocol.reveals().first().copied();
-    let exact = protocol.spec().compares(Some(NUMBER_BITS));
-    Run {
-        protocol,
-        security,
-        request: Request {
-            security: Some(security),
-            exact: exact.map(|(_, bits)| bits),
-            ..Request::new([size; 2], reveal.unwrap_or(Reveal::Matches).into(), 1)
-        },
-        link: Link::NAMED[0],
+impl Run {
+    fn reveal(&self) -> Reveals {
+        let first = self.protocol.reveals().first().copied();
+        first.unwrap_or(Reveal::Matches).into()
     }
-}
 
-/// The most items for which the reference machine does not take too long.
-fn many(protocol: &'static dyn Protocol, security: Security) -> u64 {
-    let (most, seconds) = MANY;
-    let (machines, prices) = (Machines::new(None, None), Prices::built_in());
-    let is_short = |size: &u64| {
-        let request = of_size(protocol, security, *size).request;
-        let answer = machines.answer(Registry::standard(), &request, &prices);
-        let all = answer.map_or_else(Vec::new, |answer| answer.forecasts);
-        let name = protocol.spec().name;
-        all.iter().any(|forecast| {
-            (forecast.protocol, forecast.security) == (name, security)
-                && forecast.seconds.likely <= seconds
-        })
-    };
-    let sizes = std::iter::successors(Some(most), |size| Some(size / 4));
-    sizes
-        .take_while(|size| *size > FEW)
-        .find(is_short)
-        .unwrap_or(4 * FEW)
-}
+    /// The bits of items that the protocol compares as numbers.
+    fn bits(&self) -> Option<u32> {
+        let compared = self.protocol.spec().compares(Some(NUMBER_BITS));
+        compared.map(|(_, bits)| bits)
+    }
 
-/// The median of some runs.
-fn median(run: &Run) -> Result<Sample, Failure> {
-    let samples = (0..RUNS).map(|_| run.measure());
-    let mut samples = samples
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| Failure::new(RESOURCE, format!("a run of the calibration failed: {e}")))?;
-    samples.sort_by(|a, b| a.seconds().total_cmp(&b.seconds()));
-    Ok(samples.swap_remove(RUNS / 2))
+    /// The most items for which the reference machine does not take too long.
+    fn many(&self) -> u64 {
+        let (most, seconds) = MANY;
+        let machines = Machines::new(None, None);
+        let is_short = |size: &u64| {
+            let request = Request {
+                exact: self.bits(),
+                ..Request::new([*size; 2], self.reveal(), 1)
+            };
+            let time = Optimize::Time;
+            let forecast = machines.forecast(self.protocol, self.security, time, &request, &[]);
+            forecast.is_some_and(|forecast| forecast.seconds.likely <= seconds)
+        };
+        let sizes = std::iter::successors(Some(most), |size| Some(size / 4));
+        sizes
+            .take_while(|size| *size > FEW)
+            .find(is_short)
+            .unwrap_or(4 * FEW)
+    }
+
+    /// The command that measures it.
+    fn words(&self) -> Vec<String> {
+        let mut words = format!(
+            "bench --json --protocol {} --security {} --reveal {} --receiver-size {} --runs {RUNS}",
+            self.protocol.spec().name,
+            self.security.name(),
+            self.reveal(),
+            self.size,
+        );
+        if let Some(bits) = self.bits() {
+            words += &format!(" --items {bits}");
+        }
+        words.split(' ').map(str::to_owned).collect()
+    }
+
+    fn measure(&self, signals: &Signals) -> Result<Sample, Failure> {
+        let here = std::env::current_dir()
+            .map_err(|e| Failure::new(RESOURCE, format!("there is no current directory: {e}")))?;
+        let process = Process::start("benchmark", &here, &self.words(), &[])?;
+        let ended = process.finish(signals.interrupt())?;
+        ended.check()?;
+        serde_json::from_str(&ended.printed)
+            .map_err(|e| Failure::new(RESOURCE, format!("the benchmark cannot be read: {e}")))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every run of a calibration, on small sets.
     #[test]
-    fn a_calibration_has_runs_of_every_protocol() {
-        let mut samples = Vec::new();
-        for run in runs().chunks(2) {
-            let [few, many] = run else {
-                panic!("two sizes of each")
-            };
-            assert!(few.request.sizes[0] < many.request.sizes[0]);
-            let small = of_size(few.protocol, few.security, 60);
-            samples.push(small.measure().unwrap());
+    fn every_protocol_is_run_at_two_sizes() {
+        let runs = runs();
+        for pair in runs.chunks(2) {
+            assert!(
+                pair[0].size < pair[1].size
+                    && pair[0].protocol.spec().name == pair[1].protocol.spec().name
+            );
         }
-        assert!(samples.len() > Registry::standard().all().len());
-        assert!(
-            samples
-                .iter()
-                .all(|sample| sample.seconds() > 0.0 && sample.bytes > 0)
-        );
-        let calibration = Calibration::new("m".into(), 1, 2, samples);
-        let text = calibration.to_json().unwrap();
-        assert_eq!(Calibration::parse(&text), Ok(calibration));
+        for protocol in Registry::standard().all() {
+            let name = protocol.spec().name;
+            let forms = runs.iter().filter(|run| run.protocol.spec().name == name);
+            assert_eq!(forms.count(), 2 * protocol.spec().forms().count(), "{name}");
+        }
+        assert!(runs.iter().any(|run| run.size == MANY.0));
     }
 }

@@ -1,15 +1,14 @@
 //! `vesica plan`: what a run would take with each protocol, and the calibration of this machine that it rests on.
 
 mod calibrate;
-mod measure;
 mod show;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use vesica::terms::{LAMBDA, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
-use vesica_plan::{Calibration, Machines, Prices, Registry, Request, Unusable, calibration_path};
-use vesica_primitives::yardstick::aes_blocks_per_second;
+use vesica_plan::{
+    Calibration, Machines, Prices, Registry, Request, Unusable, calibration_path, yardstick,
+};
 
 use crate::args::Plan;
 use crate::bench::machine;
@@ -22,9 +21,6 @@ const OLD: Duration = Duration::from_secs(90 * 86_400);
 
 /// By how much the speed of AES may differ from that of the calibration without a warning.
 const SAME_SPEED: f64 = 1.2;
-
-/// Samples of the yardstick, and the time of each.
-const YARDSTICK: (Duration, usize) = (Duration::from_millis(20), 7);
 
 pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
     let path = match &options.calibration {
@@ -66,11 +62,6 @@ pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
     let answer = machines.answer(Registry::standard(), &request, &prices);
     let answer = answer.ok_or_else(|| nothing(&request))?;
     print_line(&show::text(options, &answer)?)
-}
-
-fn yardstick() -> u64 {
-    let (sample, samples) = YARDSTICK;
-    aes_blocks_per_second(sample, samples)
 }
 
 fn unusable(file: &Unusable) -> Failure {
@@ -116,21 +107,19 @@ fn warn(path: &Path, local: &Calibration, yardstick: u64) {
 }
 
 fn request(options: &Plan) -> Result<Request, Failure> {
-    let terms = &options.agreed.terms;
     let receiver_size = options
         .receiver_size
         .ok_or_else(|| Failure::usage("--receiver-size is missing"))?;
     let sizes = [receiver_size, options.sender_size.unwrap_or(receiver_size)];
-    let is_given = options.agreed.is_given("security");
+    let agreed = &options.agreed;
+    let (columns, link) = (options.value_columns, options.network.link());
+    let request = agreed
+        .terms
+        .request(|name| agreed.is_given(name), sizes, columns, link);
     Ok(Request {
-        lambda: terms.get(&LAMBDA),
-        security: is_given.then(|| terms.get(&SECURITY)),
-        min_size: terms.get(&MIN_SIZE),
-        optimize: terms.get(&OPTIMIZE).over(options.network.link()).choice(),
         exact: options.items,
         threads: u32::try_from(options.threads.get()).unwrap_or(u32::MAX),
-        link: options.network.link(),
-        ..Request::new(sizes, terms.get(&REVEAL), options.value_columns)
+        ..request.map_err(Failure::usage)?
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use vesica_plan::{Answer, Forecast};
+use vesica_plan::{Answer, Forecast, Memory};
 
 use crate::args::Plan;
 use crate::failure::{Failure, RESOURCE};
@@ -23,9 +23,9 @@ fn usd(forecast: &Forecast, setting: &str) -> f64 {
 
 fn csv(answer: &Answer) -> String {
     let mut text = String::from(
-        "protocol,security,seconds,seconds_low,seconds_high,online_seconds,offline_seconds,basis,\
+        "protocol,security,optimize,seconds,seconds_low,seconds_high,online_seconds,offline_seconds,basis,\
          receiver_to_sender_bytes,sender_to_receiver_bytes,offline_bytes,dealer_to_receiver_bytes,\
-         delays,memory_bytes,auto",
+         delays,receiver_peak_memory_bytes,sender_peak_memory_bytes,memory_bytes,auto",
     );
     for setting in &answer.price_settings {
         // A name is any text.
@@ -36,9 +36,10 @@ fn csv(answer: &Answer) -> String {
         let basis = serde_json::to_value(f.basis).unwrap_or_default();
         let _ = write!(
             text,
-            "\n{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "\n{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             f.protocol,
             f.security.name(),
+            f.optimize.name(),
             f.seconds.likely,
             f.seconds.low,
             f.seconds.high,
@@ -50,6 +51,8 @@ fn csv(answer: &Answer) -> String {
             f.bytes.offline,
             f.bytes.dealer_to_receiver,
             f.delays,
+            f.peak_memory_bytes.receiver.unwrap_or_default(),
+            f.peak_memory_bytes.sender.unwrap_or_default(),
             f.memory_bytes,
             f.is_auto,
         );
@@ -82,31 +85,41 @@ fn table(answer: &Answer) -> String {
     } = answer;
     let mut text = format!(
         "{reveal} of {receiver_size} and {sender_size} items, lambda {}, {network}, {threads} threads\n\n\
-         {:<16} {:<12} {:>9} {:>20} {:>9} {:>10} {:>6} {:>8} {:>12}\n",
+         {:<16} {:<12} {:<8} {:>9} {:>20} {:>9} {:>10} {:>6} {:>13} {:>12}\n",
         answer.lambda,
         "protocol",
         "security",
+        "saves",
         "seconds",
         "between",
         "offline",
         "MB",
         "delays",
-        "MiB",
+        "MiB each",
         "USD per 1000"
     );
     for f in &answer.forecasts {
         let between = format!("{} and {}", short(f.seconds.low), short(f.seconds.high));
+        let Memory { receiver, sender } = f.peak_memory_bytes;
+        let memory = [receiver, sender]
+            .map(|peak| {
+                format!(
+                    "{:.0}",
+                    peak.unwrap_or_default() as f64 / f64::from(1 << 20)
+                )
+            })
+            .join(", ");
         let mark = if f.is_auto { "  auto" } else { "" };
         let _ = writeln!(
             text,
-            "{:<16} {:<12} {:>9} {between:>20} {:>9} {:>10.3} {:>6} {:>8.0} {:>12.4}{mark}",
+            "{:<16} {:<12} {:<8} {:>9} {between:>20} {:>9} {:>10.3} {:>6} {memory:>13} {:>12.4}{mark}",
             f.protocol,
             f.security.name(),
+            f.optimize.name(),
             short(f.seconds.likely),
             short(f.offline_seconds),
             f.bytes.total() as f64 / 1e6,
             f.delays,
-            f.memory_bytes as f64 / f64::from(1 << 20),
             1000.0 * usd(f, setting),
         );
     }

@@ -522,15 +522,15 @@ fn bench_prints_what_it_promises() {
 #[test]
 fn bench_alone_measures_what_runs_do_by_themselves() {
     let place = Place::new();
-    let small = "export VESICA_RECEIVER_SIZE=2^11 VESICA_RUNS=1 VESICA_JSON=true";
+    let small = "export VESICA_RECEIVER_SIZE=2^14 VESICA_RUNS=1 VESICA_JSON=true";
     let ended = place.run_after(small, "bench");
     ended.expect_success();
     let result: Value = serde_json::from_slice(&ended.out).unwrap();
     assert_eq!(result["protocol"], "vole");
     assert_eq!(result["security"], "malicious");
     assert_eq!(result["reveal"], "matches");
-    assert_eq!(result["sender_size"], 2048);
-    assert_eq!(result["matches"], 1024);
+    assert_eq!(result["sender_size"], 1 << 14);
+    assert_eq!(result["matches"], 1 << 13);
 }
 
 #[test]

@@ -7,11 +7,13 @@ use serde_json::Value;
 use crate::support::{Arguments, Place, csv_of, exchange};
 use crate::tables::{HEADER, plain, rows};
 
-/// Runs 6000 rows against 5000 with both to learn the matches and these options on both sides, and
-/// compares both outputs with a plain intersection; gives the receiver's report and the sender's.
-fn both_learn(options: &str) -> [Value; 2] {
+/// Runs so many thousand rows against one thousand less with both to learn the matches and these options on both sides,
+/// and compares both outputs with a plain intersection; gives the receiver's report and the sender's.
+fn both_learn(thousands: u64, options: &str) -> [Value; 2] {
     let place = Place::new();
-    let (ours, theirs) = (rows(6000, 1, 12_000), rows(5000, 2, 12_000));
+    let range = 2000 * thousands;
+    let ours = rows(1000 * thousands, 1, range);
+    let theirs = rows(1000 * thousands - 1000, 2, range);
     place.write("ours.csv", csv_of(&HEADER, &ours));
     place.write("theirs.csv", csv_of(&HEADER, &theirs));
     let side = |input: &str, output: &str, report: &str| {
@@ -43,7 +45,7 @@ fn both_learn(options: &str) -> [Value; 2] {
 
 #[test]
 fn the_default_withstands_malicious_peers() {
-    for report in both_learn("") {
+    for report in both_learn(20, "") {
         assert_eq!(report["security"], "malicious");
         assert_eq!(report["contract"]["security"], "malicious");
         assert_eq!(report["contract"]["buckets"], 1);
@@ -52,12 +54,12 @@ fn the_default_withstands_malicious_peers() {
 
 #[test]
 fn semi_honest_takes_fewer_bytes() {
-    let [ours, theirs] = both_learn("--security semi-honest");
+    let [ours, theirs] = both_learn(6, "--protocol vole --security semi-honest");
     for report in [&ours, &theirs] {
         assert_eq!(report["security"], "semi-honest");
         assert_eq!(report["contract"]["security"], "semi-honest");
     }
-    let [malicious, _] = both_learn("--security malicious");
+    let [malicious, _] = both_learn(6, "--protocol vole --security malicious");
     let bytes = |report: &Value| -> u64 {
         ["bytes_sent", "bytes_received"]
             .map(|key| report[key].as_u64().unwrap())
@@ -71,8 +73,8 @@ fn semi_honest_takes_fewer_bytes() {
 #[test]
 fn buckets() {
     for security in ["malicious", "semi-honest"] {
-        let options = format!("--memory 436K --security {security}");
-        for report in both_learn(&options) {
+        let options = format!("--protocol vole --memory 436K --security {security}");
+        for report in both_learn(6, &options) {
             assert_eq!(report["security"], security);
             assert_eq!(report["contract"]["buckets"], 4);
         }

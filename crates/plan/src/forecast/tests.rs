@@ -3,6 +3,7 @@ use std::time::Duration;
 use vesica_psi::Reveal;
 
 use super::*;
+use crate::{Calibration, Sample};
 
 fn request(n: u64, m: u64) -> Request {
     Request::new([n, m], Reveal::Matches.into(), 1)
@@ -40,6 +41,8 @@ fn whatever_can_be_revealed_has_forecasts() {
             let parts = forecast.online_seconds + forecast.offline_seconds;
             assert!((parts - likely).abs() < 1e-9);
             assert!(forecast.bytes.total() > 1000 && forecast.memory_bytes > 1000);
+            let Memory { receiver, sender } = forecast.peak_memory_bytes;
+            assert!(receiver.min(sender) > Some(1 << 20), "{forecast:?}");
         }
         assert!(all.is_sorted_by(|a, b| a.seconds.likely <= b.seconds.likely));
     }
@@ -116,10 +119,11 @@ fn links_take_time() {
 #[test]
 fn calibrated_machines_are_known_better() {
     let reference = Machines::reference();
-    let slower = |sample: &Sample| Sample {
-        online: 3.0 * sample.online,
-        offline: 3.0 * sample.offline,
-        ..sample.clone()
+    let slower = |sample: &Sample| {
+        let mut slower = sample.clone();
+        slower.seconds.online *= 3.0;
+        slower.seconds.offline *= 3.0;
+        slower
     };
     let of_vole = |sample: &&Sample| sample.protocol == "vole" && sample.network == "lan";
     let samples = reference
@@ -153,22 +157,80 @@ fn calibrated_machines_are_known_better() {
 fn forecasts_are_near_what_was_measured() {
     let reference = Machines::reference();
     let machines = Machines::new(Some(reference.clone()), None);
-    let prices = Prices::built_in();
     let mut wide = Vec::new();
     for sample in &reference.samples {
         let sizes = [sample.receiver_size, sample.sender_size];
         let request = Request {
-            exact: sample.exact,
+            exact: sample.items,
             link: Link::from_name(&sample.network).unwrap(),
             ..Request::new(sizes, sample.reveal, 1)
         };
         let protocol = Registry::standard().get(&sample.protocol).unwrap();
-        let forecast = machines.forecast(protocol, sample.security, &request, &prices);
-        let Interval { low, high, .. } = forecast.unwrap().seconds;
-        if !(low..=high).contains(&sample.seconds()) {
+        let forecast = machines.forecast(protocol, sample.security, sample.optimize, &request, &[]);
+        let forecast = forecast.unwrap();
+        let Interval { low, high, .. } = forecast.seconds;
+        if !(low..=high).contains(&sample.total_seconds()) {
             wide.push((sample, low, high));
         }
     }
     // Two standard deviations leave some out.
     assert!(wide.len() * 12 <= reference.samples.len(), "{wide:#?}");
+}
+
+/// Circuits save time or traffic, and are asked about either or both; other protocols have one way.
+#[test]
+fn circuits_are_compared_both_ways() {
+    let machines = Machines::new(None, None);
+    let asked = |reveal: Reveal, optimize| {
+        let request = Request {
+            optimize,
+            ..Request::new([1 << 18; 2], reveal.into(), 1)
+        };
+        forecasts(&machines, &request)
+    };
+    let of = |optimize| asked(Reveal::Size, optimize);
+    let both = of(None);
+    for protocol in Registry::standard().revealing(Reveal::Size) {
+        let name = protocol.spec().name;
+        let way = |optimize| {
+            let mut found = both
+                .iter()
+                .filter(|f| f.protocol == name && f.optimize == optimize);
+            found.next().unwrap()
+        };
+        let (time, traffic) = (way(Optimize::Time), way(Optimize::Traffic));
+        assert!(traffic.bytes.total() < time.bytes.total(), "{name}");
+    }
+    for optimize in [Optimize::Time, Optimize::Traffic] {
+        let one = of(Some(optimize));
+        assert!(one.len() * 2 == both.len() && one.iter().all(|f| f.optimize == optimize));
+        assert_eq!(one.iter().filter(|f| f.is_auto).count(), 1);
+        let plain = asked(Reveal::Matches, Some(optimize));
+        assert!(plain.iter().all(|f| f.optimize == Optimize::Time));
+    }
+}
+
+/// Peaks are near those that were measured.
+#[test]
+fn memory_is_near_what_was_measured() {
+    let machines = Machines::new(None, None);
+    let reference = Machines::reference();
+    let mut wide = 0;
+    for sample in &reference.samples {
+        let request = Request {
+            exact: sample.items,
+            ..Request::new([sample.receiver_size, sample.sender_size], sample.reveal, 1)
+        };
+        let protocol = Registry::standard().get(&sample.protocol).unwrap();
+        let forecast = machines.forecast(protocol, sample.security, sample.optimize, &request, &[]);
+        let (said, found) = (
+            forecast.unwrap().peak_memory_bytes,
+            sample.peak_memory_bytes,
+        );
+        for (said, found) in [(said.receiver, found.receiver), (said.sender, found.sender)] {
+            let ratio = said.unwrap() as f64 / found.unwrap() as f64;
+            wide += usize::from(!(0.8..1.25).contains(&ratio));
+        }
+    }
+    assert!(wide * 20 <= 2 * reference.samples.len(), "{wide}");
 }

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use crate::common::{connected, job, limit, silent_pair, within};
 use proptest::prelude::*;
-use vesica_psi::Spec;
-use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY};
+use vesica_plan::Open;
+use vesica_psi::{Spec, Task};
+use vesica_session::terms::{
+    AUTO, KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY,
+};
 use vesica_session::{
-    Agreement, Argument, Checkpoint, Error, ErrorClass, Fingerprint, HalfSource, Hello, Job,
-    LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS,
+    Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, HalfSource, Hello,
+    Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS,
     MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits, Problem,
     ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms,
     VERSION, ValueTerms, agree, confirm_done,
@@ -18,6 +21,10 @@ use vesica_session::{
 use vesica_testing::{bad_value, misbehaviour, pair_within, run_both, too_long};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
 use zeroize::Zeroizing;
+
+/// The version of the table by which a protocol is chosen, and the one after it.
+const THIS_TABLE: &str = "1";
+const NEXT_TABLE: &str = "2";
 
 type Agreed = Result<Agreement, Error>;
 
@@ -246,6 +253,24 @@ fn each_difference_ends_both_sides_with_both_values() {
             "32",
             Box::new(|_| {}),
             Box::new(|j| j.terms.set(&KEY_BITS, Some(32))),
+        ),
+        // A peer with the next table, even where no protocol is left open.
+        (
+            "version of auto",
+            THIS_TABLE,
+            NEXT_TABLE,
+            Box::new(|_| {}),
+            Box::new(|j| j.terms.set(&AUTO, j.get(&AUTO) + 1)),
+        ),
+        (
+            "version of auto",
+            NEXT_TABLE,
+            THIS_TABLE,
+            Box::new(move |j| {
+                j.terms.set(&AUTO, j.get(&AUTO) + 1);
+                j.protocol = named("vole");
+            }),
+            Box::new(move |j| j.protocol = named("vole")),
         ),
         (
             "normalization",
@@ -556,41 +581,88 @@ fn auto_takes_the_protocol_that_the_other_names() {
     assert_eq!(b.unwrap().contract.protocol, "dh");
 }
 
+/// What both sides agree on with so many items.
+fn agreed_on(jobs: [&Job; 2], sizes: [u64; 2]) -> [Result<Contract, Error>; 2] {
+    let run = |channel: &mut dyn Channel, side: usize| {
+        agree(
+            channel,
+            jobs[side],
+            sizes[side],
+            &Checkpoint::Nothing,
+            None,
+            None,
+        )
+        .map(|agreement| agreement.contract)
+    };
+    let (near, far) = run_both(
+        silent_pair(5000),
+        |channel| run(channel, 0),
+        |channel| run(channel, 1),
+    );
+    [near, far]
+}
+
 #[test]
 fn auto_is_a_matter_of_the_sizes() {
     let protocol = |receiver: u64, sender: u64| {
-        let (mut a, mut b) = silent_pair(5000);
-        thread::scope(|scope| {
-            let near = scope.spawn(move || {
-                agree(
-                    &mut a,
-                    &job(Role::Receiver),
-                    receiver,
-                    &Checkpoint::Nothing,
-                    None,
-                    None,
-                )
-                .unwrap()
-                .contract
-            });
-            let far = agree(
-                &mut b,
-                &job(Role::Sender),
-                sender,
-                &Checkpoint::Nothing,
-                None,
-                None,
-            );
-            let near = near.join().unwrap();
-            assert_eq!(near, far.unwrap().contract);
-            near.protocol
-        })
+        let jobs = [job(Role::Receiver), job(Role::Sender)];
+        let [near, far] = agreed_on([&jobs[0], &jobs[1]], [receiver, sender]);
+        let near = near.unwrap();
+        assert_eq!(near, far.unwrap());
+        assert_eq!(near.runs, Security::Malicious);
+        near.protocol
     };
     assert_eq!(protocol(0, 0), "compact-dh");
-    assert_eq!(protocol(1000, 1048), "compact-dh");
-    assert_eq!(protocol(1000, 1049), "vole");
+    assert_eq!(protocol(1000, 1000), "compact-dh");
+    assert_eq!(protocol(1 << 14, 1 << 14), "vole");
     assert_eq!(protocol(1 << 20, 1), "vole");
     assert_eq!(protocol(1, 1 << 20), "vole");
+}
+
+/// Shares are made in one bucket: the fastest protocol that fits into the memory of both sides is taken, and if none
+/// does, the first is blamed.
+#[test]
+fn auto_is_a_matter_of_the_memory_of_both_sides() {
+    let of = |role| {
+        job(role)
+            .with(&SECURITY, Security::SemiHonest)
+            .with(&REVEAL, Reveal::Shares.into())
+    };
+    let mut is_another = false;
+    for sizes in [[1 << 8, 1 << 16], [1 << 16, 1 << 8], [1 << 18, 1 << 18]] {
+        let task = Task::new(Reveal::Shares);
+        let order = Registry::standard().auto(&Open {
+            sizes,
+            reveal: Reveal::Shares.into(),
+            security: Security::SemiHonest,
+            lambda: 40,
+            exact: None,
+            has_labels: false,
+        });
+        let bytes: Vec<_> = order
+            .iter()
+            .map(|p| p.working_bytes(&task, sizes, None, 40))
+            .collect();
+        let with = |memory: u64| {
+            let (ours, mut theirs) = (of(Role::Receiver), of(Role::Sender));
+            theirs.memory = Some(memory);
+            let [near, far] = agreed_on([&ours, &theirs], sizes);
+            assert_eq!(near.is_ok(), far.is_ok());
+            near.map(|contract| contract.protocol)
+        };
+        for memory in &bytes {
+            let fits = order.iter().zip(&bytes).find(|(_, bytes)| *bytes <= memory);
+            let (first, _) = fits.unwrap();
+            assert_eq!(with(*memory).unwrap(), first.spec().name);
+            is_another |= first.spec().name != order[0].spec().name;
+        }
+        let least = bytes.iter().min().unwrap();
+        assert!(matches!(
+            with(least - 1),
+            Err(Error::Run(WireError::Resource { limit: Limit::Reveal { enough }, .. })) if enough == bytes[0]
+        ));
+    }
+    assert!(is_another);
 }
 
 #[test]
