@@ -30,6 +30,7 @@ LAYERS = (
     "tables",
     "session",
     "offline",
+    "lookup",
     "vesica",
     "cli",
     "python",

@@ -1,0 +1,536 @@
+//! The oblivious pseudorandom function of RFC 9497, suite ristretto255-SHA512, modes OPRF and VOPRF.
+//!
+//! Source: Davidson, Faz-Hernandez, Sullivan, Wood, *Oblivious Pseudorandom Functions (OPRFs) Using Prime-Order Groups*,
+//! RFC 9497 (2023); the protocol is 2HashDH of Jarecki, Kiayias and Krawczyk (ASIACRYPT 2014), and the batched proof of
+//! equal discrete logarithms that of Davidson et al. (PoPETs 2018).
+//!
+//! Adversary: malicious on both sides. The server learns how many inputs there are. The client learns the outputs, and
+//! in mode VOPRF that all are under the key that it knows. A server whose key answers q blinded elements solves a static
+//! Diffie–Hellman problem for whoever asks: Brown and Gallant (2004) and Cheon (2006) lose about half of log₂ q bits.
+//!
+//! Deviation: encodings are computed in batches. A batch of elements is encoded as doubles of halves
+//! ([`RistrettoPoint::double_and_compress_batch`]), which gives the same bytes with one inversion.
+
+use curve25519_dalek::ristretto::CompressedRistretto;
+use curve25519_dalek::traits::{Identity, VartimeMultiscalarMul};
+use curve25519_dalek::{RistrettoPoint, Scalar};
+use rand_core::CryptoRng;
+use sha2::{Digest, Sha512};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+/// Bytes of an encoded element or scalar.
+pub const ELEMENT_BYTES: usize = 32;
+/// Bytes of an output.
+pub const OUTPUT_BYTES: usize = 64;
+/// Bytes of a proof.
+pub const PROOF_BYTES: usize = 64;
+/// Most elements of a batch with one proof, whose indices have 16 bits.
+pub const MAX_BATCH: usize = 1 << 16;
+
+/// Modes of the protocol (RFC 9497, section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The client trusts the server to use its key.
+    Oprf,
+    /// The server proves it.
+    Voprf,
+}
+
+impl Mode {
+    /// `contextString` after `label`, of section 3.1.
+    fn tag(self, label: &str) -> Vec<u8> {
+        let mode = match self {
+            Mode::Oprf => 0,
+            Mode::Voprf => 1,
+        };
+        [
+            label.as_bytes(),
+            b"OPRFV1-",
+            &[mode],
+            b"-ristretto255-SHA512",
+        ]
+        .concat()
+    }
+}
+
+/// Why an encoded element is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadElement {
+    /// Not the canonical encoding of an element.
+    #[error("not an element of ristretto255")]
+    Invalid,
+    /// The neutral element.
+    #[error("the neutral element")]
+    Identity,
+}
+
+/// A proof that does not hold: the server used another key than the one that it published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the proof does not hold")]
+pub struct BadProof;
+
+/// An element other than the neutral one, with its encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    point: RistrettoPoint,
+    bytes: [u8; ELEMENT_BYTES],
+}
+
+impl Element {
+    /// `DeserializeElement`.
+    ///
+    /// # Errors
+    /// An encoding that is not canonical, or of the neutral element.
+    pub fn decode(bytes: [u8; ELEMENT_BYTES]) -> Result<Element, BadElement> {
+        let point = CompressedRistretto(bytes).decompress();
+        let point = point.ok_or(BadElement::Invalid)?;
+        match point == RistrettoPoint::identity() {
+            true => Err(BadElement::Identity),
+            false => Ok(Element { point, bytes }),
+        }
+    }
+
+    /// The encoding.
+    pub fn bytes(&self) -> &[u8; ELEMENT_BYTES] {
+        &self.bytes
+    }
+
+    /// The elements 2·`half`.
+    fn doubles(halves: &[RistrettoPoint]) -> impl Iterator<Item = Element> {
+        let encoded = RistrettoPoint::double_and_compress_batch(halves);
+        halves.iter().zip(encoded).map(|(half, bytes)| Element {
+            point: half + half,
+            bytes: bytes.to_bytes(),
+        })
+    }
+}
+
+/// A server's secret key.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct SecretKey {
+    key: Scalar,
+    /// Half of it.
+    half: Scalar,
+}
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecretKey").finish_non_exhaustive()
+    }
+}
+
+impl SecretKey {
+    fn new(key: Scalar) -> Option<SecretKey> {
+        let half = key.div_by_2();
+        (key != Scalar::ZERO).then_some(SecretKey { key, half })
+    }
+
+    /// A random key.
+    pub fn random(rng: &mut impl CryptoRng) -> SecretKey {
+        SecretKey::new(random_scalar(rng)).expect("not zero")
+    }
+
+    /// `DeriveKeyPair` (section 3.2.1): the key of a seed, for a purpose of at most 65535 bytes.
+    ///
+    /// # Panics
+    /// If `info` is longer, or if 256 hashes are zero.
+    pub fn derive(mode: Mode, seed: &[u8; 32], info: &[u8]) -> SecretKey {
+        let tag = mode.tag("DeriveKeyPair");
+        let length = u16::try_from(info.len()).expect("a purpose of at most 65535 bytes");
+        let mut keys = (0..=255).map(|counter: u8| {
+            hash_to_scalar(&[seed, &length.to_be_bytes(), info, &[counter]], &tag)
+        });
+        keys.find_map(SecretKey::new).expect("a hash is not zero")
+    }
+
+    /// Reads what [`SecretKey::to_bytes`] wrote; `None` if it is not a scalar other than zero.
+    pub fn from_bytes(bytes: &[u8; ELEMENT_BYTES]) -> Option<SecretKey> {
+        let key: Option<Scalar> = Scalar::from_canonical_bytes(*bytes).into();
+        SecretKey::new(key?)
+    }
+
+    /// `SerializeScalar`.
+    pub fn to_bytes(&self) -> Zeroizing<[u8; ELEMENT_BYTES]> {
+        Zeroizing::new(self.key.to_bytes())
+    }
+
+    /// The public key.
+    pub fn public_key(&self) -> Element {
+        let halves = [RistrettoPoint::mul_base(&self.half)];
+        Element::doubles(&halves).next().expect("one element")
+    }
+
+    /// `Evaluate` (section 3.3.1): the outputs of these inputs, without anybody's help.
+    pub fn evaluate(&self, mode: Mode, inputs: &[&[u8]]) -> Vec<[u8; OUTPUT_BYTES]> {
+        let tag = mode.tag("HashToGroup-");
+        let halves = inputs
+            .iter()
+            .map(|input| hash_to_group(&[input], &tag) * self.half);
+        let encoded = RistrettoPoint::double_and_compress_batch(&halves.collect::<Vec<_>>());
+        let outputs = inputs.iter().zip(encoded);
+        outputs
+            .map(|(input, element)| finalize(input, element.as_bytes()))
+            .collect()
+    }
+
+    /// `BlindEvaluate` without a proof (section 3.3.1).
+    pub fn blind_evaluate(&self, blinded: &[Element]) -> Vec<Element> {
+        let halves = blinded.iter().map(|element| element.point * self.half);
+        Element::doubles(&halves.collect::<Vec<_>>()).collect()
+    }
+
+    /// `GenerateProof` (section 2.2.1) over a batch that [`SecretKey::blind_evaluate`] has evaluated.
+    ///
+    /// # Panics
+    /// If there are not as many elements as results, none, or more than [`MAX_BATCH`].
+    pub fn prove(
+        &self,
+        blinded: &[Element],
+        evaluated: &[Element],
+        rng: &mut impl CryptoRng,
+    ) -> [u8; PROOF_BYTES] {
+        self.prove_with(&Zeroizing::new(random_scalar(rng)), blinded, evaluated)
+    }
+
+    fn prove_with(
+        &self,
+        nonce: &Scalar,
+        blinded: &[Element],
+        evaluated: &[Element],
+    ) -> [u8; PROOF_BYTES] {
+        let public = self.public_key();
+        // ComputeCompositesFast: the composite of the results is a multiple of the other one.
+        let weights = weights(&public, blinded, evaluated);
+        let points = blinded.iter().map(|element| element.point);
+        let composite = RistrettoPoint::vartime_multiscalar_mul(&weights, points);
+        let composites = [composite, composite * self.key];
+        let commitments = [RistrettoPoint::mul_base(nonce), composite * nonce];
+        let challenge = challenge(&public, &composites, &commitments);
+        let response = nonce - challenge * self.key;
+        let mut proof = [0; PROOF_BYTES];
+        proof[..ELEMENT_BYTES].copy_from_slice(challenge.as_bytes());
+        proof[ELEMENT_BYTES..].copy_from_slice(response.as_bytes());
+        proof
+    }
+}
+
+/// `VerifyProof` (section 2.2.2): all results are multiples of the blinded elements by the secret of `public`.
+///
+/// # Errors
+/// They are not, or the proof is not that of this batch.
+///
+/// # Panics
+/// If there are not as many elements as results, none, or more than [`MAX_BATCH`].
+pub fn verify(
+    public: &Element,
+    blinded: &[Element],
+    evaluated: &[Element],
+    proof: &[u8; PROOF_BYTES],
+) -> Result<(), BadProof> {
+    let (scalars, _) = proof.as_chunks::<ELEMENT_BYTES>();
+    let scalar = |index: usize| -> Result<Scalar, BadProof> {
+        let scalar: Option<Scalar> = Scalar::from_canonical_bytes(scalars[index]).into();
+        scalar.ok_or(BadProof)
+    };
+    let (claimed, response) = (scalar(0)?, scalar(1)?);
+    // ComputeComposites.
+    let weights = weights(public, blinded, evaluated);
+    let composites = [blinded, evaluated].map(|elements| {
+        let points = elements.iter().map(|element| element.point);
+        RistrettoPoint::vartime_multiscalar_mul(&weights, points)
+    });
+    let commitments = [
+        RistrettoPoint::vartime_double_scalar_mul_basepoint(&claimed, &public.point, &response),
+        RistrettoPoint::vartime_multiscalar_mul([response, claimed], composites),
+    ];
+    match challenge(public, &composites, &commitments) == claimed {
+        true => Ok(()),
+        false => Err(BadProof),
+    }
+}
+
+/// The factors of a batch's elements in its composites (section 2.2.1).
+fn weights(public: &Element, blinded: &[Element], evaluated: &[Element]) -> Vec<Scalar> {
+    assert_eq!(blinded.len(), evaluated.len());
+    assert!((1..=MAX_BATCH).contains(&blinded.len()));
+    let seed_tag = Mode::Voprf.tag("Seed-");
+    let mut seed = Sha512::new();
+    for part in [&public.bytes, &*seed_tag] {
+        prefixed(&mut seed, part);
+    }
+    let seed = seed.finalize();
+    let tag = Mode::Voprf.tag("HashToScalar-");
+    let element = (ELEMENT_BYTES as u16).to_be_bytes();
+    let pairs = (0..=u16::MAX).zip(blinded.iter().zip(evaluated));
+    let weight = |(index, (blinded, evaluated)): (u16, (&Element, &Element))| {
+        let parts: [&[u8]; 8] = [
+            &(OUTPUT_BYTES as u16).to_be_bytes(),
+            &seed,
+            &index.to_be_bytes(),
+            &element,
+            &blinded.bytes,
+            &element,
+            &evaluated.bytes,
+            b"Composite",
+        ];
+        hash_to_scalar(&parts, &tag)
+    };
+    pairs.map(weight).collect()
+}
+
+/// The challenge of a proof (section 2.2.1).
+fn challenge(
+    public: &Element,
+    composites: &[RistrettoPoint; 2],
+    commitments: &[RistrettoPoint; 2],
+) -> Scalar {
+    let length = (ELEMENT_BYTES as u16).to_be_bytes();
+    let mut transcript = Vec::new();
+    let points = composites.iter().chain(commitments);
+    let encoded = points.map(|point| point.compress().to_bytes());
+    for element in std::iter::once(public.bytes).chain(encoded) {
+        transcript.extend_from_slice(&length);
+        transcript.extend_from_slice(&element);
+    }
+    transcript.extend_from_slice(b"Challenge");
+    hash_to_scalar(&[&transcript], &Mode::Voprf.tag("HashToScalar-"))
+}
+
+/// A client's inputs, blinded.
+pub struct Blinded {
+    /// The inverses of the blinds, and half of each.
+    unblinds: Zeroizing<Vec<Scalar>>,
+    elements: Vec<Element>,
+}
+
+impl Blinded {
+    /// `Blind` (section 3.3.1), with random blinds.
+    pub fn new(mode: Mode, inputs: &[&[u8]], rng: &mut impl CryptoRng) -> Blinded {
+        let blinds = inputs.iter().map(|_| random_scalar(rng));
+        Blinded::with(mode, inputs, Zeroizing::new(blinds.collect()))
+    }
+
+    fn with(mode: Mode, inputs: &[&[u8]], mut blinds: Zeroizing<Vec<Scalar>>) -> Blinded {
+        let tag = mode.tag("HashToGroup-");
+        let halves = inputs.iter().zip(blinds.iter()).map(|(input, blind)| {
+            hash_to_group(&[input], &tag) * *Zeroizing::new(blind.div_by_2())
+        });
+        let elements = Element::doubles(&halves.collect::<Vec<_>>()).collect();
+        if !blinds.is_empty() {
+            Scalar::invert_batch_alloc(&mut blinds);
+        }
+        blinds
+            .iter_mut()
+            .for_each(|blind| *blind = blind.div_by_2());
+        Blinded {
+            unblinds: blinds,
+            elements,
+        }
+    }
+
+    /// What the server is asked to evaluate.
+    pub fn elements(&self) -> &[Element] {
+        &self.elements
+    }
+
+    /// `Finalize` (section 3.3.1): the outputs, of the same inputs in the same order. In mode VOPRF, [`verify`] the
+    /// results before.
+    ///
+    /// # Panics
+    /// If there are not as many results or inputs as blinded elements.
+    pub fn finalize(&self, inputs: &[&[u8]], evaluated: &[Element]) -> Vec<[u8; OUTPUT_BYTES]> {
+        assert_eq!(evaluated.len(), self.elements.len());
+        assert_eq!(inputs.len(), self.elements.len());
+        let unblinded = evaluated.iter().zip(self.unblinds.iter());
+        let halves = unblinded.map(|(element, unblind)| element.point * unblind);
+        let encoded = RistrettoPoint::double_and_compress_batch(&halves.collect::<Vec<_>>());
+        let outputs = inputs.iter().zip(encoded);
+        outputs
+            .map(|(input, element)| finalize(input, element.as_bytes()))
+            .collect()
+    }
+}
+
+/// The output of an input whose multiple by the key has this encoding.
+fn finalize(input: &[u8], element: &[u8]) -> [u8; OUTPUT_BYTES] {
+    let mut hasher = Sha512::new();
+    for part in [input, element] {
+        prefixed(&mut hasher, part);
+    }
+    hasher.update(b"Finalize");
+    hasher.finalize().into()
+}
+
+/// A part after its length in two bytes.
+///
+/// # Panics
+/// If it is longer than 65535 bytes.
+fn prefixed(hasher: &mut Sha512, part: &[u8]) {
+    let length = u16::try_from(part.len()).expect("a part of at most 65535 bytes");
+    hasher.update(length.to_be_bytes());
+    hasher.update(part);
+}
+
+/// `HashToGroup`: never the neutral element but with probability 2^-252.
+fn hash_to_group(input: &[&[u8]], tag: &[u8]) -> RistrettoPoint {
+    RistrettoPoint::from_uniform_bytes(&expand(input, tag))
+}
+
+/// `HashToScalar`.
+fn hash_to_scalar(input: &[&[u8]], tag: &[u8]) -> Scalar {
+    Scalar::from_bytes_mod_order_wide(&expand(input, tag))
+}
+
+/// `expand_message_xmd` of RFC 9380, section 5.3.1, with SHA-512, to 64 bytes.
+fn expand(input: &[&[u8]], tag: &[u8]) -> [u8; 64] {
+    const BLOCK: [u8; 128] = [0; 128];
+    let end = [tag, &[tag.len() as u8]].concat();
+    let mut first = Sha512::new();
+    first.update(BLOCK);
+    for part in input {
+        first.update(part);
+    }
+    first.update(64u16.to_be_bytes());
+    first.update([0]);
+    first.update(&end);
+    let mut second = Sha512::new();
+    second.update(first.finalize());
+    second.update([1]);
+    second.update(&end);
+    second.finalize().into()
+}
+
+/// A random scalar other than zero.
+fn random_scalar(rng: &mut impl CryptoRng) -> Scalar {
+    loop {
+        let scalar = Scalar::random(rng);
+        if scalar != Scalar::ZERO {
+            return scalar;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chacha20::ChaCha20Rng;
+    use rand_core::SeedableRng;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn hex(value: &Value) -> Vec<u8> {
+        let text = value.as_str().unwrap();
+        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+        (0..text.len()).step_by(2).map(digit).collect()
+    }
+
+    fn array<const N: usize>(value: &Value) -> [u8; N] {
+        hex(value).try_into().unwrap()
+    }
+
+    fn list(value: &Value) -> &[Value] {
+        value.as_array().unwrap()
+    }
+
+    fn scalar(value: &Value) -> Scalar {
+        Scalar::from_canonical_bytes(array(value)).unwrap()
+    }
+
+    #[test]
+    fn the_vectors_of_the_rfc() {
+        let vectors: Value =
+            serde_json::from_str(include_str!("../../../vectors/voprf.json")).unwrap();
+        let mut batches = 0;
+        for (name, mode) in [("oprf", Mode::Oprf), ("voprf", Mode::Voprf)] {
+            let of_mode = &vectors[name];
+            let key = SecretKey::derive(mode, &array(&vectors["seed"]), &hex(&vectors["info"]));
+            assert_eq!(*key.to_bytes(), array(&of_mode["secret"]), "{name}");
+            if mode == Mode::Voprf {
+                assert_eq!(key.public_key().bytes(), &array(&of_mode["public"]));
+            }
+            for batch in list(&of_mode["batches"]) {
+                batches += 1;
+                let inputs: Vec<Vec<u8>> = list(&batch["inputs"]).iter().map(hex).collect();
+                let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+                let blinds = list(&batch["blinds"]).iter().map(scalar).collect();
+                let client = Blinded::with(mode, &inputs, Zeroizing::new(blinds));
+                let bytes = |elements: &[Element]| -> Vec<[u8; 32]> {
+                    elements.iter().map(|element| element.bytes).collect()
+                };
+                let expected = |field: &str| -> Vec<[u8; 32]> {
+                    list(&batch[field]).iter().map(array).collect()
+                };
+                assert_eq!(bytes(client.elements()), expected("blinded"));
+                let evaluated = key.blind_evaluate(client.elements());
+                assert_eq!(bytes(&evaluated), expected("evaluated"));
+                if mode == Mode::Voprf {
+                    let nonce = scalar(&batch["proof_scalar"]);
+                    let proof = key.prove_with(&nonce, client.elements(), &evaluated);
+                    assert_eq!(proof, array(&batch["proof"]));
+                    let verified = verify(&key.public_key(), client.elements(), &evaluated, &proof);
+                    assert_eq!(verified, Ok(()));
+                }
+                let outputs: Vec<[u8; 64]> = list(&batch["outputs"]).iter().map(array).collect();
+                assert_eq!(client.finalize(&inputs, &evaluated), outputs);
+                assert_eq!(key.evaluate(mode, &inputs), outputs);
+            }
+        }
+        assert_eq!(batches, 5);
+    }
+
+    /// A server that uses another key for one element, or that answers for other elements, is found out.
+    #[test]
+    fn what_is_not_under_the_published_key_is_refused() {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let [key, other] = [SecretKey::random(&mut rng), SecretKey::random(&mut rng)];
+        let inputs: Vec<[u8; 2]> = (0..300u16).map(u16::to_le_bytes).collect();
+        let inputs: Vec<&[u8]> = inputs.iter().map(|input| &input[..]).collect();
+        let client = Blinded::new(Mode::Voprf, &inputs, &mut rng);
+        let blinded = client.elements();
+        let evaluated = key.blind_evaluate(blinded);
+        let proof = key.prove(blinded, &evaluated, &mut rng);
+        let public = key.public_key();
+        assert_eq!(verify(&public, blinded, &evaluated, &proof), Ok(()));
+        assert_eq!(
+            client.finalize(&inputs, &evaluated),
+            key.evaluate(Mode::Voprf, &inputs)
+        );
+        let refused = |evaluated: &[Element], proof: &[u8; PROOF_BYTES]| {
+            verify(&public, blinded, evaluated, proof) == Err(BadProof)
+        };
+        let mut forged = evaluated.clone();
+        forged[17] = other.blind_evaluate(&blinded[17..18])[0];
+        assert!(refused(&forged, &proof));
+        assert!(refused(&forged, &key.prove(blinded, &forged, &mut rng)));
+        let mut swapped = evaluated.clone();
+        swapped.swap(0, 1);
+        assert!(refused(&swapped, &proof));
+        assert!(refused(&swapped, &key.prove(blinded, &swapped, &mut rng)));
+        let all = other.blind_evaluate(blinded);
+        assert!(refused(&all, &other.prove(blinded, &all, &mut rng)));
+        for bit in 0..8 * PROOF_BYTES {
+            let mut spoilt = proof;
+            spoilt[bit / 8] ^= 1 << (bit % 8);
+            assert!(refused(&evaluated, &spoilt), "{bit}");
+        }
+    }
+
+    #[test]
+    fn only_elements_are_decoded() {
+        let vectors: Value =
+            serde_json::from_str(include_str!("../../../vectors/voprf.json")).unwrap();
+        for bad in list(&vectors["bad_elements"]) {
+            assert_eq!(
+                Element::decode(array(bad)),
+                Err(BadElement::Invalid),
+                "{bad}"
+            );
+        }
+        assert_eq!(Element::decode([0; 32]), Err(BadElement::Identity));
+        assert!(SecretKey::from_bytes(&[0; 32]).is_none());
+        assert!(SecretKey::from_bytes(&[255; 32]).is_none());
+        let key = SecretKey::random(&mut ChaCha20Rng::from_seed([2; 32]));
+        let read = SecretKey::from_bytes(&key.to_bytes()).unwrap();
+        assert_eq!(read.public_key(), key.public_key());
+    }
+}
