@@ -44,9 +44,21 @@ LIBRARIES = {
     "numpy==2.4.6 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1",
 }
 TESTS = {
-    (3, 9): "ipykernel==6.31.0 mypy==1.19.1 nbclient==0.10.2 pytest==8.4.2 pyyaml==6.0.3",
-    (3, 10): "ipykernel==7.3.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0 pyyaml==6.0.3",
-    (3, 11): "ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pytest==9.2.0 pyyaml==6.0.3",
+    (
+        3,
+        9,
+    ): "deltalake==1.2.1 ipykernel==6.31.0 mypy==1.19.1 nbclient==0.10.2 pyiceberg[sql-sqlite]==0.10.0 "
+    "pytest==8.4.2 pyyaml==6.0.3 sqlalchemy==2.0.58",
+    (
+        3,
+        10,
+    ): "deltalake==1.6.6 ipykernel==7.3.0 mypy==2.4.1 nbclient==0.11.0 pyiceberg[sql-sqlite]==0.12.0 "
+    "pytest==9.2.0 pyyaml==6.0.3 sqlalchemy==2.0.58",
+    (
+        3,
+        11,
+    ): "deltalake==1.6.6 ipykernel==7.4.0 mypy==2.4.1 nbclient==0.11.0 pyiceberg[sql-sqlite]==0.12.0 "
+    "pytest==9.2.0 pyyaml==6.0.3 sqlalchemy==2.0.58",
 }
 Version = tuple[int, int]
 # The oldest Linux on which the wheels run: glibc 2.17, of 2012.

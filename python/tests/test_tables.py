@@ -6,8 +6,10 @@ import contextlib
 import copy
 import datetime
 import decimal
+import json
 import pickle
 import sqlite3
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +17,18 @@ from typing import Any
 
 import adbc_driver_sqlite
 import adbc_driver_sqlite.dbapi
+import deltalake
+import deltalake.exceptions
 import duckdb
 import pandas
 import polars
 import pyarrow
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+import sqlalchemy
 from conftest import CUSTOMERS, DONORS, expected_rows
+from pyiceberg.catalog.sql import SqlCatalog
 
 import vesica
 
@@ -55,9 +62,17 @@ def donors_as(kind: str) -> Any:
         return frame.to_arrow().to_reader(max_chunksize=50)
     if kind == "duckdb":
         return duckdb.sql(f"select * from read_csv('{DONORS}', all_varchar = true)")
-    assert kind == "adbc"
+    if kind == "polars, lazy":
+        return frame.lazy()
+    if kind == "pyarrow dataset":
+        return pyarrow.dataset.dataset(frame.to_arrow())
+    if kind == "pyarrow scanner":
+        return pyarrow.dataset.dataset(frame.to_arrow()).scanner()
     CURSOR.adbc_ingest("donors", frame.to_arrow(), mode="replace")
     CURSOR.execute("select * from donors")
+    if kind == "adbc cursor":
+        return CURSOR
+    assert kind == "adbc"
     return CURSOR.fetch_arrow()
 
 
@@ -73,6 +88,10 @@ def donors_as(kind: str) -> Any:
         "pyarrow reader",
         "duckdb",
         "adbc",
+        "adbc cursor",
+        "polars, lazy",
+        "pyarrow dataset",
+        "pyarrow scanner",
     ],
 )
 @pytest.mark.filterwarnings("ignore:.* rows have no usable key")
@@ -90,6 +109,123 @@ def test_every_library_gives_the_same_rows(kind: str) -> None:
     theirs = {"table": donors_as(kind), "on": "email", "normalize": {"email": "email"}}
     received, sent = vesica.rehearse(CUSTOMER_SIDE, theirs)
     assert (received.size, sent.report["rows"], sent.report["blanks"]) == (41, 200, 1)
+
+
+def ids(table: Any) -> list[int]:
+    """The ids of all rows that a run sees."""
+    peer = {"table": polars.DataFrame({"id": range(100)}), "on": "id"}
+    received, _ = vesica.rehearse({"table": table, "on": "id"}, peer)
+    assert vesica.check(table, on="id")["rows"] == received.size
+    return sorted(received.table.to_polars()["id"])
+
+
+def test_deleted_rows_of_a_delta_table_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "lake"
+    rows = pyarrow.table({"id": range(10), "name": [f"n{i}" for i in range(10)]})
+    deltalake.write_deltalake(path, rows)
+    deltalake.DeltaTable(path).delete("id < 4")
+    assert ids(deltalake.DeltaTable(path)) == list(range(4, 10))
+    assert ids(deltalake.DeltaTable(path, version=0)) == list(range(10))
+    with pytest.raises(vesica.DataError, match="a Delta table"):
+        vesica.check(path, on="id")
+
+
+def test_deletion_vectors_of_a_delta_table_count(tmp_path: Path) -> None:
+    path = tmp_path / "lake"
+    deltalake.write_deltalake(path, pyarrow.table({"id": range(10)}))
+    # No writer for Python makes one: rows 1, 2 and 5 as a bitmap in Roaring's portable format, and that in Z85.
+    bitmap = struct.pack("<2I2HI3H", 12346, 1, 0, 2, 16, 1, 2, 5)
+    vector = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    size, vector = len(vector), vector + bytes(-len(vector) % 4)
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    words = [int.from_bytes(vector[at : at + 4], "big") for at in range(0, len(vector), 4)]
+    text = "".join(digits[word // 85**place % 85] for word in words for place in (4, 3, 2, 1, 0))
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    log = path / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+        if "add" in action:
+            deleted = {"pathOrInlineDv": text, "sizeInBytes": size, "cardinality": 3}
+            action["add"]["deletionVector"] = {"storageType": "i", **deleted}
+            action["add"]["stats"] = json.dumps({"numRecords": 10})
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    table = deltalake.DeltaTable(path)
+    if hasattr(table, "scan"):
+        assert ids(table) == [0, 3, 4, 6, 7, 8, 9]
+    else:
+        with pytest.raises(deltalake.exceptions.DeltaProtocolError):
+            ids(table)
+
+
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+def test_deleted_rows_of_an_iceberg_table_are_left_out(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lakes", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("shop")
+    rows = pyarrow.table({"id": pyarrow.array(range(10), pyarrow.int64())})
+    table = catalog.create_table("shop.people", schema=rows.schema)
+    table.append(rows)
+    table.delete("id < 4")
+    assert ids(table) == ids(table.scan()) == list(range(4, 10))
+    first = table.snapshots()[0].snapshot_id
+    assert ids(table.scan(snapshot_id=first)) == list(range(10))
+    catalog.close()
+
+
+def test_sqlite_values_of_several_types_are_exact_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    # More than the driver looks at before it chooses a type.
+    many = 70_000
+    kept: list[tuple[list[Any], list[Any]]] = [
+        ([2**53 + 1, 5], [2**53 + 1, 5]),
+        ([2**53, 0.5], [2.0**53, 0.5]),
+        ([2**53 + 1, "x", None], [str(2**53 + 1), "x", None]),
+        ([None, None], [None, None]),
+    ]
+    refused: list[tuple[list[Any], str]] = [
+        ([2**53 + 1, 0.5], "integer, real"),
+        ([0.5, "x"], "real, text"),
+        ([7] * many + ["x"], "integer, text"),
+        ([7] * many + [0.5], "integer, real"),
+        ([None] * many + ["x"], "text"),
+        ([b"a", "b"], "blob, text"),
+    ]
+    for number, (values, read) in enumerate([*kept, *refused]):
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute(f"create table t{number} (id integer primary key, v)")
+            columns = [(value,) for value in values]
+            database.executemany(f"insert into t{number} (v) values (?)", columns)
+        ours = {"query": f"select * from t{number}; -- all", "database": f"sqlite:{path}"}
+        peer = {"table": polars.DataFrame({"id": range(many + 2)}), "on": "id"}
+        if isinstance(read, list):
+            received, _ = vesica.rehearse({**ours, "on": "id"}, peer)
+            assert received.table.to_polars()["v"].to_list() == read
+            continue
+        words = f'column "v" has values of SQLite\'s types {read}, all of which'
+        with pytest.raises(vesica.DataError, match=words) as raised:
+            vesica.check(**ours, on="id")
+        assert {"CAST(…", "COALESCE(…,"} <= set((raised.value.hint or "").split())
+        ours["query"] = f"select id, cast(coalesce(v, '') as text) v from t{number}"
+        assert vesica.check(**ours, on="id")["rows"] == len(values)
+
+
+def test_engines_of_sqlalchemy_are_databases(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("create table t (id integer)")
+        connection.exec_driver_sql("insert into t values (5), (7)")
+    engine.dispose()
+    for database in (engine, engine.url, str(engine.url)):
+        assert vesica.check(query="select * from t", database=database, on="id")["items"] == 2
+    url = sqlalchemy.make_url("postgresql+psycopg2://ann:s3cret@127.0.0.1:1/shop")
+    for asked in (url, url.render_as_string(hide_password=False)):
+        with pytest.raises(vesica.DataError, match="cannot be reached") as raised:
+            vesica.check(query="select 1 as id", on="id", database=asked)
+        assert "s3cret" not in f"{raised.value} {raised.value.hint}"
 
 
 def test_results_go_into_every_library() -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Union
 from . import _vesica
 from ._errors import NetworkError, PeerError, RunWarning, UsageError
 from ._progress import REHEARSAL, Listener, ProgressOption
+from ._sources import address, readable
 from ._table import Table, facts
 from ._vesica import Batches, Identity, Link
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     _P = ParamSpec("_P")
 
 Rows = Any
-"""A table: a path, several, or an object with `__arrow_c_stream__`."""
+"""A table: a path, several, an object with `__arrow_c_stream__`, or one of the others that `receive` names."""
+Database = Any
+"""A URI, or an engine or URL of SQLAlchemy."""
 
 Texts = Union[str, Sequence[str]]
 Path = Union[str, "os.PathLike[str]"]
@@ -173,7 +176,7 @@ def receive(
     allow_empty: bool = False,
     null: Texts = (),
     query: str | None = None,
-    database: str | None = None,
+    database: Database | None = None,
     database_file: Path | None = None,
     driver: str | None = None,
     format: Format | None = None,
@@ -190,7 +193,8 @@ def receive(
 
     table      a path, or several; a directory or a pattern stands for its files, and several files are one table. Or
                anything with `__arrow_c_stream__`: a frame of polars or pandas, a table of pyarrow, a relation of
-               DuckDB, a result of ADBC
+               DuckDB, a result of ADBC. Or what is read when the run begins: a lazy frame of polars, a dataset of pyarrow,
+               a table of deltalake or pyiceberg, a cursor of ADBC
     on         the key column, or several; both sides name corresponding columns in the same order
     link       how to reach the sender, and who it is: `listen` or `connect`
     output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A table of files is
@@ -212,9 +216,9 @@ def receive(
                link and a slow machine if not given, and at least an hour
     memory     bytes, or a text such as "4G"; half of this machine's if not given
     null       texts that stand for null in the key, as "NULL"
-    query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…", or of the one
-               whose address is in `database_file`, through an ADBC driver: the Python package adbc-driver-postgresql
-               or adbc-driver-sqlite, or the name or path in `driver`
+    query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…" or an engine of
+               SQLAlchemy, or of the one whose address is in `database_file`, through an ADBC driver: the Python package
+               adbc-driver-postgresql or adbc-driver-sqlite, or the name or path in `driver`
     format, delimiter, header, quote, escape, encoding   how a table in files is read. The first two are detected if
                not given; without a header columns are "1", "2", …; `quote=None` if fields are never quoted
     progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
@@ -285,7 +289,7 @@ def send(
     allow_empty: bool = False,
     null: Texts = (),
     query: str | None = None,
-    database: str | None = None,
+    database: Database | None = None,
     database_file: Path | None = None,
     driver: str | None = None,
     format: Format | None = None,
@@ -331,7 +335,7 @@ def _run(role: str, **arguments: Any) -> Result:
     arguments["value"] = _texts(arguments["value"])
     arguments["value_scale"] = _numbers(arguments["value_scale"])
     arguments["value_bound"] = [str(bound) for bound in _numbers(arguments["value_bound"])]
-    table, link = arguments.pop("table"), arguments.pop("link")
+    table, link = readable(arguments.pop("table")), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
     with listener:
         report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
@@ -347,6 +351,7 @@ def _reading(arguments: dict[str, Any]) -> dict[str, Any]:
     names = "query database database_file driver format delimiter header quote escape encoding"
     reading = {name: arguments.pop(name) for name in names.split()}
     return reading | {
+        "database": address(reading["database"]),
         "on": _texts(arguments.pop("on")),
         "normalize": dict(arguments.pop("normalize") or {}),
         "null": _texts(arguments.pop("null")),
@@ -429,7 +434,7 @@ def check(
     memory: int | str | None = None,
     null: Texts = (),
     query: str | None = None,
-    database: str | None = None,
+    database: Database | None = None,
     database_file: Path | None = None,
     driver: str | None = None,
     format: Format | None = None,
@@ -451,7 +456,7 @@ def check(
     (3, 1, 1, 1, 1)
     """
     arguments = dict(locals())
-    report, text = _vesica.check(arguments.pop("table"), _reading(arguments))
+    report, text = _vesica.check(readable(arguments.pop("table")), _reading(arguments))
     return Check(json.loads(report), text)
 
 
@@ -520,7 +525,7 @@ def rehearse(
 
 def _read(party: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments of a party, with the rows of its table in memory if they were not in files."""
-    table = party.get("table")
+    table = readable(party.get("table"))
     if not hasattr(table, "__arrow_c_stream__"):
         return party
     return {**party, "table": Table(Batches.of(table))}

@@ -15,7 +15,7 @@ use adbc_core::{
 use adbc_driver_manager::ManagedDriver;
 use arrow_array::RecordBatchReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
 use vesica_files::{Argument, advice};
 use zeroize::Zeroizing;
 
@@ -23,6 +23,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::options::SourceOptions;
 use crate::part::Part;
+
+mod sqlite;
+
+pub use sqlite::database_path;
+use sqlite::{check_types, read_only, storage_classes};
 
 /// What errors call the table.
 const NAME: &str = "the query";
@@ -57,13 +62,13 @@ impl Query {
     /// Usage: no driver is named, and the URI does not tell; the query is of several statements, of which drivers would
     /// answer one.
     pub fn new(sql: &str, uri: &str, driver: Option<&str>) -> Result<Query> {
-        if has_more_statements(sql) {
+        let Some(end) = end_of_statement(sql) else {
             return Err(Error::usage_with(
                 "the query is of several statements",
                 "ask with one, such as SELECT … UNION ALL SELECT …",
             ));
-        }
-        let uri = uri.trim();
+        };
+        let uri = without_library(uri.trim());
         let of_uri = match uri.split_once(':') {
             Some(("postgresql" | "postgres", _)) => Some("postgresql"),
             Some(("sqlite" | "file", _)) => Some("sqlite"),
@@ -86,9 +91,9 @@ impl Query {
             drivers.push(format!("adbc_driver_{driver}"));
         }
         Ok(Query {
-            sql: sql.to_owned(),
-            uri: Zeroizing::new(uri.to_owned()),
-            file: database_path(uri, Some(driver)),
+            sql: sql[..end].to_owned(),
+            file: database_path(&uri, Some(driver)),
+            uri,
             drivers,
         })
     }
@@ -131,6 +136,12 @@ impl Query {
                 .map_err(|e| self.refused(&e, false))?;
             prepare(&mut statement, &self.sql).map_err(|e| self.refused(&e, false))?;
             let stream = Stream::new(statement).map_err(|e| self.refused(&e, true))?;
+            if let (Some(_), Some(schema)) = (&self.file, stream.schema()) {
+                let columns = schema.fields().len();
+                let found = (connection.new_statement())
+                    .and_then(|mut other| storage_classes(&mut other, &self.sql, columns));
+                check_types(&schema, &found.map_err(|e| self.refused(&e, true))?)?;
+            }
             Part::from_answer(NAME, stream, self.file.as_deref(), options)
         };
         let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
@@ -211,11 +222,12 @@ impl Query {
     }
 }
 
-/// Whether anything but blanks and comments follows a semicolon outside of quotes and comments. Where dialects of SQL
-/// disagree on what a quote or a comment is, this does not know, and says no.
-fn has_more_statements(sql: &str) -> bool {
+/// Where the one statement ends: at a semicolon that is not in quotes or comments, or with the text. `None` if anything
+/// but blanks and comments follows. Where dialects of SQL disagree on what a quote or a comment is, this does not know,
+/// and takes all for the statement.
+fn end_of_statement(sql: &str) -> Option<usize> {
     let mut rest = sql;
-    let mut ended = false;
+    let mut end_of_first = None;
     while let Some(first) = rest.chars().next() {
         // The lengths of what begins a comment or a quote here, and what ends it.
         let (begin, end) = match first {
@@ -231,23 +243,36 @@ fn has_more_statements(sql: &str) -> bool {
                 }
                 _ => (1, ""),
             },
-            '#' | '\\' => return false,
+            '#' | '\\' => return Some(sql.len()),
             other => (other.len_utf8(), ""),
         };
         let is_comment = matches!(end, "\n" | "*/");
-        if ended && !is_comment && !first.is_whitespace() && first != ';' {
-            return true;
+        if end_of_first.is_some() && !is_comment && !first.is_whitespace() && first != ';' {
+            return None;
         }
-        ended |= first == ';';
+        if first == ';' {
+            end_of_first.get_or_insert(sql.len() - rest.len());
+        }
         rest = &rest[begin..];
         // A doubled quote is the end of one and the beginning of another.
         let length = rest.find(end).map_or(rest.len(), |at| at + end.len());
         if !is_comment && rest[..length].contains('\\') {
-            return false;
+            return Some(sql.len());
         }
         rest = &rest[length..];
     }
-    false
+    Some(end_of_first.unwrap_or(sql.len()))
+}
+
+/// An address as SQLAlchemy writes it, without the library for Python: of `postgresql+psycopg://…` what follows the `+`.
+fn without_library(uri: &str) -> Zeroizing<String> {
+    let (scheme, rest) = uri.split_once("://").unwrap_or_default();
+    Zeroizing::new(match scheme.split_once('+') {
+        Some((dialect @ ("postgresql" | "postgres" | "sqlite"), _)) => {
+            format!("{dialect}://{rest}")
+        }
+        _ => uri.to_owned(),
+    })
 }
 
 /// Where drivers are looked for. The user's own are below a directory that the environment names; one that is empty or
@@ -363,40 +388,6 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The file of the database at `uri`, if it is one of SQLite's: by its scheme, or for the driver of that name.
-pub fn database_path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
-    let uri = uri.trim();
-    if let Some(path) = uri.strip_prefix("sqlite:") {
-        return Some(path.strip_prefix("//").unwrap_or(path).into());
-    }
-    let Some(path) = uri.strip_prefix("file:") else {
-        let library = driver.and_then(|driver| Path::new(driver).file_name()?.to_str());
-        return library?.contains("sqlite").then(|| uri.into());
-    };
-    // Before the path may be a host, which can only be this one; after it, options.
-    let path = path.strip_prefix("//localhost").unwrap_or(path);
-    let path = path.strip_prefix("//").unwrap_or(path);
-    let path = path.split(['?', '#']).next().unwrap_or(path);
-    Some(unescaped(path).unwrap_or_else(|| path.to_owned()).into())
-}
-
-/// SQLite's own form of an address, which leaves the file as it is: the driver would create one that does not exist.
-fn read_only(uri: &str) -> String {
-    let Some(file) = uri.strip_prefix("file:") else {
-        let path = uri.strip_prefix("sqlite:").unwrap_or(uri);
-        let path = path.strip_prefix("//").unwrap_or(path);
-        let path = path.replace('%', "%25").replace('?', "%3f");
-        return format!("file:{}?mode=ro", path.replace('#', "%23"));
-    };
-    // What follows a # is no part of the address.
-    let file = file.split('#').next().unwrap_or(file);
-    match file.split_once('?') {
-        None => format!("file:{file}?mode=ro"),
-        Some((_, options)) if options.contains("mode=") => format!("file:{file}"),
-        Some(_) => format!("file:{file}&mode=ro"),
-    }
-}
-
 /// Gives a statement its query, and lets the database understand that, before it looks at any data.
 fn prepare(statement: &mut impl Statement, sql: &str) -> AdbcResult<()> {
     // SQLite's columns have no types, and the driver takes those of the first batch. Other drivers do not know this.
@@ -434,6 +425,11 @@ impl<S: Statement> Stream<S> {
 }
 
 impl<S> Stream<S> {
+    /// The columns of the answer, until it has ended.
+    fn schema(&self) -> Option<SchemaRef> {
+        self.answer.as_ref().map(|answer| answer.schema())
+    }
+
     /// Makes the next bytes.
     fn refill(&mut self) -> std::result::Result<(), ArrowError> {
         self.writer.get_mut().clear();
@@ -479,10 +475,12 @@ mod tests {
             "select $tag$ ; $tag$; select 2",
             "select [a;b] from t; drop table t",
         ] {
-            assert!(has_more_statements(sql), "{sql}");
+            assert_eq!(end_of_statement(sql), None, "{sql}");
             let error = Query::new(sql, "sqlite:people.db", None).unwrap_err();
             assert_eq!(error.class(), crate::ErrorClass::Usage);
         }
+        let query = Query::new("select ';' -- a;\n ; -- b", "sqlite:people.db", None).unwrap();
+        assert_eq!(query.sql, "select ';' -- a;\n ");
         for sql in [
             "",
             "select 1",
@@ -493,7 +491,7 @@ mod tests {
             "select 'never closed; x",
             "select 1 # ; in some dialects",
         ] {
-            assert!(!has_more_statements(sql), "{sql}");
+            assert!(end_of_statement(sql).is_some(), "{sql}");
             Query::new(sql, "sqlite:people.db", None).unwrap();
         }
     }
@@ -583,40 +581,6 @@ mod tests {
     }
 
     #[test]
-    fn sqlite_files_are_only_read() {
-        for (uri, file) in [
-            ("sqlite:a.db", "file:a.db?mode=ro"),
-            (
-                "sqlite:///tmp/50%#1?.db",
-                "file:/tmp/50%25%231%3f.db?mode=ro",
-            ),
-            ("file:a.db?cache=shared", "file:a.db?cache=shared&mode=ro"),
-            ("file:a.db?mode=memory", "file:a.db?mode=memory"),
-            ("file:a%20b.db#c", "file:a%20b.db?mode=ro"),
-            ("a.db", "file:a.db?mode=ro"),
-        ] {
-            assert_eq!(read_only(uri), file);
-        }
-    }
-
-    #[test]
-    fn the_files_of_sqlite_are_known() {
-        let library = "/sqlite/libadbc_driver_postgresql.so";
-        for (uri, driver, path) in [
-            ("sqlite:///tmp/a?b.db", None, Some("/tmp/a?b.db")),
-            ("file:a%20b.db?cache=shared", None, Some("a b.db")),
-            ("file://localhost/tmp/a.db#b", None, Some("/tmp/a.db")),
-            ("file:///tmp/a%.db", None, Some("/tmp/a%.db")),
-            ("a.db", Some("sqlite"), Some("a.db")),
-            ("a.db", Some("/opt/libadbc_driver_sqlite.so"), Some("a.db")),
-            ("a.db", Some(library), None),
-            ("postgresql://localhost/a", None, None),
-        ] {
-            assert_eq!(database_path(uri, driver), path.map(PathBuf::from), "{uri}");
-        }
-    }
-
-    #[test]
     fn no_driver_is_looked_for_below_the_current_directory() {
         let user = |xdg: Option<&str>, home: Option<&str>| {
             let value = |name: &str| match name {
@@ -638,6 +602,7 @@ mod tests {
         let named = ["postgresql", "adbc_driver_postgresql"];
         assert_eq!(drivers("postgres://h/d", None).unwrap(), named);
         assert_eq!(drivers("x://h", Some("/x/lib.so")).unwrap(), ["/x/lib.so"]);
+        assert_eq!(drivers("postgresql+psycopg://h/d", None).unwrap(), named);
         let error = drivers("people.db", None).unwrap_err();
         assert!(
             error

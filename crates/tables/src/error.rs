@@ -73,6 +73,14 @@ pub enum ErrorKind {
         /// Why, without a password and without a value of its data.
         reason: String,
     },
+    /// A column of a SQLite database has values of several types, or none in the first rows, and the driver would round
+    /// some, or break off.
+    MixedTypes {
+        /// SQLite's names of the types that values have.
+        found: Vec<String>,
+        /// What the driver makes of all of them.
+        made: &'static str,
+    },
     /// The input has no bytes, or nothing but blank lines.
     Empty,
     /// The input has columns and no data row.
@@ -476,6 +484,11 @@ impl fmt::Display for Error {
             }
             ErrorKind::Unreadable(e) => write!(f, "cannot be read: {}", one_line(&e.to_string())),
             ErrorKind::Database { reason } => f.write_str(&one_line(reason)),
+            ErrorKind::MixedTypes { found, made } => write!(
+                f,
+                "column {column:?} has values of SQLite's types {}, all of which its driver takes for {made}",
+                found.join(", ")
+            ),
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows { .. } => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),

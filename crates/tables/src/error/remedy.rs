@@ -47,6 +47,11 @@ impl Error {
             ErrorKind::Database { .. } => {
                 "a client of the database, such as psql or sqlite3, says more".into()
             }
+            ErrorKind::MixedTypes { .. } => {
+                "give the column one type in the query, as CAST(… AS TEXT) does, and no nulls if its first rows have \
+                 nothing else, as COALESCE(…, '') does"
+                    .into()
+            }
             ErrorKind::NoRows { has_header: true } => {
                 "the first line is read as column names; data follows it".into()
             }
