@@ -202,6 +202,13 @@ pub(crate) mod unnamed {
     }
 }
 
+/// Fails for a device or a pipe that cannot.
+impl Seek for WholeFile {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)

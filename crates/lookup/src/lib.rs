@@ -1,7 +1,28 @@
 //! One side publishes its set once, others ask about keys of their own later.
 //!
 //! [`voprf`] is the oblivious pseudorandom function: the publisher applies it to its own keys, and blindly to those of
-//! who asks.
+//! who asks. A [`PublishedSet`] is the file of masks, in which a client finds the values that it gets.
 #![forbid(unsafe_code)]
 
+mod client;
+mod database;
+mod error;
+mod header;
+mod ledger;
+mod messages;
+mod publish;
+mod rice;
+mod server;
+mod set;
+mod sort;
+mod state;
 pub mod voprf;
+
+pub use client::Client;
+pub use database::Database;
+pub use error::{Error, SetProblem, StoreProblem};
+pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
+pub use publish::SetBuilder;
+pub use server::{Figures, Service};
+pub use set::PublishedSet;
+pub use state::State;

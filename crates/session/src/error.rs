@@ -31,6 +31,9 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
         "version" | "version of auto" => {
             return "run the same version of this program on both sides".into();
         }
+        "published key" => {
+            return "the set was published anew: get its file from the publisher once more".into();
+        }
         "stored correlations" => return more_halves(),
         "columns handed over" => {
             return advice![

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::SignatureScheme;
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
@@ -18,6 +19,42 @@ const PKCS8_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 const PEM_LABEL: &str = "PRIVATE KEY";
+
+/// SubjectPublicKeyInfo (RFC 8410) around the 32 bytes of an Ed25519 public key that follow.
+const SPKI_PREFIX: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+
+/// Bytes of a signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// The public key of an [`Identity`], which checks what that has signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl PublicKey {
+    /// The fingerprint by which a person pins it.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_public_key(&[&SPKI_PREFIX[..], &self.0].concat())
+    }
+
+    /// Whether [`Identity::sign`] made this signature.
+    pub fn has_signed(
+        &self,
+        context: &str,
+        message: &[u8],
+        signature: &[u8; SIGNATURE_BYTES],
+    ) -> bool {
+        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, &self.0);
+        key.verify(&signed(context, message), signature).is_ok()
+    }
+}
+
+/// What is signed of a message. What TLS has signed begins with blanks (RFC 8446, section 4.4.3), and this does not.
+fn signed(context: &str, message: &[u8]) -> Vec<u8> {
+    let hash = blake3::derive_key(context, message);
+    [b"vesica/1 signature ".as_slice(), &hash].concat()
+}
 
 /// A party's long-term key pair. Its secret is never shown; clones share one copy of it, which is wiped when the last of
 /// them is dropped. The TLS library holds its own copy to sign with, which it does not wipe.
@@ -117,6 +154,25 @@ impl Identity {
         Zeroizing::new(blake3::derive_key(context, self.pem.as_bytes()))
     }
 
+    /// Signs what this side publishes. `context` must be unique to the purpose.
+    ///
+    /// Fails with [`Error::Usage`] if the key does not sign, which no key of this type does.
+    pub fn sign(&self, context: &str, message: &[u8]) -> Result<[u8; SIGNATURE_BYTES], Error> {
+        let cannot = || Error::Usage("identity: the key does not sign".into());
+        let signer = self.key.choose_scheme(&[SignatureScheme::ED25519]);
+        let signer = signer.ok_or_else(cannot)?;
+        let signature = signer
+            .sign(&signed(context, message))
+            .map_err(|_| cannot())?;
+        signature.try_into().map_err(|_| cannot())
+    }
+
+    /// The public key.
+    pub fn public_key(&self) -> PublicKey {
+        let bytes = self.public_key.as_ref().last_chunk();
+        PublicKey(*bytes.expect("SubjectPublicKeyInfo ends in the key"))
+    }
+
     pub(crate) fn signing_key(&self) -> Arc<dyn SigningKey> {
         Arc::clone(&self.key)
     }
@@ -156,5 +212,29 @@ impl fmt::Debug for Identity {
         f.debug_struct("Identity")
             .field("fingerprint", &self.fingerprint())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_of_one_key_purpose_and_message() {
+        let [me, other] = [0, 1].map(|_| Identity::generate().unwrap());
+        let key = me.public_key();
+        assert_eq!(key.fingerprint(), me.fingerprint());
+        let signature = me.sign("vesica test", b"message").unwrap();
+        assert!(key.has_signed("vesica test", b"message", &signature));
+        assert!(!key.has_signed("vesica test 2", b"message", &signature));
+        assert!(!key.has_signed("vesica test", b"massage", &signature));
+        assert!(
+            !other
+                .public_key()
+                .has_signed("vesica test", b"message", &signature)
+        );
+        let mut spoilt = signature;
+        spoilt[40] ^= 1;
+        assert!(!key.has_signed("vesica test", b"message", &spoilt));
     }
 }

@@ -58,7 +58,7 @@ pub use contract::{
 pub use error::{Error, ErrorClass, NoConnection, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use halves::{HalfSource, Purpose};
-pub use identity::Identity;
+pub use identity::{Identity, PublicKey, SIGNATURE_BYTES};
 pub use items::salt_items;
 pub use job::{Job, PeerLimits};
 pub use labels::{

@@ -124,6 +124,32 @@ impl Listener {
         Ok(connections.into_iter().flatten().collect())
     }
 
+    /// Accepts any of these peers again and again, until `take` or the interrupt of the options ends it. Connections that
+    /// break before they are secure are none.
+    ///
+    /// Fails as [`Listener::accept`] does when the wait of the options is over, which counts from the call; with what `take`
+    /// fails with; and when interrupted.
+    pub fn serve<E: From<Error>>(
+        &self,
+        identity: &Identity,
+        peers: &[Fingerprint],
+        options: &ConnectOptions,
+        mut take: impl FnMut(Connection) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let wait = Wait::new(options);
+        let mut pending = PendingHandshakes::new(identity, peers, options);
+        loop {
+            let caller = self.next_peer(&wait, &mut pending, options)?;
+            let Some(peer) = caller.handshake.peer() else {
+                continue;
+            };
+            let transport = Transport::Tls { identity, peer };
+            if let Ok(connection) = self.establish(caller, &transport, options) {
+                take(connection)?;
+            }
+        }
+    }
+
     /// The next to prove that it is one of the pinned peers.
     fn next_peer(
         &self,

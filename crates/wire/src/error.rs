@@ -159,6 +159,8 @@ pub enum Limit {
     Input,
     /// Prepared correlations of one party, which it cannot use.
     Offline,
+    /// The queries that a published key answers, or that a client may make.
+    Queries,
     /// The range of a result, with the bounds that the parties declared for their values.
     Values,
 }

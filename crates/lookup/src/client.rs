@@ -1,0 +1,143 @@
+//! Asking a server: the values of keys, of which it learns only the number.
+
+use chacha20::ChaCha20Rng;
+use rand_core::SeedableRng;
+use rayon::prelude::*;
+use vesica_session::codec::{Reader, bad};
+use vesica_session::{Connection, Progress};
+use vesica_wire::{Channel, Error as WireError, recv_exact};
+
+use crate::header::{Header, MODE, Value};
+use crate::messages::{
+    ANSWER, HELLO, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, decode, encode, hello,
+};
+use crate::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
+
+/// Keys that a thread blinds at once.
+const AT_ONCE: usize = 64;
+
+/// A connection to the server of a published set.
+pub struct Client {
+    connection: Connection,
+    key: Element,
+    left: u64,
+}
+
+impl Client {
+    /// Over a connection to the publisher of the set with this header.
+    ///
+    /// # Errors
+    /// Contract: the server has published anew. Network and Peer: as every exchange.
+    pub fn new(mut connection: Connection, header: &Header) -> Result<Client, WireError> {
+        let channel = &mut connection.channel;
+        let key = header.oprf_key;
+        channel.send(HELLO, hello(&key))?;
+        let welcome = recv_exact(channel, WELCOME, WELCOME_BYTES)?;
+        let left = Reader::new(WELCOME.name, &welcome).u64()?;
+        Ok(Client {
+            connection,
+            key,
+            left,
+        })
+    }
+
+    /// How many queries the server would answer when this connected.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Bytes sent and received so far.
+    pub fn bytes(&self) -> (u64, u64) {
+        self.connection.channel.totals()
+    }
+
+    /// The values of these digests. The seed makes the blinds: the same digests with the same seed are the same questions,
+    /// which cost nothing if the server has answered them; for others take another.
+    ///
+    /// # Errors
+    /// Peer: an answer that is not under the published key. Resource: the quota does not suffice. Network: the connection.
+    pub fn ask(
+        &mut self,
+        digests: &[[u8; 32]],
+        seed: &[u8; 32],
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Value>, WireError> {
+        let channel = &mut self.connection.channel;
+        let mut values = Vec::with_capacity(digests.len());
+        let mut asked: Option<(Question<'_>, u64)> = None;
+        let mut questions = (0u64..).zip(digests.chunks(MAX_QUESTION));
+        // One question is being answered while the next is blinded.
+        loop {
+            let next = questions.next().map(|(number, digests)| {
+                let question = Question::new(digests, seed, number);
+                (question, number)
+            });
+            if let Some((question, _)) = &next {
+                channel.send(QUESTION, encode(&question.elements))?;
+            }
+            if let Some((question, _)) = asked {
+                let length = question.elements.len() * ELEMENT_BYTES + PROOF_BYTES;
+                let answer = recv_exact(channel, ANSWER, length)?;
+                values.extend(question.finish(&self.key, &answer)?);
+                progress.step(values.len() as u64, digests.len() as u64);
+            } else if next.is_none() {
+                return Ok(values);
+            }
+            asked = next;
+        }
+    }
+}
+
+/// Digests that are asked about at once.
+struct Question<'a> {
+    parts: Vec<(&'a [[u8; 32]], Blinded)>,
+    elements: Vec<Element>,
+}
+
+fn inputs(digests: &[[u8; 32]]) -> Vec<&[u8]> {
+    digests.iter().map(|digest| &digest[..]).collect()
+}
+
+impl<'a> Question<'a> {
+    fn new(digests: &'a [[u8; 32]], seed: &[u8; 32], number: u64) -> Question<'a> {
+        let parts = digests
+            .par_chunks(AT_ONCE)
+            .enumerate()
+            .map(|(part, digests)| {
+                let mut hasher = blake3::Hasher::new_derive_key("vesica/1 blinds of a look-up");
+                hasher.update(seed);
+                hasher.update(&number.to_le_bytes());
+                hasher.update(&(part as u64).to_le_bytes());
+                // The same seed with other digests would have the same blinds.
+                hasher.update(digests.as_flattened());
+                let mut rng = ChaCha20Rng::from_seed(*hasher.finalize().as_bytes());
+                (digests, Blinded::new(MODE, &inputs(digests), &mut rng))
+            });
+        let parts: Vec<_> = parts.collect();
+        let elements = parts.iter().flat_map(|(_, blinded)| blinded.elements());
+        Question {
+            elements: elements.copied().collect(),
+            parts,
+        }
+    }
+
+    /// The values, from an answer with as many elements and a proof.
+    fn finish(&self, key: &Element, answer: &[u8]) -> Result<Vec<Value>, WireError> {
+        let (elements, proof) = answer
+            .split_last_chunk::<PROOF_BYTES>()
+            .expect("the length was checked");
+        let (elements, _) = elements.as_chunks();
+        let decoded = elements
+            .par_chunks(AT_ONCE)
+            .map(|part| decode(ANSWER.name, part));
+        let decoded: Vec<Vec<Element>> = decoded.collect::<Result<_, _>>()?;
+        let evaluated = decoded.concat();
+        verify(key, &self.elements, &evaluated, proof)
+            .map_err(|_| bad(ANSWER.name, "not under the published key"))?;
+        let parts = self.parts.par_iter().zip(&decoded);
+        let values = parts.flat_map_iter(|((digests, blinded), evaluated)| {
+            blinded.finalize(&inputs(digests), evaluated)
+        });
+        Ok(values.collect())
+    }
+}

@@ -1,0 +1,195 @@
+//! Why a set is not published, served or asked about.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use vesica_files::{Advice, Argument, UnsafeDirectory, advice, is_exhausted};
+use vesica_session::{Error as SessionError, ErrorClass, Fingerprint};
+use vesica_wire::{Error as WireError, Limit};
+
+/// What is wrong with the file of a published set. Displayed behind its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetProblem {
+    /// It begins with other bytes.
+    #[error("is not a published set")]
+    NotASet,
+    /// A later version of this program wrote it.
+    #[error("has version {0} of the format, which this program does not know")]
+    Version(u8),
+    /// It ends too early.
+    #[error("is not whole: it ends too early")]
+    Truncated,
+    /// Bytes follow after its end.
+    #[error("is damaged: more bytes follow after its end")]
+    TooLong,
+    /// Its header says what no publisher writes.
+    #[error("has a damaged header: {0}")]
+    BadHeader(&'static str),
+    /// The signature is not of this header.
+    #[error("is not as its publisher signed it")]
+    BadSignature,
+    /// The index is not the signed one.
+    #[error("has a damaged index")]
+    BadIndex,
+    /// A block is not the signed one, or no block.
+    #[error("has a damaged block {0}")]
+    BadBlock(usize),
+    /// Somebody else has published it.
+    #[error("was published by {got}, and not by {expected}")]
+    OtherPublisher {
+        /// The pinned publisher.
+        expected: Fingerprint,
+        /// The publisher.
+        got: Fingerprint,
+    },
+}
+
+/// What is wrong with a database or a directory of state. Displayed behind its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreProblem {
+    /// Other users can change what is in it, or it is none.
+    #[error("{0}")]
+    Unsafe(UnsafeDirectory),
+    /// A publication is in it already.
+    #[error("holds a published set already")]
+    Taken,
+    /// There is none.
+    #[error("holds no published set")]
+    Empty,
+    /// Another process serves it.
+    #[error("is in use by another process")]
+    InUse,
+    /// A file in it cannot be opened with this identity.
+    #[error("holds a file {0} that is damaged, or of another identity or version")]
+    Unreadable(&'static str),
+    /// The operating system's reason.
+    #[error("cannot be used: {0}")]
+    Io(String),
+}
+
+/// Why a set is not published, served or asked about.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller asked for something impossible.
+    #[error("{0}")]
+    Usage(String),
+    /// More keys than were declared.
+    #[error("{keys} keys are more than the {most} that were declared")]
+    TooManyKeys {
+        /// How many there are.
+        keys: u64,
+        /// How many may be published under the key.
+        most: u64,
+    },
+    /// A published set that cannot be used.
+    #[error("the published set {} {problem}", path.display())]
+    Set {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: SetProblem,
+    },
+    /// A database or state that cannot be used.
+    #[error("the directory {} {problem}", path.display())]
+    Store {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: StoreProblem,
+    },
+    /// A file that cannot be read or written.
+    #[error("{}: {reason}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: String,
+    },
+    /// The connection failed, or the other side misbehaved, disagrees or gave up.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl Error {
+    pub(crate) fn set(path: &Path, problem: SetProblem) -> Error {
+        Error::Set {
+            path: path.to_owned(),
+            problem,
+        }
+    }
+
+    pub(crate) fn store(path: &Path, problem: StoreProblem) -> Error {
+        Error::Store {
+            path: path.to_owned(),
+            problem,
+        }
+    }
+
+    pub(crate) fn io(path: &Path, cause: &io::Error) -> Error {
+        match is_exhausted(cause) {
+            true => {
+                let line = format!("{}: {cause}", path.display());
+                WireError::limit(Limit::System, line).into()
+            }
+            false => Error::Io {
+                path: path.to_owned(),
+                reason: cause.to_string(),
+            },
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Error::Usage(_) | Error::TooManyKeys { .. } | Error::Io { .. } => ErrorClass::Usage,
+            Error::Set {
+                problem: SetProblem::OtherPublisher { .. } | SetProblem::BadSignature,
+                ..
+            } => ErrorClass::Peer,
+            Error::Set { .. } => ErrorClass::Data,
+            Error::Store {
+                problem: StoreProblem::Unreadable(_),
+                ..
+            } => ErrorClass::Data,
+            Error::Store { .. } => ErrorClass::Usage,
+            Error::Session(error) => error.class(),
+        }
+    }
+
+    /// What the user can do, where something helps.
+    pub fn remedy(&self) -> Option<Advice> {
+        Some(match self {
+            Error::TooManyKeys { .. } => advice![
+                "publish anew, in another directory, with a larger ",
+                Argument::MaxKeys,
+            ],
+            Error::Set {
+                problem: SetProblem::OtherPublisher { .. },
+                ..
+            } => advice![
+                "get the file from the publisher, and compare ",
+                Argument::Peer
+            ],
+            Error::Set { .. } => "get the file from the publisher once more".into(),
+            Error::Store { problem, .. } => match problem {
+                StoreProblem::Taken => {
+                    "name another directory; its key and its count of queries go with the set"
+                        .into()
+                }
+                StoreProblem::Unreadable(_) => "give the identity that made it".into(),
+                _ => return None,
+            },
+            Error::Session(error) => return error.remedy(),
+            _ => return None,
+        })
+    }
+}
+
+impl From<WireError> for Error {
+    fn from(error: WireError) -> Error {
+        Error::Session(error.into())
+    }
+}

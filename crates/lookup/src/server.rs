@@ -1,0 +1,322 @@
+//! Serving: the values of blinded keys, for clients on a list, each up to a quota.
+//!
+//! A client has a thread of its own, which mostly waits. What is computed takes turns, in the order in which they are asked
+//! for and a few elements each, so that a client with many questions keeps no other from its answer for long.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use vesica_session::{
+    ConnectOptions, Connection, Error as SessionError, Fingerprint, Identity, Listener, random,
+};
+use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour, POLL};
+
+use crate::database::Database;
+use crate::error::Error;
+use crate::messages::{
+    ANSWER, HELLO, HELLO_BYTES, MAX_ANSWER_BYTES, MAX_QUESTION_BYTES, QUESTION, WELCOME,
+    check_hello, decode, encode,
+};
+use crate::voprf::{ELEMENT_BYTES, Element};
+
+/// Elements of a turn: some ten milliseconds.
+const TURN: usize = 128;
+/// Bytes of the stack of a client's thread.
+const STACK: usize = 512 << 10;
+/// Most connections of one client at once.
+const MAX_OF_ONE: usize = 8;
+
+/// Whom a server answers, and how much.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Everybody else is turned away.
+    pub clients: Vec<Fingerprint>,
+    /// Queries of each client under the key, at most.
+    pub quota: u64,
+    /// Connections at once; others wait.
+    pub connections: usize,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Time between two calls for figures.
+    pub interval: Duration,
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Clients that are connected.
+    pub connected: u64,
+    /// Connections so far.
+    pub connections: u64,
+    /// Questions that were answered.
+    pub questions: u64,
+    /// Queries in these; those of repeated questions count again.
+    pub queries: u64,
+    /// Connections that ended with an error other than a lost connection.
+    pub failures: u64,
+    /// Queries that the key has answered in its life.
+    pub answered: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    connected: AtomicU64,
+    connections: AtomicU64,
+    questions: AtomicU64,
+    queries: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Database {
+    /// Answers clients until the interrupt of the options is raised. `tell` gets figures from time to time if something
+    /// has happened, and at the end.
+    ///
+    /// # Errors
+    /// `Interrupted`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count of queries
+    /// cannot be written at the end.
+    pub fn serve(
+        &self,
+        identity: &Identity,
+        listener: &Listener,
+        service: &Service,
+        options: &ConnectOptions,
+        tell: &(dyn Fn(&Figures) + Sync),
+    ) -> Result<(), Error> {
+        if service.clients.is_empty() || service.threads == 0 || service.connections == 0 {
+            return Err(Error::Usage(
+                "a server has clients, threads and connections".into(),
+            ));
+        }
+        let options = &ConnectOptions {
+            interrupt: options.interrupt.child(),
+            ..options.clone()
+        };
+        let server = &Server {
+            database: self,
+            service,
+            public: self.secret.public_key(),
+            turns: Turns::new(service.threads),
+            counters: Counters::default(),
+            open: Mutex::default(),
+        };
+        let served = thread::scope(|scope| {
+            let told = thread::Builder::new().name("figures".into());
+            told.spawn_scoped(scope, || {
+                let mut last = server.figures();
+                while options.interrupt.pause(service.interval).is_ok() {
+                    let now = server.figures();
+                    if now != last {
+                        tell(&now);
+                    }
+                    last = now;
+                }
+            })
+            .map_err(WireError::no_thread)?;
+            let take = |connection: Connection| {
+                while server.connected() >= service.connections {
+                    options.interrupt.pause(POLL)?;
+                }
+                server.counters.connections.fetch_add(1, Ordering::Relaxed);
+                server.counters.connected.fetch_add(1, Ordering::SeqCst);
+                let client = thread::Builder::new()
+                    .name("client".into())
+                    .stack_size(STACK);
+                let spawned = client.spawn_scoped(scope, || server.attend(connection));
+                if spawned.is_err() {
+                    // The connection is gone with the thread that there is none of.
+                    server.counters.connected.fetch_sub(1, Ordering::SeqCst);
+                    server.counters.failures.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            };
+            let served: Result<(), SessionError> =
+                listener.serve(identity, &service.clients, options, take);
+            // Whatever ended it ends the others.
+            options.interrupt.raise();
+            served
+        });
+        tell(&server.figures());
+        self.ledger.close()?;
+        Ok(served?)
+    }
+}
+
+struct Server<'a> {
+    database: &'a Database,
+    service: &'a Service,
+    public: Element,
+    turns: Turns,
+    counters: Counters,
+    /// Connections of each client.
+    open: Mutex<HashMap<Fingerprint, usize>>,
+}
+
+impl Server<'_> {
+    fn connected(&self) -> usize {
+        self.counters.connected.load(Ordering::SeqCst) as usize
+    }
+
+    fn figures(&self) -> Figures {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Figures {
+            connected: of(&self.counters.connected),
+            connections: of(&self.counters.connections),
+            questions: of(&self.counters.questions),
+            queries: of(&self.counters.queries),
+            failures: of(&self.counters.failures),
+            answered: self.database.answered(),
+        }
+    }
+
+    /// Answers a client until it leaves.
+    fn attend(&self, mut connection: Connection) {
+        if let Some(client) = connection.peer {
+            let ended = match self.enter(client) {
+                true => self.answer(&mut connection, client),
+                false => Err(WireError::limit(
+                    Limit::System,
+                    format!("one client has at most {MAX_OF_ONE} connections at once"),
+                )),
+            };
+            self.leave(client);
+            if let Err(why) = ended
+                && !matches!(why, WireError::Closed)
+            {
+                let is_lost = matches!(why, WireError::Connection(_) | WireError::Interrupted);
+                self.counters
+                    .failures
+                    .fetch_add((!is_lost).into(), Ordering::Relaxed);
+                connection.channel.abort(&why);
+            }
+        }
+        drop(connection);
+        self.counters.connected.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Counts a connection; returns whether the client may have so many.
+    fn enter(&self, client: Fingerprint) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(client).or_default();
+        *count += 1;
+        *count <= MAX_OF_ONE
+    }
+
+    fn leave(&self, client: Fingerprint) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&client);
+            }
+        }
+    }
+
+    fn answer(&self, connection: &mut Connection, client: Fingerprint) -> Result<(), WireError> {
+        let channel = &mut connection.channel;
+        let hello = channel.recv(HELLO, HELLO_BYTES)?;
+        check_hello(&hello, &self.public)?;
+        let (ledger, quota) = (&self.database.ledger, self.service.quota);
+        channel.send(WELCOME, ledger.left(client, quota).to_le_bytes().to_vec())?;
+        loop {
+            let question = channel.recv(QUESTION, MAX_QUESTION_BYTES)?;
+            let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();
+            if elements.is_empty() || !rest.is_empty() {
+                return Err(Misbehaviour::WrongLength {
+                    what: QUESTION.name,
+                    bytes: question.len(),
+                }
+                .into());
+            }
+            // Before anything is taken from the quota: an honest client's elements are some.
+            let mut blinded = Vec::with_capacity(elements.len());
+            for part in elements.chunks(TURN) {
+                blinded.extend(self.turns.take(|| decode(QUESTION.name, part))?);
+            }
+            let batch = blake3::derive_key("vesica/1 question of a look-up", &question);
+            ledger.debit(client, quota, batch, elements.len() as u64)?;
+            let answer = self.evaluate(&blinded)?;
+            self.counters.questions.fetch_add(1, Ordering::Relaxed);
+            let queries = elements.len() as u64;
+            self.counters.queries.fetch_add(queries, Ordering::Relaxed);
+            channel.send(ANSWER, answer)?;
+        }
+    }
+
+    /// The answer to a question: the values, and the proof that they are under the published key.
+    fn evaluate(&self, blinded: &[Element]) -> Result<Vec<u8>, WireError> {
+        let secret = &self.database.secret;
+        let mut evaluated = Vec::with_capacity(blinded.len());
+        for part in blinded.chunks(TURN) {
+            evaluated.extend(self.turns.take(|| secret.blind_evaluate(part)));
+        }
+        let mut rng = random::fresh_rng()?;
+        let proof = self
+            .turns
+            .take(|| secret.prove(blinded, &evaluated, &mut rng));
+        let mut answer = Vec::with_capacity(MAX_ANSWER_BYTES);
+        answer.extend_from_slice(&encode(&evaluated));
+        answer.extend_from_slice(&proof);
+        Ok(answer)
+    }
+}
+
+/// Turns to compute: as many at once as there are threads for it, in the order in which they were asked for.
+struct Turns(Mutex<Waiting>);
+
+struct Waiting {
+    free: usize,
+    queue: VecDeque<Arc<Waiter>>,
+}
+
+#[derive(Default)]
+struct Waiter {
+    called: Mutex<bool>,
+    call: Condvar,
+}
+
+impl Turns {
+    fn new(free: usize) -> Turns {
+        let queue = VecDeque::new();
+        Turns(Mutex::new(Waiting { free, queue }))
+    }
+
+    /// Computes something when it is this thread's turn.
+    fn take<T>(&self, compute: impl FnOnce() -> T) -> T {
+        let _turn = self.wait();
+        compute()
+    }
+
+    fn wait(&self) -> Turn<'_> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.free > 0 {
+            waiting.free -= 1;
+            return Turn(self);
+        }
+        let waiter = Arc::new(Waiter::default());
+        waiting.queue.push_back(Arc::clone(&waiter));
+        drop(waiting);
+        let called = waiter.called.lock().unwrap_or_else(PoisonError::into_inner);
+        let called = waiter.call.wait_while(called, |called| !*called);
+        drop(called.unwrap_or_else(PoisonError::into_inner));
+        Turn(self)
+    }
+}
+
+/// A turn, which the next in the queue gets when this ends.
+struct Turn<'a>(&'a Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match waiting.queue.pop_front() {
+            Some(waiter) => {
+                *waiter.called.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                waiter.call.notify_one();
+            }
+            None => waiting.free += 1,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a client keeps between look-ups: the values that it has got, and the questions that it may not have answers to.
+//!
+//! All of it is encrypted under the client's identity: with the values anybody could test guesses of the client's keys. The
+//! length of the file tells how many there are.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use vesica_files::{WholeFile, open_regular};
+use vesica_primitives::sealed::Sealed;
+use vesica_session::codec::Reader;
+use vesica_session::{Identity, Progress, random};
+use zeroize::Zeroizing;
+
+use crate::client::Client;
+use crate::database::{check_private, lock};
+use crate::error::{Error, StoreProblem};
+use crate::header::{Header, Value};
+use crate::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
+
+const FILE: &str = "state";
+const HEAD: &[u8] = b"vesica look-up 1\n";
+
+/// Questions that were or will be asked, exactly so.
+#[derive(Clone, Debug, Default)]
+struct Pending {
+    seed: [u8; 32],
+    digests: Vec<[u8; 32]>,
+}
+
+/// The values that a client has under a published key.
+#[derive(Debug)]
+pub struct State {
+    /// Where it is kept, and the lock of the directory; nowhere otherwise.
+    place: Option<(PathBuf, Identity, File)>,
+    key: [u8; ELEMENT_BYTES],
+    values: HashMap<[u8; 32], Value>,
+    pending: Pending,
+}
+
+impl State {
+    /// Nothing yet, and nothing is kept.
+    pub fn in_memory(header: &Header) -> State {
+        State {
+            place: None,
+            key: *header.oprf_key.bytes(),
+            values: HashMap::new(),
+            pending: Pending::default(),
+        }
+    }
+
+    /// What earlier look-ups have kept in this directory under the key of this set. Of another key's nothing is of use.
+    ///
+    /// # Errors
+    /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged.
+    pub fn open(directory: &Path, identity: &Identity, header: &Header) -> Result<State, Error> {
+        check_private(directory)?;
+        let lock = lock(directory)?;
+        let path = directory.join(FILE);
+        let mut state = State::in_memory(header);
+        let unreadable = || Error::store(directory, StoreProblem::Unreadable(FILE));
+        let mut bytes = Vec::new();
+        let read = open_regular(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+        match read {
+            Ok(_) => {
+                let rest = bytes.strip_prefix(HEAD).ok_or_else(unreadable)?;
+                let (salt, mut rest) = rest.split_first_chunk::<32>().ok_or_else(unreadable)?;
+                let length = rest.len() as u64;
+                let content = sealed(identity, salt).read(HEAD, length, &mut rest);
+                let content = content.map_err(|_| unreadable())?;
+                state.read(&content).map_err(|_| unreadable())?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(&path, &e)),
+        }
+        state.place = Some((path, identity.clone(), lock));
+        Ok(state)
+    }
+
+    fn read(&mut self, content: &[u8]) -> Result<(), vesica_wire::Error> {
+        let mut reader = Reader::new(FILE, content);
+        if reader.array::<ELEMENT_BYTES>()? != self.key {
+            return Ok(());
+        }
+        self.pending.seed = reader.array()?;
+        for _ in 0..reader.u64()? {
+            self.pending.digests.push(reader.array()?);
+        }
+        for _ in 0..reader.u64()? {
+            let digest = reader.array()?;
+            self.values.insert(digest, reader.array()?);
+        }
+        reader.end()
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        let Some((path, identity, _)) = &self.place else {
+            return Ok(());
+        };
+        let bytes = 80 + 32 * self.pending.digests.len() + (32 + OUTPUT_BYTES) * self.values.len();
+        // Of full size from the start: a buffer that grows leaves copies behind.
+        let mut content = Zeroizing::new(Vec::with_capacity(bytes));
+        content.extend_from_slice(&self.key);
+        content.extend_from_slice(&self.pending.seed);
+        content.extend_from_slice(&(self.pending.digests.len() as u64).to_le_bytes());
+        content.extend_from_slice(self.pending.digests.as_flattened());
+        content.extend_from_slice(&(self.values.len() as u64).to_le_bytes());
+        for (digest, value) in &self.values {
+            content.extend_from_slice(digest);
+            content.extend_from_slice(value);
+        }
+        let mut salt = [0; 32];
+        random::fill(&mut salt)?;
+        let write = || {
+            let mut file = WholeFile::create(path)?;
+            file.write_all(HEAD)?;
+            file.write_all(&salt)?;
+            sealed(identity, &salt).write(HEAD, &content, &mut file)?;
+            file.commit()
+        };
+        write().map_err(|e| Error::io(path, &e))
+    }
+
+    /// Whether the server has to be asked about some of these digests, or about what an earlier look-up asked.
+    pub fn must_ask(&self, digests: &[[u8; 32]]) -> bool {
+        let is_missing = |digest| !self.values.contains_key(digest);
+        !self.pending.digests.is_empty() || digests.iter().any(is_missing)
+    }
+
+    /// Asks for the values that are missing, each once; returns how many these were. What an earlier look-up may have asked
+    /// is asked again in the same words, which costs nothing if it was answered.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; Usage and Resource where the directory cannot be written.
+    pub fn ask(
+        &mut self,
+        client: &mut Client,
+        digests: &[[u8; 32]],
+        progress: &mut dyn Progress,
+    ) -> Result<u64, Error> {
+        let again = self.finish(client, progress)?;
+        let mut seen = HashSet::new();
+        let is_missing =
+            |digest: &&[u8; 32]| !self.values.contains_key(*digest) && seen.insert(**digest);
+        let missing = digests.iter().filter(is_missing).copied().collect();
+        random::fill(&mut self.pending.seed)?;
+        self.pending.digests = missing;
+        if !self.pending.digests.is_empty() {
+            self.save()?;
+        }
+        Ok(again + self.finish(client, progress)?)
+    }
+
+    /// Asks what is pending.
+    fn finish(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<u64, Error> {
+        if self.pending.digests.is_empty() {
+            return Ok(0);
+        }
+        let Pending { seed, digests } = &self.pending;
+        let values = client.ask(digests, seed, progress)?;
+        let pending = std::mem::take(&mut self.pending);
+        let asked = pending.digests.len() as u64;
+        self.values.extend(pending.digests.into_iter().zip(values));
+        self.save()?;
+        Ok(asked)
+    }
+
+    /// The value of a digest, if it is known.
+    pub(crate) fn value(&self, digest: &[u8; 32]) -> Option<&Value> {
+        self.values.get(digest)
+    }
+}
+
+fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
+    let key = identity.derive_key("vesica/1 state of a look-up");
+    Sealed::new(&key, &[b"state", salt])
+}

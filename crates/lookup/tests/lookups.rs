@@ -1,0 +1,529 @@
+//! Whole look-ups over TLS on the loopback: right answers, quotas, crashes, and peers that cheat.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use vesica_lookup::voprf::{Element, SecretKey};
+use vesica_lookup::{
+    Client, Database, Declared, Figures, Header, PublishedSet, Service, SetBuilder, State,
+};
+use vesica_session::{
+    ConnectOptions, Endpoint, ErrorClass, Fingerprint, Identity, Interrupt, Listener, NoProgress,
+    Transport, connect, random,
+};
+use vesica_wire::{Channel, Error as WireError, Kind};
+
+/// A published set, with the identity of who serves it.
+struct Published {
+    place: TempDir,
+    server: Identity,
+    header: Header,
+}
+
+fn digest(key: u64) -> [u8; 32] {
+    *blake3::hash(&key.to_le_bytes()).as_bytes()
+}
+
+fn digests(keys: impl IntoIterator<Item = u64>) -> Vec<[u8; 32]> {
+    keys.into_iter().map(digest).collect()
+}
+
+impl Published {
+    fn new(keys: u64, queries: u64) -> Published {
+        let place = tempfile::tempdir().unwrap();
+        let server = Identity::generate().unwrap();
+        let declared = Declared {
+            normalization: vec!["exact/2".into()],
+            lambda: 40,
+            queries,
+            max_keys: keys,
+            payload: vec!["note".into()],
+            payload_bytes: 8,
+        };
+        let directory = place.path().join("database");
+        let mut builder =
+            SetBuilder::new(&directory, &server, declared, keys, 1 << 20, place.path()).unwrap();
+        let payloads: Vec<u8> = (0..keys).flat_map(u64::to_le_bytes).collect();
+        builder.add(&digests(0..keys), &payloads).unwrap();
+        let header = builder.finish(&place.path().join("set.vset")).unwrap();
+        Published {
+            place,
+            server,
+            header,
+        }
+    }
+
+    fn database(&self) -> Database {
+        Database::open(&self.place.path().join("database"), &self.server).unwrap()
+    }
+
+    fn set(&self) -> PublishedSet {
+        let path = self.place.path().join("set.vset");
+        PublishedSet::open(&path, self.server.fingerprint()).unwrap()
+    }
+
+    /// Serves while `clients` runs, which gets the address; returns what the server has done.
+    fn serve<T>(
+        &self,
+        clients: &[Fingerprint],
+        quota: u64,
+        run: impl FnOnce(&str) -> T,
+    ) -> (T, Figures) {
+        let database = self.database();
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().to_string();
+        let interrupt = Interrupt::new();
+        let options = ConnectOptions {
+            wait: Duration::from_secs(3600),
+            interrupt: interrupt.clone(),
+            ..ConnectOptions::default()
+        };
+        let service = Service {
+            clients: clients.to_vec(),
+            quota,
+            connections: 64,
+            threads: 2,
+            interval: Duration::from_millis(50),
+        };
+        let last = Mutex::new(Figures::default());
+        let tell = |figures: &Figures| *last.lock().unwrap() = *figures;
+        let result = std::thread::scope(|scope| {
+            let serving =
+                scope.spawn(|| database.serve(&self.server, &listener, &service, &options, &tell));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&address)));
+            interrupt.raise();
+            let ended = serving.join().unwrap().unwrap_err();
+            assert_eq!(ended.to_string(), "interrupted");
+            result.unwrap()
+        });
+        (result, *last.lock().unwrap())
+    }
+
+    fn client(&self, address: &str, identity: &Identity) -> Result<Client, WireError> {
+        let transport = Transport::Tls {
+            identity,
+            peer: self.server.fingerprint(),
+        };
+        let options = ConnectOptions {
+            wait: Duration::from_secs(20),
+            ..ConnectOptions::default()
+        };
+        let endpoint = Endpoint::Connect(address.to_owned());
+        let connection = connect(&endpoint, &transport, &options).unwrap();
+        Client::new(connection, &self.header)
+    }
+
+    /// Looks these keys up; returns how many were asked, and the payloads.
+    fn look_up(
+        &self,
+        address: &str,
+        identity: &Identity,
+        state: &mut State,
+        keys: &[u64],
+    ) -> (u64, Vec<Option<u64>>) {
+        let digests = digests(keys.iter().copied());
+        let asked = match state.must_ask(&digests) {
+            false => 0,
+            true => {
+                let mut client = self.client(address, identity).unwrap();
+                state.ask(&mut client, &digests, &mut NoProgress).unwrap()
+            }
+        };
+        let found = self.set().look_up(state, &digests).unwrap();
+        let payload = |found: Option<Vec<u8>>| {
+            found.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+        };
+        (asked, found.into_iter().map(payload).collect())
+    }
+}
+
+fn expected(published: u64, keys: &[u64]) -> Vec<Option<u64>> {
+    keys.iter()
+        .map(|key| (*key < published).then_some(*key))
+        .collect()
+}
+
+#[test]
+fn clients_find_the_keys_of_the_set_and_no_others() {
+    let published = Published::new(5000, 1 << 20);
+    let identities: Vec<Identity> = (0..6).map(|_| Identity::generate().unwrap()).collect();
+    let clients: Vec<Fingerprint> = identities.iter().map(Identity::fingerprint).collect();
+    let ((), figures) = published.serve(&clients, 1 << 20, |address| {
+        std::thread::scope(|scope| {
+            for (number, identity) in (0..).zip(&identities) {
+                let published = &published;
+                scope.spawn(move || {
+                    let mut state = State::in_memory(&published.header);
+                    // Fewer and more than a question takes.
+                    let keys: Vec<u64> = (0..[1, 2, 64, 65, 300, 9000][number as usize])
+                        .map(|i| (i * 7 + number) % 10_000)
+                        .collect();
+                    let (asked, found) = published.look_up(address, identity, &mut state, &keys);
+                    assert_eq!(asked, keys.len() as u64);
+                    assert_eq!(found, expected(5000, &keys));
+                    // What is known is not asked again, however often a key comes.
+                    let again = [keys[0], keys[0], 20_000 + number, 20_000 + number];
+                    let (asked, found) = published.look_up(address, identity, &mut state, &again);
+                    assert_eq!((asked, found), (1, expected(5000, &again)));
+                });
+            }
+        });
+    });
+    let queries = 1 + 2 + 64 + 65 + 300 + 9000 + 6;
+    assert_eq!((figures.queries, figures.answered), (queries, queries));
+    assert_eq!((figures.connections, figures.failures), (12, 0));
+}
+
+#[test]
+fn quotas_end_and_survive_a_restart() {
+    let published = Published::new(100, 1000);
+    let [me, other, stranger] = [0, 1, 2].map(|_| Identity::generate().unwrap());
+    let clients = [me.fingerprint(), other.fingerprint()];
+    let keys: Vec<u64> = (0..60).collect();
+    let refused = |address: &str, identity: &Identity, keys: &[u64], words: &str| {
+        let mut state = State::in_memory(&published.header);
+        let mut client = published.client(address, identity).unwrap();
+        let digests = digests(keys.iter().copied());
+        let error = state
+            .ask(&mut client, &digests, &mut NoProgress)
+            .unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Resource);
+        assert_eq!(error.to_string(), format!("the peer gave up: {words}"));
+    };
+    published.serve(&clients, 100, |address| {
+        let client = published.client(address, &me).unwrap();
+        assert_eq!(client.left(), 100);
+        drop(client);
+        let mut state = State::in_memory(&published.header);
+        let (asked, found) = published.look_up(address, &me, &mut state, &keys);
+        assert_eq!((asked, found), (60, expected(100, &keys)));
+        refused(
+            address,
+            &me,
+            &keys,
+            "the quota of 100 queries has 40 left, and 60 were asked",
+        );
+        // Another client has its own.
+        let mut state = State::in_memory(&published.header);
+        assert_eq!(published.look_up(address, &other, &mut state, &keys).0, 60);
+    });
+    published.serve(&clients, 100, |address| {
+        assert_eq!(published.client(address, &me).unwrap().left(), 40);
+        refused(
+            address,
+            &me,
+            &keys,
+            "the quota of 100 queries has 40 left, and 60 were asked",
+        );
+        let transport = Transport::Tls {
+            identity: &stranger,
+            peer: published.server.fingerprint(),
+        };
+        let endpoint = Endpoint::Connect(address.to_owned());
+        let options = ConnectOptions {
+            wait: Duration::from_secs(5),
+            ..ConnectOptions::default()
+        };
+        let error = connect(&endpoint, &transport, &options).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Peer);
+    });
+}
+
+/// Passes bytes on until so many have come from the client, then loses what the server says, and ends.
+fn lossy_relay(server: String, after: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(server).unwrap();
+        let loses = Arc::new(AtomicBool::new(false));
+        let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        let back = {
+            let loses = Arc::clone(&loses);
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(read @ 1..) = from.read(&mut bytes) {
+                    if !loses.load(Ordering::SeqCst) && to.write_all(&bytes[..read]).is_err() {
+                        break;
+                    }
+                }
+            })
+        };
+        let (mut bytes, mut passed) = ([0; 4096], 0);
+        while passed < after {
+            let read = client.read(&mut bytes).unwrap();
+            passed += read;
+            loses.store(passed >= after, Ordering::SeqCst);
+            server.write_all(&bytes[..read]).unwrap();
+        }
+        // The server answers meanwhile.
+        std::thread::sleep(Duration::from_millis(500));
+        let _ = client.shutdown(Shutdown::Both);
+        let _ = server.shutdown(Shutdown::Both);
+        back.join().unwrap();
+    });
+    address
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_again_at_no_cost() {
+    let published = Published::new(500, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let clients = [me.fingerprint()];
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("state");
+    let open = || State::open(&directory, &me, &published.header).unwrap();
+    let keys: Vec<u64> = (0..1000).collect();
+    let ((), figures) = published.serve(&clients, 1001, |address| {
+        // A question is 32,000 bytes.
+        let relay = lossy_relay(address.to_owned(), 32_000);
+        let mut client = published.client(&relay, &me).unwrap();
+        let lost = open().ask(&mut client, &digests(keys.iter().copied()), &mut NoProgress);
+        assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
+        drop(client);
+        assert_eq!(published.client(address, &me).unwrap().left(), 1);
+        // With one more, in another order.
+        let mut more: Vec<u64> = keys.iter().rev().copied().collect();
+        more.push(1000);
+        let (asked, found) = published.look_up(address, &me, &mut open(), &more);
+        assert_eq!((asked, found), (1001, expected(500, &more)));
+        assert_eq!(published.client(address, &me).unwrap().left(), 0);
+    });
+    assert_eq!((figures.queries, figures.answered), (2001, 1001));
+}
+
+fn kind(code: u8) -> Kind {
+    Kind { code, name: "test" }
+}
+
+const HELLO: u8 = 120;
+const WELCOME: u8 = 121;
+const QUESTION: u8 = 122;
+const ANSWER: u8 = 123;
+
+/// What a client says of a server that answers so.
+fn cheated(answer: impl FnOnce(&Published, Vec<u8>) -> Vec<u8> + Send) -> WireError {
+    let published = Published::new(10, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().to_string();
+    std::thread::scope(|scope| {
+        let cheat = scope.spawn(|| {
+            let transport = Transport::Tls {
+                identity: &published.server,
+                peer: me.fingerprint(),
+            };
+            let mut channel = listener
+                .accept(&transport, &ConnectOptions::default())
+                .unwrap()
+                .channel;
+            channel.recv(kind(HELLO), 33).unwrap();
+            channel
+                .send(kind(WELCOME), 9u64.to_le_bytes().to_vec())
+                .unwrap();
+            let question = channel.recv(kind(QUESTION), 1 << 17).unwrap();
+            channel
+                .send(kind(ANSWER), answer(&published, question))
+                .unwrap();
+            // Until the client has gone.
+            channel.recv(kind(QUESTION), 0).unwrap_err();
+        });
+        let mut client = published.client(&address, &me).unwrap();
+        let error = client
+            .ask(&digests(0..3), &[7; 32], &mut NoProgress)
+            .unwrap_err();
+        drop(client);
+        cheat.join().unwrap();
+        error
+    })
+}
+
+/// The answer under this key.
+fn under(secret: &SecretKey, question: &[u8]) -> Vec<u8> {
+    let (elements, _) = question.as_chunks();
+    let blinded: Vec<Element> = elements
+        .iter()
+        .map(|bytes| Element::decode(*bytes).unwrap())
+        .collect();
+    let evaluated = secret.blind_evaluate(&blinded);
+    let mut rng = random::fresh_rng().unwrap();
+    let proof = secret.prove(&blinded, &evaluated, &mut rng);
+    let elements = evaluated.iter().flat_map(|element| *element.bytes());
+    elements.chain(proof).collect()
+}
+
+#[test]
+fn a_server_that_cheats_is_found_out() {
+    let forged = |_: &Published, question: Vec<u8>| {
+        under(
+            &SecretKey::random(&mut random::fresh_rng().unwrap()),
+            &question,
+        )
+    };
+    let error = cheated(forged).to_string();
+    assert_eq!(
+        error,
+        "the peer misbehaved: answer: not under the published key"
+    );
+    let error = cheated(|_, question| question).to_string();
+    assert_eq!(
+        error,
+        "the peer misbehaved: answer has a length of 96 bytes, which the protocol does not allow"
+    );
+    let error = cheated(|_, question| [&question[..], &[0; 65]].concat()).to_string();
+    assert_eq!(
+        error,
+        "the peer misbehaved: answer of 161 bytes; at most 160 are allowed"
+    );
+    let error = cheated(|_, question| [&question[..64], &[255; 32], &[0; 64]].concat()).to_string();
+    assert_eq!(
+        error,
+        "the peer misbehaved: answer: not an element of the group"
+    );
+    // The question itself with a proof for another key: the client's own elements are no answer.
+    let error = cheated(|_, question| [&question[..], &[0; 64]].concat()).to_string();
+    assert_eq!(
+        error,
+        "the peer misbehaved: answer: not under the published key"
+    );
+}
+
+#[test]
+fn a_client_that_cheats_is_told_and_pays_nothing() {
+    let published = Published::new(10, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let ((), figures) = published.serve(&[me.fingerprint()], 100, |address| {
+        let connection = || {
+            let transport = Transport::Tls {
+                identity: &me,
+                peer: published.server.fingerprint(),
+            };
+            let endpoint = Endpoint::Connect(address.to_owned());
+            connect(&endpoint, &transport, &ConnectOptions::default()).unwrap()
+        };
+        let told = |hello: Vec<u8>, question: Vec<u8>| {
+            let mut channel = connection().channel;
+            channel.send(kind(HELLO), hello).unwrap();
+            if let Err(error) = channel.recv(kind(WELCOME), 8) {
+                return error.to_string();
+            }
+            channel.send(kind(QUESTION), question).unwrap();
+            channel.recv(kind(ANSWER), 1 << 18).unwrap_err().to_string()
+        };
+        let hello = [&[1], &published.header.oprf_key.bytes()[..]].concat();
+        let mut later = hello.clone();
+        later[0] = 2;
+        for (hello, question, words) in [
+            (later, vec![], "the two sides disagree on version: here 1, there 2"),
+            (hello[..32].to_vec(), vec![], "the peer misbehaved: hello of a look-up has a length of 32 bytes, which the protocol does not allow"),
+            (hello.clone(), vec![], "the peer misbehaved: question has a length of 0 bytes, which the protocol does not allow"),
+            (hello.clone(), vec![1; 33], "the peer misbehaved: question has a length of 33 bytes, which the protocol does not allow"),
+            (hello.clone(), vec![255; 64], "the peer misbehaved: question: not an element of the group"),
+            (hello.clone(), vec![0; 32], "the peer misbehaved: question: not an element of the group"),
+            (hello.clone(), vec![0; (4097) * 32], "the peer misbehaved: question of 131104 bytes; at most 131072 are allowed"),
+        ] {
+            assert_eq!(told(hello, question), format!("the peer gave up: {words}"));
+        }
+        // Too many connections of one client.
+        let mut held: Vec<_> = (0..8).map(|_| published.client(address, &me).unwrap()).collect();
+        let ninth = Client::new(connection(), &published.header).map(drop).unwrap_err();
+        let words = "the peer gave up: one client has at most 8 connections at once";
+        assert_eq!(ninth.to_string(), words);
+        assert_eq!(held.pop().unwrap().left(), 100);
+    });
+    assert_eq!((figures.answered, figures.failures), (0, 8));
+}
+
+#[test]
+fn state_is_of_one_process_identity_and_key() {
+    let [published, another] = [0, 1].map(|_| Published::new(10, 1 << 20));
+    let [me, other] = [0, 1].map(|_| Identity::generate().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("state");
+    published.serve(&[me.fingerprint()], 100, |address| {
+        let mut state = State::open(&directory, &me, &published.header).unwrap();
+        assert_eq!(
+            published.look_up(address, &me, &mut state, &[3, 30]),
+            (2, vec![Some(3), None])
+        );
+        let busy = State::open(&directory, &me, &published.header).unwrap_err();
+        assert_eq!(busy.class(), ErrorClass::Usage);
+    });
+    let open = |identity: &Identity, header: &Header| State::open(&directory, identity, header);
+    // Without the server.
+    assert!(
+        !open(&me, &published.header)
+            .unwrap()
+            .must_ask(&digests([3, 30]))
+    );
+    assert_eq!(
+        open(&other, &published.header).unwrap_err().class(),
+        ErrorClass::Data
+    );
+    assert!(open(&me, &another.header).unwrap().must_ask(&digests([3])));
+    let file = directory.join("state");
+    let whole = std::fs::read(&file).unwrap();
+    let has = |bytes: &[u8]| whole.windows(bytes.len()).any(|window| window == bytes);
+    assert!(!has(&digest(3)[..8]));
+    for at in 0..whole.len() {
+        let mut spoilt = whole.clone();
+        spoilt[at] ^= 1;
+        std::fs::write(&file, spoilt).unwrap();
+        assert_eq!(
+            open(&me, &published.header).unwrap_err().class(),
+            ErrorClass::Data,
+            "{at}"
+        );
+    }
+}
+
+#[test]
+fn a_set_of_another_key_is_told_apart() {
+    let [published, another] = [0, 1].map(|_| Published::new(10, 1 << 20));
+    let me = Identity::generate().unwrap();
+    let old = Published {
+        header: another.header.clone(),
+        ..another
+    };
+    published.serve(&[me.fingerprint()], 100, |address| {
+        let transport = Transport::Tls {
+            identity: &me,
+            peer: published.server.fingerprint(),
+        };
+        let endpoint = Endpoint::Connect(address.to_owned());
+        let connection = connect(&endpoint, &transport, &ConnectOptions::default()).unwrap();
+        let error = Client::new(connection, &old.header).map(drop).unwrap_err();
+        assert!(
+            error.to_string().contains("disagree on published key"),
+            "{error}"
+        );
+        assert_eq!(ErrorClass::from(error.blame()), ErrorClass::Contract);
+    });
+}
+
+#[test]
+fn nothing_is_left_in_the_directories_but_what_belongs_there() {
+    let published = Published::new(10, 1 << 20);
+    let me = Identity::generate().unwrap();
+    published.serve(&[me.fingerprint()], 100, |address| {
+        let mut state = State::in_memory(&published.header);
+        published.look_up(address, &me, &mut state, &[3]);
+    });
+    let names = |path: &Path| {
+        let names = path
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(published.place.path()), ["database", "set.vset"]);
+    let database = published.place.path().join("database");
+    assert_eq!(names(&database), ["key", "ledger", "lock"]);
+}
