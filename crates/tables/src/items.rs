@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, Result};
 use crate::keys::RowValues;
-use crate::sink::At;
+use crate::sink::{At, Sink};
 use crate::value::{Canonical, Item, Row};
 
 /// Makes items of rows, some at a time.
@@ -71,5 +71,62 @@ impl<'a> RowItems<'a> {
             None if !has_more => take(item, RowValues::default()),
             None => Ok(()),
         })
+    }
+}
+
+/// What came of some rows, for a sink for which [items suffice](Sink::ITEMS_SUFFICE).
+#[derive(Default)]
+pub(crate) struct Items {
+    items: Vec<Item>,
+    /// Those of each item, if there are columns of such.
+    values: Vec<RowValues>,
+}
+
+impl Items {
+    pub(crate) fn hand_to(self, sink: &mut impl Sink) -> Result<()> {
+        let mut values = self.values.into_iter();
+        let mut items = self.items.into_iter();
+        items.try_for_each(|item| sink.item(item, values.next().unwrap_or_default()))
+    }
+}
+
+/// Makes items of rows by themselves.
+pub(crate) struct ItemSink<'a> {
+    rows: RowItems<'a>,
+    items: Items,
+}
+
+impl<'a> ItemSink<'a> {
+    pub(crate) fn new(wanted: ColumnsRead<'a>) -> Self {
+        ItemSink {
+            rows: RowItems::new(wanted),
+            items: Items::default(),
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Items> {
+        self.drain()?;
+        Ok(self.items)
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let has_more = self.rows.has_more();
+        let Items { items, values } = &mut self.items;
+        self.rows.drain(|item, of_row| {
+            items.push(item);
+            if has_more {
+                values.push(of_row);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Sink for ItemSink<'_> {
+    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
+        match self.rows.add(at, row)? {
+            true => self.drain(),
+            false => Ok(()),
+        }
     }
 }

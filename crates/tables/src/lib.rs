@@ -56,6 +56,7 @@
 
 #![forbid(unsafe_code)]
 
+mod abreast;
 mod backing;
 mod bucket;
 mod check;

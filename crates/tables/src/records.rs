@@ -25,6 +25,10 @@ pub(crate) struct Records<R> {
     /// Line on which the next record starts.
     next_line: u64,
     record: Record,
+    /// Whether the next record has a quote that is never closed.
+    is_open: bool,
+    /// Whether the last piece that was cut off seems to end inside quotes.
+    ends_in_quotes: bool,
 }
 
 /// Where the present record is.
@@ -43,13 +47,13 @@ struct Record {
     ends: Vec<usize>,
 }
 
-/// Bytes of a [`Piece`], as far as they come to the end of a record.
-pub(crate) const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of a [`Piece`], as far as they come to the end of a line; in unit tests, whose texts are small, fewer.
+pub(crate) const PIECE_BYTES: usize = if cfg!(test) { 16 } else { 64 << 10 };
 
 /// Maximum lines of a piece: what is made of a short line may take far more memory than the line.
-const PIECE_LINES: usize = 4096;
+const MAX_PIECE_LINES: usize = if cfg!(test) { 4 } else { 4096 };
 
-/// Whole records of a text, some [`PIECE_BYTES`], which can be read apart from the rest.
+/// Whole lines of a text, some [`PIECE_BYTES`], which can be read apart from the rest.
 #[derive(Default)]
 pub(crate) struct Piece {
     bytes: Vec<u8>,
@@ -68,8 +72,18 @@ impl Piece {
         &self.bytes
     }
 
-    /// Where the lines of its records are, terminators included.
-    pub(crate) fn lines(&self, dialect: Dialect) -> Result<Vec<Range<usize>>> {
+    /// Line on which it starts.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Adds the piece after it.
+    pub(crate) fn append(&mut self, next: &Piece) {
+        self.bytes.extend_from_slice(&next.bytes);
+    }
+
+    /// Where the lines of its records are, terminators included, and [what is left](Records::open).
+    pub(crate) fn lines(&self, dialect: Dialect) -> (Vec<Range<usize>>, Piece) {
         let bytes = &self.bytes;
         let mut lines = Vec::new();
         let quote = dialect.csv.quote.and_then(|quote| memchr(quote, bytes));
@@ -83,14 +97,15 @@ impl Piece {
                 }
                 start = end;
             }
-            return Ok(lines);
+            return (lines, Piece::default());
         }
         let mut records = self.records(dialect);
-        while records.next(false)? {
+        // An open quote is the only error in memory.
+        while let Ok(true) = records.next(false) {
             let end = bytes.len() - records.buffer.pending().len();
             lines.push(end - records.raw().len()..end);
         }
-        Ok(lines)
+        (lines, records.open())
     }
 
     /// Its records.
@@ -100,6 +115,27 @@ impl Piece {
             ..Records::of(Buffer::of(self.bytes.clone()), dialect)
         }
     }
+}
+
+/// The error of a record that starts on this line.
+pub(crate) fn never_closed(line: u64) -> Error {
+    Error::corrupt("a quoted field is never closed").at_line(line)
+}
+
+/// As many of the lines as end outside quotes, by the number of quotes before; all if none does. And whether the last one
+/// ends inside.
+fn outside_quotes(lines: &[u8], quote: u8, mut inside: bool) -> (&[u8], bool) {
+    let odd = |bytes: &[u8]| memchr_iter(quote, bytes).count() % 2 == 1;
+    inside ^= odd(lines);
+    let (mut end, ends_inside) = (lines.len(), inside);
+    while inside {
+        let Some(line) = memrchr(b'\n', &lines[..end - 1]) else {
+            return (lines, ends_inside);
+        };
+        inside ^= odd(&lines[line + 1..end]);
+        end = line + 1;
+    }
+    (&lines[..end], false)
 }
 
 /// What reads records with quotes.
@@ -141,6 +177,8 @@ impl<R: Read> Records<R> {
             plain: 0,
             next_line: 1,
             record: Record::default(),
+            is_open: false,
+            ends_in_quotes: false,
         }
     }
 
@@ -208,39 +246,54 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Cuts off the next piece; an empty one is the end. After an error, the piece has what comes before it.
-    ///
-    /// Lines without a quote are records, so that only the others are looked at any closer.
-    pub(crate) fn cut(&mut self, piece: &mut Piece) -> Result<()> {
-        piece.line = self.next_line;
-        let end = self.next_line + PIECE_LINES as u64;
-        while piece.bytes.len() < PIECE_BYTES && self.next_line < end {
-            let line = self.next_line;
-            let Some(first) = self.buffer.line().map_err(|e| e.at_line(line))? else {
-                break;
-            };
-            let pending = self.buffer.pending();
-            let most = first.end.max(PIECE_BYTES - piece.bytes.len());
-            let pending = &pending[..most.min(pending.len())];
-            let quote = self.dialect.csv.quote.and_then(|q| memchr(q, pending));
-            if quote.is_some_and(|quote| quote < first.end) {
-                self.record.line = line;
-                self.quoted()?;
-                piece.bytes.extend_from_slice(self.raw());
-                continue;
-            }
-            let plain = &pending[..quote.unwrap_or(pending.len())];
-            // The last line of a text may have no end.
-            let lines = memrchr(b'\n', plain).map_or(first.end, |end| end + 1);
-            let mut ends = memchr_iter(b'\n', &plain[..lines]);
-            let most = (end - line) as usize;
-            let lines = ends.nth(most - 1).map_or(lines, |end| end + 1);
-            let plain = &plain[..lines];
-            self.next_line += memchr_iter(b'\n', plain).count() as u64;
-            piece.bytes.extend_from_slice(plain);
-            self.consume(lines);
+    /// The next record and what comes after it, if reading has ended with a quote of it that is never closed; else empty.
+    pub(crate) fn open(&self) -> Piece {
+        match self.is_open {
+            false => Piece::default(),
+            true => Piece {
+                bytes: self.buffer.pending().to_vec(),
+                line: self.line(),
+            },
         }
-        Ok(())
+    }
+
+    /// Whether reading has ended so.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Line on which the next piece starts.
+    pub(crate) fn next_line(&self) -> u64 {
+        self.next_line
+    }
+
+    /// Cuts off the next piece; `None` at the end.
+    ///
+    /// It is cut where the number of quotes before is even. Lines are then whole records, if quotes are as in RFC 4180. In
+    /// other texts, and where a record is longer than a piece, the last record may have its end in a later piece.
+    pub(crate) fn cut(&mut self) -> Result<Option<Piece>> {
+        let Some(first) = self.buffer.line()? else {
+            return Ok(None);
+        };
+        let pending = self.buffer.pending();
+        let most = first.end.max(PIECE_BYTES.min(pending.len()));
+        // The last line of a text may have no end.
+        let lines = memrchr(b'\n', &pending[..most]).map_or(first.end, |end| end + 1);
+        let mut lines = &pending[..lines];
+        if memchr_iter(b'\n', lines).count() > MAX_PIECE_LINES {
+            let last = memchr_iter(b'\n', lines).nth(MAX_PIECE_LINES - 1);
+            lines = &lines[..last.map_or(lines.len(), |end| end + 1)];
+        }
+        if let Some(quote) = self.dialect.csv.quote {
+            (lines, self.ends_in_quotes) = outside_quotes(lines, quote, self.ends_in_quotes);
+        }
+        let piece = Piece {
+            bytes: lines.to_vec(),
+            line: self.next_line,
+        };
+        self.next_line += memchr_iter(b'\n', lines).count() as u64;
+        self.consume(piece.len());
+        Ok(Some(piece))
     }
 
     /// Reads a record that has a quote on its first line.
@@ -282,8 +335,8 @@ impl<R: Read> Records<R> {
                 ReadRecordResult::OutputEndsFull => ends.resize(ends.len() * 2, 0),
                 ReadRecordResult::Record | ReadRecordResult::End => break,
                 ReadRecordResult::InputEmpty if ended => {
-                    let reason = "a quoted field is never closed";
-                    return Err(Error::corrupt(reason).at_line(*line));
+                    self.is_open = true;
+                    return Err(never_closed(*line));
                 }
                 ReadRecordResult::InputEmpty => {}
             }

@@ -14,9 +14,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::fields::{FieldPath, find_fields, is_indexed, projection};
+use crate::abreast::abreast;
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
+use crate::items::ItemSink;
 use crate::output::Container;
 use crate::part::Part;
 use crate::render::{self, Kind};
@@ -138,10 +140,41 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
     facts.columns.schema(part.name(), &schema)?;
     let found = find_fields(schema.fields(), wanted)?;
     let (roots, places) = projection(&found);
-    F::scan(part, file, roots, &mut |batch| {
-        catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?
-    })
+    if !S::ITEMS_SUFFICE || rayon::current_num_threads() == 1 {
+        return F::scan(part, file, roots, &mut |batch| {
+            catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?
+        });
+    }
+    // All threads make items of batches.
+    let items = |batch: &RecordBatch| {
+        catching(|| {
+            let mut sink = ItemSink::new(wanted);
+            scan_batch(batch, &places, &mut Facts::default(), &mut sink).ok()?;
+            sink.finish().ok()
+        })
+    };
+    abreast(
+        BYTES_ABREAST * rayon::current_num_threads(),
+        |each| {
+            F::scan(part, file, roots, &mut |batch| {
+                let bytes = batch.get_array_memory_size();
+                each(batch, bytes)
+            })
+        },
+        items,
+        |batch, items| match items {
+            Ok(Some(items)) => {
+                facts.rows += batch.num_rows() as u64;
+                items.hand_to(sink)
+            }
+            // Something is wrong with it; in its place, the error says where.
+            _ => catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?,
+        },
+    )?
 }
+
+/// Bytes of batches that are read side by side, for each thread.
+const BYTES_ABREAST: usize = 4 << 20;
 
 fn open_first<F: ColumnFormat>(parts: &[Part]) -> Result<F::File> {
     F::open(&parts[0]).map_err(|e| parts[0].named(e))

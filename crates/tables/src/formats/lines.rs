@@ -9,19 +9,19 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use super::columnar::{RowWriter, Written};
+use crate::abreast::abreast;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
 use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
-use crate::items::RowItems;
-use crate::keys::RowValues;
+use crate::items::{ItemSink, Items};
 use crate::output::Container;
 use crate::part::Part;
-use crate::records::{PIECE_BYTES, Piece, Records};
+use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
 use crate::selection::{Added, Lines, Selection, Take, WriterWithCause, passes};
 use crate::sink::{At, Facts, Sink};
-use crate::text::BYTE_ORDER_MARK;
-use crate::value::{Item, Row};
+use crate::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
+use crate::value::Row;
 
 /// The records of a file.
 pub(crate) type Text = Records<Box<dyn Read + Send>>;
@@ -126,7 +126,7 @@ const BYTES_ABREAST: usize = 4 * PIECE_BYTES;
 #[derive(Default)]
 struct Found {
     facts: Facts,
-    items: Vec<(Item, RowValues)>,
+    items: Items,
 }
 
 impl<F: LineFormat> Table<'_, F> {
@@ -173,7 +173,11 @@ impl<F: LineFormat> Table<'_, F> {
         sink: &mut impl Sink,
         facts: &mut Facts,
     ) -> Result<()> {
-        let items = |piece: &Piece| self.items(piece.records(dialect)).ok();
+        let items = |piece: &Piece| {
+            let mut records = piece.records(dialect);
+            let found = self.items(&mut records);
+            (found.ok(), records.open())
+        };
         let cut = in_pieces(&mut records, first_is_row, items, |piece, found| {
             let Some(found) = found else {
                 // Something is wrong with it; in its place, the error says where.
@@ -186,71 +190,87 @@ impl<F: LineFormat> Table<'_, F> {
             if let Columns::Fields(fields) = found.facts.columns {
                 facts.columns.fields(self.wanted.len()).add(fields);
             }
-            let mut items = found.items.into_iter();
-            items.try_for_each(|(item, value)| sink.item(item, value))
+            found.items.hand_to(sink)
         })?;
         cut.map_err(|e| e.at_row(facts.rows + 1, None))
     }
 
-    /// The items of a piece.
-    fn items(&self, mut records: Records<Empty>) -> Result<Found> {
-        let mut found = Found::default();
-        let mut rows = RowItems::new(self.wanted);
-        let Found { facts, items } = &mut found;
-        let mut add = |item, value| {
-            items.push((item, value));
-            Ok(())
-        };
-        self.scan(&mut records, false, facts, |at, row| {
-            match rows.add(at, row)? {
-                true => rows.drain(&mut add),
-                false => Ok(()),
-            }
-        })?;
-        rows.drain(&mut add)?;
-        Ok(found)
+    /// The items of a piece, but for a record that is open.
+    fn items(&self, records: &mut Records<Empty>) -> Result<Found> {
+        let mut facts = Facts::default();
+        let mut sink = ItemSink::new(self.wanted);
+        let scanned = self.scan(records, false, &mut facts, |at, row| sink.row(at, row));
+        if !records.is_open() {
+            scanned?;
+        }
+        let items = sink.finish()?;
+        Ok(Found { facts, items })
     }
 }
 
 /// Cuts the rest of a text into pieces, and the present record as well if `with_present`. All threads do `work` on
-/// them; meanwhile this one hands those before, with what came of them, to `take`, in order. Returns why the text could
-/// not be cut to its end, once all before that has been taken.
+/// them, which tells too what is [open](Records::open) at the end of a piece; meanwhile this one hands those before, with
+/// what came of them, to `take`, in order. Returns why the text could not be cut to its end, once all before that has
+/// been taken.
 fn in_pieces<R: Read, T: Send>(
     records: &mut Records<R>,
     with_present: bool,
-    work: impl Fn(&Piece) -> T + Sync,
+    work: impl Fn(&Piece) -> (T, Piece) + Sync,
     mut take: impl FnMut(Piece, T) -> Result<()>,
 ) -> Result<Result<()>> {
-    let mut cut = Ok(());
-    let mut first = with_present.then(|| records.present());
-    let mut before: Vec<(Piece, Option<T>)> = Vec::new();
-    loop {
-        let present = first.take().map(|piece| (piece, None));
-        let mut pieces: Vec<_> = present.into_iter().collect();
-        let mut room = BYTES_ABREAST * rayon::current_num_threads();
-        while cut.is_ok() && room > 0 {
-            let mut piece = Piece::default();
-            cut = records.cut(&mut piece);
-            if piece.len() == 0 {
-                break;
+    // A record that is open, with the pieces after it, and how much of that has been looked at.
+    let (mut open, mut seen) = (Piece::default(), 0);
+    let mut is_too_long = false;
+    let cut = abreast(
+        BYTES_ABREAST * rayon::current_num_threads(),
+        |each| {
+            if with_present {
+                let present = records.present();
+                let bytes = present.len();
+                each(present, bytes)?;
             }
-            room = room.saturating_sub(piece.len());
-            pieces.push((piece, None));
-        }
-        rayon::in_place_scope(|scope| {
-            for (piece, done) in &mut pieces {
-                scope.spawn(|_| *done = Some(work(piece)));
+            while let Some(piece) = records.cut()? {
+                let bytes = piece.len();
+                each(piece, bytes)?;
             }
-            let mut done = before
-                .drain(..)
-                .filter_map(|(piece, done)| Some((piece, done?)));
-            done.try_for_each(|(piece, done)| take(piece, done))
-        })?;
-        if pieces.is_empty() {
-            return Ok(cut);
-        }
-        before = pieces;
+            Ok(())
+        },
+        &work,
+        |mut piece, (mut found, mut rest)| {
+            if open.len() > 0 {
+                open.append(&piece);
+                // A long record is not looked at again for every piece.
+                if open.len() < MAX_ROW_BYTES.min(2 * seen) {
+                    return Ok(());
+                }
+                piece = std::mem::take(&mut open);
+                (found, rest) = work(&piece);
+            }
+            seen = rest.len();
+            open = rest;
+            take(piece, found)?;
+            is_too_long = open.len() >= MAX_ROW_BYTES;
+            let limit = MAX_ROW_BYTES;
+            match is_too_long {
+                true => Err(Error::new(ErrorKind::RowTooLong { limit }).at_line(open.line())),
+                false => Ok(()),
+            }
+        },
+    );
+    let cut = match cut {
+        Err(error) if is_too_long => return Ok(Err(error)),
+        cut => cut?,
+    };
+    if open.len() > seen {
+        let (found, rest) = work(&open);
+        take(std::mem::replace(&mut open, rest), found)?;
     }
+    Ok(match (cut, open.len()) {
+        (Ok(()), 0) => Ok(()),
+        (Ok(()), _) => Err(never_closed(open.line())),
+        (Err(error), 0) => Err(error.at_line(records.next_line())),
+        (Err(error), _) => Err(error.at_line(open.line())),
+    })
 }
 
 /// Writes lines as they are.
@@ -350,13 +370,13 @@ fn copy_part<F: LineFormat>(
     }
     let dialect = part.dialect();
     let lines = |piece: &Piece| {
-        let mut lines = piece.lines(dialect)?;
+        let (mut lines, open) = piece.lines(dialect);
         lines.retain(|line| !F::is_blank(&piece.bytes()[line.clone()]));
-        Ok(lines)
+        (lines, open)
     };
     let with_first = !dialect.csv.header;
     in_pieces(&mut records, with_first, lines, |piece, lines| {
-        copy_lines::<F>(piece.bytes(), lines?, dialect, added, rows, take)
+        copy_lines::<F>(piece.bytes(), lines, dialect, added, rows, take)
     })?
 }
 
@@ -419,4 +439,88 @@ pub(super) fn writer<'w, F: LineFormat>(
     _: &'w mut WriterWithCause<'_>,
 ) -> Result<Box<dyn RowWriter + 'w>> {
     Err(Error::usage("record batches are not written as text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::CsvOptions;
+    use proptest::prelude::*;
+
+    type Seen = Vec<(u64, Vec<Vec<u8>>)>;
+
+    /// The line and the fields of each record that is left, up to an error.
+    fn read<R: Read>(records: &mut Records<R>) -> (Seen, Result<()>) {
+        let mut seen = Vec::new();
+        loop {
+            match records.next(true) {
+                Ok(false) => return (seen, Ok(())),
+                Err(error) => return (seen, Err(error)),
+                Ok(true) => {
+                    let fields = (0..records.len()).map(|i| records.field(i).to_vec());
+                    seen.push((records.line(), fields.collect()));
+                }
+            }
+        }
+    }
+
+    fn read_in_pieces(text: &[u8], dialect: Dialect, threads: usize) -> (Seen, Result<()>) {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let mut all = Vec::new();
+        let ended = pool.build().unwrap().install(|| {
+            let mut records = Records::new(text, dialect);
+            let work = |piece: &Piece| {
+                let mut records = piece.records(dialect);
+                let (seen, _) = read(&mut records);
+                let (lines, open) = piece.lines(dialect);
+                assert_eq!(
+                    (lines.len(), open.len()),
+                    (seen.len(), records.open().len())
+                );
+                (seen, open)
+            };
+            in_pieces(&mut records, false, work, |_, seen| {
+                all.extend(seen);
+                Ok(())
+            })
+        });
+        (all, ended.unwrap())
+    }
+
+    fn same(text: &str, dialect: Dialect, threads: usize) {
+        let expected = read(&mut Records::new(text.as_bytes(), dialect));
+        let found = read_in_pieces(text.as_bytes(), dialect, threads);
+        assert_eq!(found.0, expected.0, "{text:?}");
+        let error = |ended: Result<()>| ended.err().map(|e| (e.place().line, e.to_string()));
+        assert_eq!(error(found.1), error(expected.1), "{text:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_as_the_whole(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "\"", "\"\"", "\n", "\r\n", ",", "a", "\\", "\"b\nc\"", "'", "some words", ",\"x\",\n", "5\" disk\n",
+                ]),
+                0..60,
+            ),
+            escape in prop::sample::select(vec![None, Some(b'\\')]),
+            threads in 1..4usize,
+        ) {
+            let csv = CsvOptions { escape, ..CsvOptions::default() };
+            same(&words.concat(), Dialect { delimiter: b',', csv }, threads);
+        }
+    }
+
+    #[test]
+    fn records_are_longer_than_pieces() {
+        let dialect = Dialect {
+            delimiter: b',',
+            csv: CsvOptions::default(),
+        };
+        let long = "line, and \"\"line\"\"\n".repeat(500);
+        let text = format!("1,2\n\"{long}\",b\n3,\"{long}\"\n\n4,5\n");
+        same(&text, dialect, 2);
+        same(&format!("{text}6,\"{long}"), dialect, 2);
+    }
 }

@@ -1,7 +1,11 @@
-//! A text that several threads read is read as by one.
+//! A table that several threads read is read as by one.
 
 use std::path::Path;
 use std::slice;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, StringArray};
+use parquet::file::properties::WriterProperties;
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -49,7 +53,7 @@ fn read(
     }
 }
 
-/// Whether one thread and three find the same in a text, or the same error.
+/// Whether one thread and three find the same in a table, or the same error.
 fn same(source: &Source, columns: &[ValueColumn], key: &str) -> TestCaseResult {
     match (read(source, columns, key, 1), read(source, columns, key, 3)) {
         (Ok(one), Ok(three)) => {
@@ -145,5 +149,32 @@ proptest! {
         let options = SourceOptions::default();
         let source = Source::from_bytes("t.jsonl", text.into_bytes(), options).unwrap();
         same(&source, if values { slice::from_ref(&column) } else { &[] }, "k")?;
+    }
+
+    #[test]
+    fn batches_are_the_whole(
+        rows in 1usize..40_000,
+        wrong in prop::option::of(any::<prop::sample::Index>()),
+        values in any::<bool>(),
+    ) {
+        let wrong = wrong.map(|at| at.index(rows));
+        let keys = (0..rows).map(|row| match row % 11 {
+            3 => None,
+            5 => Some("same".to_owned()),
+            _ => Some(format!("k{row}")),
+        });
+        let units = (0..rows).map(|row| Some(if wrong == Some(row) { "none" } else { "7" }));
+        let keys: ArrayRef = Arc::new(StringArray::from_iter(keys));
+        let units: ArrayRef = Arc::new(StringArray::from_iter(units));
+        let table = batch(&[("k", keys), ("v", units)]);
+        let column = column("v");
+        let groups = WriterProperties::builder().set_max_row_group_row_count(Some(9000));
+        for (name, bytes) in [
+            ("t.parquet", parquet_with(&table, groups)),
+            ("t.arrow", arrow_file(&table)),
+        ] {
+            let source = Source::from_bytes(name, bytes, SourceOptions::default()).unwrap();
+            same(&source, if values { slice::from_ref(&column) } else { &[] }, "k")?;
+        }
     }
 }
