@@ -8,6 +8,7 @@
 pub mod offline;
 pub mod plain;
 pub mod psi;
+pub mod published;
 pub mod record;
 pub mod script;
 pub mod session;

@@ -346,6 +346,38 @@ fn parts(seeds: &Seeds) -> Result<()> {
             seeds.put("stores", &name, &[&[choice, items][..], &keys].concat())?;
         }
     }
+    published(seeds)
+}
+
+/// Sets of masks of 42 bits: one alone, one with a payload, and three.
+fn published(seeds: &Seeds) -> Result<()> {
+    let declared = |payload: &[u8], bytes: u32| {
+        let mut out = vec![40];
+        out.extend_from_slice(&1u64.to_le_bytes());
+        out.extend_from_slice(&4u64.to_le_bytes());
+        out.extend_from_slice(&bytes.to_le_bytes());
+        out.extend_from_slice(b"\x01\x07exact/2");
+        out.extend_from_slice(payload);
+        out
+    };
+    let entry = |end: u64| [&9u128.to_le_bytes()[..], &end.to_le_bytes(), &[0; 32]].concat();
+    // Differences of 5 and 7: quotients of 0 in unary, remainders of 39 bits.
+    let differences = 1 | 5 << 1 | 1 << 40 | 7u128 << 41;
+    for (name, keys, declared, block) in [
+        ("one", 1u64, declared(b"\x00", 0), vec![]),
+        ("payload", 1, declared(b"\x01\x04note", 3), vec![1, 2, 3]),
+        (
+            "three",
+            3,
+            declared(b"\x00", 0),
+            differences.to_le_bytes()[..10].to_vec(),
+        ),
+    ] {
+        let length = (declared.len() as u16).to_le_bytes();
+        let index = entry(block.len() as u64);
+        let parts = [&keys.to_le_bytes()[..], &length, &declared, &index, &block];
+        seeds.put("published", name, &parts.concat())?;
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod published;
 mod terms;
 mod values;
 
@@ -39,6 +40,7 @@ use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Generator, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
+pub(crate) use published::{Lookup, Publish, Serve};
 use terms::{TermOptions, typed};
 use values::{Network, Quote, quote};
 
@@ -96,6 +98,12 @@ pub(crate) enum Command {
     Dealer(Dealer),
     /// Makes one party's half of correlations in a trusted execution environment, with the other party's generator
     Generator(Generator),
+    /// Publishes the keys of a table once, as a file that others ask about without a run
+    Publish(Publish),
+    /// Answers those who look keys up in a published set, each up to a quota
+    Serve(Serve),
+    /// Learns which of its rows are in a published set, and writes them
+    Lookup(Lookup),
     /// Measures `receive` and `send` as two processes on this machine, on random tables
     Bench(Bench),
     /// Says what a run would take with each protocol: seconds, bytes, memory and money
@@ -162,6 +170,13 @@ pub(crate) struct Table {
     /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
     #[arg(long, value_name = "NAME|PATH")]
     driver: Option<String>,
+    #[command(flatten)]
+    form: TableForm,
+}
+
+/// Which columns of a table are its key, and how a file is read.
+#[derive(Debug, Args)]
+pub(crate) struct TableForm {
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
     /// several times; a comma in a name is written \,
     #[arg(long, value_name = "COL[,COL…]", required = true)]
@@ -195,15 +210,15 @@ pub(crate) struct Table {
     null: Vec<String>,
 }
 
-impl Table {
+impl TableForm {
     pub(crate) fn key(&self) -> Result<KeySpec, Failure> {
         let key = KeySpec::parse_all(&self.key, &self.normalize)?;
         Ok(key.with_nulls(self.null.clone()))
     }
 
-    /// Opens the table. `more` has the settings that these options do not determine.
-    pub(crate) fn open(&self, more: SourceOptions) -> Result<Source, Failure> {
-        let options = SourceOptions {
+    /// The options of a table. `more` has the settings that these do not determine.
+    pub(crate) fn options(&self, more: SourceOptions) -> Result<SourceOptions, Failure> {
+        Ok(SourceOptions {
             format: match &self.format {
                 Some(name) => Some(name.parse::<Format>()?),
                 None => None,
@@ -219,7 +234,18 @@ impl Table {
                 None => None,
             },
             ..more
-        };
+        })
+    }
+}
+
+impl Table {
+    pub(crate) fn key(&self) -> Result<KeySpec, Failure> {
+        self.form.key()
+    }
+
+    /// Opens the table. `more` has the settings that these options do not determine.
+    pub(crate) fn open(&self, more: SourceOptions) -> Result<Source, Failure> {
+        let options = self.form.options(more)?;
         match self.query()? {
             Some(query) => Ok(Source::query(&query, &options)?),
             None => Ok(Source::open_all(&self.input, &options)?),
@@ -855,6 +881,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
 
 /// Checks what is typed about a database. What is in the environment is for any run that needs it.
 fn check_database(options: &ArgMatches) -> Result<(), Failure> {
+    if options.try_contains_id("query").is_err() {
+        // The database of a published set is a directory.
+        return Ok(());
+    }
     let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
     let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
     let all = ["database", "database_file", "driver"];

@@ -111,7 +111,11 @@ pub(crate) fn with_file(
         let alternatives = ALTERNATIVES.iter().filter(|pair| pair.contains(&&**name));
         let mut names = alternatives.flatten().copied().chain(names(option));
         // A query that makes way takes with it what is said about it.
-        let has_no_query = given(&args, "input").is_some() && given(&args, "query").is_none();
+        let asks = command
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some("query"));
+        let has_no_query =
+            asks && given(&args, "input").is_some() && given(&args, "query").is_none();
         if has_no_query && OF_A_QUERY.contains(&&**name)
             || names.any(|name| given(&args, name).is_some())
         {

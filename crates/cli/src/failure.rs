@@ -107,6 +107,12 @@ impl From<vesica::OfflineError> for Failure {
     }
 }
 
+impl From<vesica::LookUpError> for Failure {
+    fn from(error: vesica::LookUpError) -> Failure {
+        vesica::Error::from(error).into()
+    }
+}
+
 impl From<vesica::SessionError> for Failure {
     fn from(error: vesica::SessionError) -> Failure {
         vesica::Error::from(error).into()

@@ -18,6 +18,7 @@ mod patience;
 mod plan;
 mod process;
 mod progress;
+mod published;
 mod report;
 mod signals;
 mod stdout;
@@ -74,6 +75,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Offline(options) => offline::run(&options, Conditions::REAL),
         Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
         Command::Generator(options) => offline::generator(&options, Conditions::REAL),
+        Command::Publish(options) => published::publish(&options),
+        Command::Serve(options) => published::serve(&options),
+        Command::Lookup(options) => published::lookup(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Completions(options) => manual::completions(&options),

@@ -3,13 +3,14 @@
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
-use vesica_session::codec::{Reader, bad};
+use vesica_session::codec::bad;
 use vesica_session::{Connection, Progress};
 use vesica_wire::{Channel, Error as WireError, recv_exact};
 
 use crate::header::{Header, MODE, Value};
 use crate::messages::{
     ANSWER, HELLO, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, decode, encode, hello,
+    read_welcome,
 };
 use crate::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 
@@ -31,9 +32,9 @@ impl Client {
     pub fn new(mut connection: Connection, header: &Header) -> Result<Client, WireError> {
         let channel = &mut connection.channel;
         let key = header.oprf_key;
-        channel.send(HELLO, hello(&key))?;
+        channel.send(HELLO, hello())?;
         let welcome = recv_exact(channel, WELCOME, WELCOME_BYTES)?;
-        let left = Reader::new(WELCOME.name, &welcome).u64()?;
+        let left = read_welcome(&welcome, &key)?;
         Ok(Client {
             connection,
             key,

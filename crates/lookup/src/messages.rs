@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! client                                 server
-//!    ── hello: version, key of the OPRF ──▶
-//!    ◀── welcome: queries left ────────────
+//!    ── hello: version ───────────────────▶
+//!    ◀── welcome: public key, queries left ─
 //!    ── question: blinded elements ───────▶      any number of times, also before an answer
 //!    ◀── answer: elements, a proof ────────
 //! ```
@@ -11,7 +11,7 @@
 use vesica_session::codec::{Reader, bad, differ};
 use vesica_wire::{Error as WireError, Kind};
 
-use crate::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
+use crate::voprf::{ELEMENT_BYTES, Element};
 
 pub(crate) const HELLO: Kind = Kind {
     code: 120,
@@ -35,29 +35,39 @@ const VERSION: u8 = 1;
 /// Most elements of a question.
 pub(crate) const MAX_QUESTION: usize = 1 << 12;
 /// Bytes of the hello.
-pub(crate) const HELLO_BYTES: usize = 1 + ELEMENT_BYTES;
+pub(crate) const HELLO_BYTES: usize = 1;
 /// Bytes of the welcome.
-pub(crate) const WELCOME_BYTES: usize = 8;
+pub(crate) const WELCOME_BYTES: usize = ELEMENT_BYTES + 8;
 /// Bytes of the longest question.
 pub(crate) const MAX_QUESTION_BYTES: usize = MAX_QUESTION * ELEMENT_BYTES;
-/// Bytes of the longest answer.
-pub(crate) const MAX_ANSWER_BYTES: usize = MAX_QUESTION_BYTES + PROOF_BYTES;
 
-pub(crate) fn hello(key: &Element) -> Vec<u8> {
-    [&[VERSION], &key.bytes()[..]].concat()
+pub(crate) fn hello() -> Vec<u8> {
+    vec![VERSION]
 }
 
-/// Whether a client that says hello has a set of this key.
-pub(crate) fn check_hello(hello: &[u8], key: &Element) -> Result<(), WireError> {
+/// Whether a client speaks this version.
+pub(crate) fn check_hello(hello: &[u8]) -> Result<(), WireError> {
     let mut reader = Reader::new(HELLO.name, hello);
     let version = reader.u8()?;
-    let theirs: [u8; ELEMENT_BYTES] = reader.array()?;
     reader.end()?;
-    if version != VERSION {
-        return Err(differ("version", VERSION, version));
-    }
-    match theirs == *key.bytes() {
+    match version == VERSION {
         true => Ok(()),
+        false => Err(differ("version", VERSION, version)),
+    }
+}
+
+pub(crate) fn welcome(key: &Element, left: u64) -> Vec<u8> {
+    [&key.bytes()[..], &left.to_le_bytes()].concat()
+}
+
+/// How many queries a server with the key of this set still answers.
+pub(crate) fn read_welcome(welcome: &[u8], key: &Element) -> Result<u64, WireError> {
+    let mut reader = Reader::new(WELCOME.name, welcome);
+    let theirs: [u8; ELEMENT_BYTES] = reader.array()?;
+    let left = reader.u64()?;
+    reader.end()?;
+    match theirs == *key.bytes() {
+        true => Ok(left),
         false => Err(differ("published key", short(key.bytes()), short(&theirs))),
     }
 }

@@ -17,13 +17,13 @@ use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour, POLL};
 use crate::database::Database;
 use crate::error::Error;
 use crate::messages::{
-    ANSWER, HELLO, HELLO_BYTES, MAX_ANSWER_BYTES, MAX_QUESTION_BYTES, QUESTION, WELCOME,
-    check_hello, decode, encode,
+    ANSWER, HELLO, HELLO_BYTES, MAX_QUESTION_BYTES, QUESTION, WELCOME, check_hello, decode, encode,
+    welcome,
 };
-use crate::voprf::{ELEMENT_BYTES, Element};
+use crate::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 
 /// Elements of a turn: some ten milliseconds.
-const TURN: usize = 128;
+const TURN: usize = 256;
 /// Bytes of the stack of a client's thread.
 const STACK: usize = 512 << 10;
 /// Most connections of one client at once.
@@ -217,9 +217,10 @@ impl Server<'_> {
     fn answer(&self, connection: &mut Connection, client: Fingerprint) -> Result<(), WireError> {
         let channel = &mut connection.channel;
         let hello = channel.recv(HELLO, HELLO_BYTES)?;
-        check_hello(&hello, &self.public)?;
+        check_hello(&hello)?;
         let (ledger, quota) = (&self.database.ledger, self.service.quota);
-        channel.send(WELCOME, ledger.left(client, quota).to_le_bytes().to_vec())?;
+        let left = ledger.left(client, quota);
+        channel.send(WELCOME, welcome(&self.public, left))?;
         loop {
             let question = channel.recv(QUESTION, MAX_QUESTION_BYTES)?;
             let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();
@@ -230,14 +231,9 @@ impl Server<'_> {
                 }
                 .into());
             }
-            // Before anything is taken from the quota: an honest client's elements are some.
-            let mut blinded = Vec::with_capacity(elements.len());
-            for part in elements.chunks(TURN) {
-                blinded.extend(self.turns.take(|| decode(QUESTION.name, part))?);
-            }
             let batch = blake3::derive_key("vesica/1 question of a look-up", &question);
             ledger.debit(client, quota, batch, elements.len() as u64)?;
-            let answer = self.evaluate(&blinded)?;
+            let answer = self.evaluate(elements)?;
             self.counters.questions.fetch_add(1, Ordering::Relaxed);
             let queries = elements.len() as u64;
             self.counters.queries.fetch_add(queries, Ordering::Relaxed);
@@ -245,19 +241,20 @@ impl Server<'_> {
         }
     }
 
-    /// The answer to a question: the values, and the proof that they are under the published key.
-    fn evaluate(&self, blinded: &[Element]) -> Result<Vec<u8>, WireError> {
-        let secret = &self.database.secret;
-        let mut evaluated = Vec::with_capacity(blinded.len());
-        for part in blinded.chunks(TURN) {
-            evaluated.extend(self.turns.take(|| secret.blind_evaluate(part)));
+    /// The answer to a question: the values, and the proof that they are under the published key. Of a question that waits
+    /// for its turn there is no more in memory than its bytes and those of the answer.
+    fn evaluate(&self, question: &[[u8; ELEMENT_BYTES]]) -> Result<Vec<u8>, WireError> {
+        let mut answer = Vec::with_capacity(question.len() * ELEMENT_BYTES + PROOF_BYTES);
+        let mut batch = self.database.secret.batch();
+        for part in question.chunks(TURN) {
+            let evaluated = self.turns.take(|| {
+                let blinded = decode(QUESTION.name, part)?;
+                Ok::<_, WireError>(encode(&batch.evaluate(&blinded)))
+            });
+            answer.extend_from_slice(&evaluated?);
         }
         let mut rng = random::fresh_rng()?;
-        let proof = self
-            .turns
-            .take(|| secret.prove(blinded, &evaluated, &mut rng));
-        let mut answer = Vec::with_capacity(MAX_ANSWER_BYTES);
-        answer.extend_from_slice(&encode(&evaluated));
+        let proof = self.turns.take(|| batch.prove(&mut rng));
         answer.extend_from_slice(&proof);
         Ok(answer)
     }

@@ -179,34 +179,63 @@ impl SecretKey {
         Element::doubles(&halves.collect::<Vec<_>>()).collect()
     }
 
-    /// `GenerateProof` (section 2.2.1) over a batch that [`SecretKey::blind_evaluate`] has evaluated.
+    /// Begins a batch that is evaluated part by part and has one proof.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch {
+            key: self,
+            public: self.public_key(),
+            count: 0,
+            composite: RistrettoPoint::identity(),
+        }
+    }
+}
+
+/// A batch under evaluation, of which the proof needs no more than a sum.
+pub struct Batch<'a> {
+    key: &'a SecretKey,
+    public: Element,
+    /// Elements so far.
+    count: usize,
+    /// The composite of the blinded elements so far.
+    composite: RistrettoPoint,
+}
+
+impl Batch<'_> {
+    /// `BlindEvaluate` (section 3.3.2) of further elements.
     ///
     /// # Panics
-    /// If there are not as many elements as results, none, or more than [`MAX_BATCH`].
-    pub fn prove(
-        &self,
-        blinded: &[Element],
-        evaluated: &[Element],
-        rng: &mut impl CryptoRng,
-    ) -> [u8; PROOF_BYTES] {
-        self.prove_with(&Zeroizing::new(random_scalar(rng)), blinded, evaluated)
+    /// If they are more than [`MAX_BATCH`] together.
+    pub fn evaluate(&mut self, blinded: &[Element]) -> Vec<Element> {
+        let halves = blinded.iter().map(|element| element.point * self.key.half);
+        let evaluated: Vec<_> = Element::doubles(&halves.collect::<Vec<_>>()).collect();
+        self.add(blinded, &evaluated);
+        evaluated
     }
 
-    fn prove_with(
-        &self,
-        nonce: &Scalar,
-        blinded: &[Element],
-        evaluated: &[Element],
-    ) -> [u8; PROOF_BYTES] {
-        let public = self.public_key();
-        // ComputeCompositesFast: the composite of the results is a multiple of the other one.
-        let weights = weights(&public, blinded, evaluated);
+    /// Has the proof say that these results are of these elements.
+    fn add(&mut self, blinded: &[Element], evaluated: &[Element]) {
+        let weights = weights(&self.public, self.count, blinded, evaluated);
         let points = blinded.iter().map(|element| element.point);
-        let composite = RistrettoPoint::vartime_multiscalar_mul(&weights, points);
-        let composites = [composite, composite * self.key];
+        self.composite += RistrettoPoint::vartime_multiscalar_mul(&weights, points);
+        self.count += blinded.len();
+    }
+
+    /// `GenerateProof` (section 2.2.1).
+    ///
+    /// # Panics
+    /// If the batch is empty.
+    pub fn prove(self, rng: &mut impl CryptoRng) -> [u8; PROOF_BYTES] {
+        self.prove_with(&Zeroizing::new(random_scalar(rng)))
+    }
+
+    fn prove_with(self, nonce: &Scalar) -> [u8; PROOF_BYTES] {
+        assert!(self.count > 0);
+        // ComputeCompositesFast: the composite of the results is a multiple of the other one.
+        let (key, composite) = (&self.key.key, self.composite);
+        let composites = [composite, composite * key];
         let commitments = [RistrettoPoint::mul_base(nonce), composite * nonce];
-        let challenge = challenge(&public, &composites, &commitments);
-        let response = nonce - challenge * self.key;
+        let challenge = challenge(&self.public, &composites, &commitments);
+        let response = nonce - challenge * key;
         let mut proof = [0; PROOF_BYTES];
         proof[..ELEMENT_BYTES].copy_from_slice(challenge.as_bytes());
         proof[ELEMENT_BYTES..].copy_from_slice(response.as_bytes());
@@ -220,7 +249,7 @@ impl SecretKey {
 /// They are not, or the proof is not that of this batch.
 ///
 /// # Panics
-/// If there are not as many elements as results, none, or more than [`MAX_BATCH`].
+/// If there are not as many elements as results, or more than [`MAX_BATCH`].
 pub fn verify(
     public: &Element,
     blinded: &[Element],
@@ -234,7 +263,7 @@ pub fn verify(
     };
     let (claimed, response) = (scalar(0)?, scalar(1)?);
     // ComputeComposites.
-    let weights = weights(public, blinded, evaluated);
+    let weights = weights(public, 0, blinded, evaluated);
     let composites = [blinded, evaluated].map(|elements| {
         let points = elements.iter().map(|element| element.point);
         RistrettoPoint::vartime_multiscalar_mul(&weights, points)
@@ -249,10 +278,15 @@ pub fn verify(
     }
 }
 
-/// The factors of a batch's elements in its composites (section 2.2.1).
-fn weights(public: &Element, blinded: &[Element], evaluated: &[Element]) -> Vec<Scalar> {
+/// The factors of a batch's elements, from the `first` on, in its composites (section 2.2.1).
+fn weights(
+    public: &Element,
+    first: usize,
+    blinded: &[Element],
+    evaluated: &[Element],
+) -> Vec<Scalar> {
     assert_eq!(blinded.len(), evaluated.len());
-    assert!((1..=MAX_BATCH).contains(&blinded.len()));
+    assert!(first + blinded.len() <= MAX_BATCH);
     let seed_tag = Mode::Voprf.tag("Seed-");
     let mut seed = Sha512::new();
     for part in [&public.bytes, &*seed_tag] {
@@ -261,7 +295,7 @@ fn weights(public: &Element, blinded: &[Element], evaluated: &[Element]) -> Vec<
     let seed = seed.finalize();
     let tag = Mode::Voprf.tag("HashToScalar-");
     let element = (ELEMENT_BYTES as u16).to_be_bytes();
-    let pairs = (0..=u16::MAX).zip(blinded.iter().zip(evaluated));
+    let pairs = (first as u16..=u16::MAX).zip(blinded.iter().zip(evaluated));
     let weight = |(index, (blinded, evaluated)): (u16, (&Element, &Element))| {
         let parts: [&[u8]; 8] = [
             &(OUTPUT_BYTES as u16).to_be_bytes(),
@@ -465,7 +499,11 @@ mod tests {
                 assert_eq!(bytes(&evaluated), expected("evaluated"));
                 if mode == Mode::Voprf {
                     let nonce = scalar(&batch["proof_scalar"]);
-                    let proof = key.prove_with(&nonce, client.elements(), &evaluated);
+                    let mut parts = key.batch();
+                    for (blinded, evaluated) in client.elements().iter().zip(&evaluated) {
+                        assert_eq!(parts.evaluate(&[*blinded]), [*evaluated]);
+                    }
+                    let proof = parts.prove_with(&nonce);
                     assert_eq!(proof, array(&batch["proof"]));
                     let verified = verify(&key.public_key(), client.elements(), &evaluated, &proof);
                     assert_eq!(verified, Ok(()));
@@ -483,12 +521,18 @@ mod tests {
     fn what_is_not_under_the_published_key_is_refused() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let [key, other] = [SecretKey::random(&mut rng), SecretKey::random(&mut rng)];
-        let inputs: Vec<[u8; 2]> = (0..300u16).map(u16::to_le_bytes).collect();
+        let inputs: Vec<[u8; 2]> = (0..20u16).map(u16::to_le_bytes).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(|input| &input[..]).collect();
         let client = Blinded::new(Mode::Voprf, &inputs, &mut rng);
         let blinded = client.elements();
         let evaluated = key.blind_evaluate(blinded);
-        let proof = key.prove(blinded, &evaluated, &mut rng);
+        // What a server proves of these results.
+        let mut prove = |key: &SecretKey, evaluated: &[Element]| {
+            let mut batch = key.batch();
+            batch.add(blinded, evaluated);
+            batch.prove(&mut rng)
+        };
+        let proof = prove(&key, &evaluated);
         let public = key.public_key();
         assert_eq!(verify(&public, blinded, &evaluated, &proof), Ok(()));
         assert_eq!(
@@ -501,13 +545,13 @@ mod tests {
         let mut forged = evaluated.clone();
         forged[17] = other.blind_evaluate(&blinded[17..18])[0];
         assert!(refused(&forged, &proof));
-        assert!(refused(&forged, &key.prove(blinded, &forged, &mut rng)));
+        assert!(refused(&forged, &prove(&key, &forged)));
         let mut swapped = evaluated.clone();
         swapped.swap(0, 1);
         assert!(refused(&swapped, &proof));
-        assert!(refused(&swapped, &key.prove(blinded, &swapped, &mut rng)));
+        assert!(refused(&swapped, &prove(&key, &swapped)));
         let all = other.blind_evaluate(blinded);
-        assert!(refused(&all, &other.prove(blinded, &all, &mut rng)));
+        assert!(refused(&all, &prove(&other, &all)));
         for bit in 0..8 * PROOF_BYTES {
             let mut spoilt = proof;
             spoilt[bit / 8] ^= 1 << (bit % 8);

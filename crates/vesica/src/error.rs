@@ -107,10 +107,22 @@ pub enum Error {
     /// Connecting, the contract or the protocol failed.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A set cannot be published, served or asked about.
+    #[error(transparent)]
+    LookUp(vesica_lookup::Error),
     /// Prepared correlations cannot be made, stored or used.
     #[cfg(feature = "offline")]
     #[error(transparent)]
     Offline(vesica_offline::Error),
+}
+
+impl From<vesica_lookup::Error> for Error {
+    fn from(error: vesica_lookup::Error) -> Error {
+        match error {
+            vesica_lookup::Error::Session(error) => Error::Session(error),
+            error => Error::LookUp(error),
+        }
+    }
 }
 
 #[cfg(feature = "offline")]
@@ -149,6 +161,7 @@ impl Error {
             },
             Error::NoKeys(_) => ErrorClass::Data,
             Error::Session(error) => error.class().into(),
+            Error::LookUp(error) => error.class().into(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => error.class().into(),
         }
@@ -225,6 +238,7 @@ impl Error {
                 format!("run: chmod 600 {}", path.display()).into()
             }
             Error::Session(error) => return error.remedy(),
+            Error::LookUp(error) => return error.remedy(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => return error.remedy(),
         })

@@ -46,6 +46,9 @@
 //! # }
 //! ```
 //!
+//! A side can also publish its table once ([`Publication`]), and serve it ([`Database::serve`]); others find their rows in
+//! it later, without a run of both tables ([`LookUp`]).
+//!
 //! The result of a query is a table too (`Query`, feature `adbc`).
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
@@ -59,6 +62,7 @@ mod memory;
 mod observer;
 mod options;
 mod party;
+mod published;
 mod shares;
 mod stored;
 mod work_dir;
@@ -73,11 +77,15 @@ pub use options::{
     value_columns,
 };
 pub use party::{Gets, Outcome, Party, Resources, no_match_hint};
+pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published};
 pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
 pub use options::query;
 pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
+pub use vesica_lookup::{
+    Database, Declared, Error as LookUpError, Figures, Header, Service, SetProblem, StoreProblem,
+};
 #[cfg(feature = "offline")]
 pub use vesica_offline::{
     Attester, Error as OfflineError, Expected, HalfRequest, Measurement, OfflineStore,

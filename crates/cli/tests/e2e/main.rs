@@ -23,6 +23,8 @@ mod offline;
 mod peers;
 mod permutation;
 mod plan;
+#[cfg(unix)]
+mod published;
 mod random;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod recorder;

@@ -1,0 +1,129 @@
+//! The options of `publish`, `serve` and `lookup`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use vesica::{Fingerprint, MAX_LABEL_BYTES, Rows, parse_address, parse_bytes, parse_size};
+
+use super::{Table, TableForm, parse_threads};
+use crate::patience::{Patience, seconds};
+use crate::progress::ProgressMode;
+
+#[derive(Debug, Args)]
+pub(crate) struct Publish {
+    /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. Directories, patterns and several files are as
+    /// for `vesica send`
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) input: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: TableForm,
+    /// This side's identity, made by `vesica keygen`: it signs the set, and serves it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// Directory for the secret key and the count of queries, created if missing. Whoever has it and the identity can
+    /// test guesses of every key of the set, for ever
+    #[arg(long, value_name = "DIR")]
+    pub(crate) database: PathBuf,
+    /// File of the set, for clients; whoever has it alone learns only how many keys there are
+    #[arg(long, value_name = "SET.vset")]
+    pub(crate) output: PathBuf,
+    /// Queries that the key answers in its life, of all clients together, as 2^20; the server stops at that. More cost
+    /// a bit of each mask with every doubling, and half a bit of the key's security
+    #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^20")]
+    pub(crate) queries: u64,
+    /// Keys that are ever published under the key; as many as the table has if not given
+    #[arg(long, value_name = "N", value_parser = parse_size)]
+    pub(crate) max_keys: Option<u64>,
+    /// Statistical security in bits, 40 to 64: all queries together find a key that is not in the set with
+    /// probability at most 2^-BITS
+    #[arg(long, value_name = "BITS", default_value_t = 40)]
+    pub(crate) lambda: u32,
+    /// Columns that a client gets with the rows that it finds, separated by commas as in --key. They are encrypted:
+    /// only who has asked about a key reads what goes with it
+    #[arg(long, value_name = "COL[,COL…]")]
+    pub(crate) payload: Option<String>,
+    /// Bytes that these columns take together for each key: their texts, and two more for each column; 64 if not given
+    #[arg(long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
+    pub(crate) payload_width: Option<u32>,
+    /// Approximate memory, such as 512M or 4G: what does not fit is kept in unnamed files beside the set; half of this
+    /// machine's if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Threads to compute on; all of this machine's if not given
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Directory that `vesica publish` has made
+    #[arg(long, value_name = "DIR")]
+    pub(crate) database: PathBuf,
+    /// Wait for clients at HOST:PORT; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) listen: String,
+    /// The identity that has published the set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// File with the fingerprints of all clients, one per line; what follows after a blank or # is a remark. Everybody
+    /// else is turned away
+    #[arg(long, value_name = "FILE")]
+    pub(crate) clients: PathBuf,
+    /// Queries of each client under the key, at most, also across restarts; as many as the key answers if not given
+    #[arg(long, value_name = "N", value_parser = parse_size)]
+    pub(crate) quota: Option<u64>,
+    /// Connections at once, at most 8 of them of one client; others wait
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
+    pub(crate) connections: u32,
+    /// Threads to compute on; all of this machine's if not given
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Longest time that a client may stay connected without a question
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Lookup {
+    #[command(flatten)]
+    pub(crate) table: Table,
+    /// File of the published set
+    #[arg(long, value_name = "SET.vset")]
+    pub(crate) set: PathBuf,
+    /// Directory for what the server has answered, encrypted under the identity and created if missing: later look-ups
+    /// ask about no key again, and one that was interrupted pays for nothing twice
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// Where `vesica serve` listens, HOST:PORT
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) connect: String,
+    /// This side's identity, made by `vesica keygen`, whose fingerprint the server has on its list
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// The fingerprint of who has published the set and serves it, vs1:…
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) peer: Fingerprint,
+    /// File for the matching rows, in the format of the input; `-`, the default, is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+    /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
+    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    pub(crate) rows: Option<Rows>,
+    /// Take a table that has no usable key, which matches nothing; otherwise it is refused
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+    /// Threads to compute on; all of this machine's if not given
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
+}

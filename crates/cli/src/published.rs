@@ -1,0 +1,298 @@
+//! `vesica publish`, `vesica serve` and `vesica lookup`
+
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use vesica::{
+    ConnectOptions, Database, Figures, Fingerprint, Identity, KeySpec, LabelTerms, LookUp,
+    LookUpReport, Observer, OnRefused, Passes, Publication, Service, Source, SourceOptions,
+    half_of_the_machine, is_in, same_file,
+};
+use vesica_files::read_regular;
+use vesica_session::Listener;
+
+use crate::args::{Lookup, Publish, Serve};
+use crate::conditions::Conditions;
+use crate::failure::Failure;
+use crate::log;
+use crate::memory::peak_memory_bytes;
+use crate::progress::{Progress, ProgressMode};
+use crate::report::not_among_inputs;
+use crate::signals::Signals;
+
+/// Time between two lines of figures.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// Longest list of clients, in bytes: some hundred thousand.
+const MAX_CLIENTS: u64 = 8 << 20;
+/// Bytes of what goes with a key, unless others are asked for.
+const PAYLOAD_BYTES: u32 = 64;
+
+/// Fails if two files would be one.
+fn check_apart(files: &[(&str, &Path)]) -> Result<(), Failure> {
+    for (index, (what, path)) in files.iter().enumerate() {
+        if let Some((other, _)) = files[..index]
+            .iter()
+            .find(|(_, other)| same_file(path, other))
+        {
+            return Err(Failure::usage(format!(
+                "{what} and {other} are the same file"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The columns that go with a key.
+fn payload(options: &Publish) -> Result<Option<LabelTerms>, Failure> {
+    let Some(names) = &options.payload else {
+        return Ok(None);
+    };
+    let columns = KeySpec::parse::<&str>(names, &[])?.names();
+    let bytes = options.payload_width.unwrap_or(PAYLOAD_BYTES);
+    Ok(Some(LabelTerms { bytes, columns }))
+}
+
+pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    check_apart(&[
+        ("the identity", &options.identity),
+        ("the output", &options.output),
+    ])?;
+    if options
+        .input
+        .iter()
+        .any(|input| is_in(&options.output, input))
+    {
+        let output = options.output.display();
+        return Err(Failure::usage(format!(
+            "{output} would be one of the files of the input"
+        )));
+    }
+    if options.output == Path::new("-") {
+        return Err(Failure::usage("a published set is a file"));
+    }
+    let key = options.form.key()?;
+    let memory = options.memory.or_else(half_of_the_machine);
+    let publication = Publication {
+        identity: Identity::load(&options.identity)?,
+        database: options.database.clone(),
+        lambda: options.lambda,
+        queries: options.queries,
+        max_keys: options.max_keys,
+        payload: payload(options)?,
+        memory,
+        threads: options.threads,
+        interrupt: signals.interrupt().clone(),
+    };
+    let mut progress = Progress::new(options.progress, signals, "reading the table");
+    let source = Source::open_all(
+        &options.input,
+        &options.form.options(SourceOptions {
+            passes: Passes::One,
+            memory,
+            ..SourceOptions::default()
+        })?,
+    )?;
+    let start = Instant::now();
+    let published = publication.run(&source, &key, &options.output, &mut progress)?;
+    progress.finish();
+    let header = &published.header;
+    let bytes = options
+        .output
+        .metadata()
+        .map_or(0, |metadata| metadata.len());
+    let text = format!(
+        "published {} keys in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries",
+        header.keys,
+        start.elapsed().as_secs_f64(),
+        8.0 * bytes as f64 / header.keys as f64,
+        header.declared.queries,
+    );
+    let fields = json!({
+        "keys": header.keys,
+        "bytes": bytes,
+        "mask_bits": header.declared.width(),
+        "queries": header.declared.queries,
+        "max_keys": header.declared.max_keys,
+        "rows": published.counts.rows,
+        "seconds": start.elapsed().as_secs_f64(),
+        "publisher": header.publisher.fingerprint().to_string(),
+        "peak_memory_bytes": peak_memory_bytes(),
+    });
+    log::event("published", &text, &fields);
+    Ok(())
+}
+
+/// The fingerprints in a list.
+fn clients(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
+    let wrong = |line: String| Failure::usage(format!("{}: {line}", path.display()));
+    let bytes = read_regular(path, MAX_CLIENTS).map_err(|e| wrong(e.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8".into()))?;
+    let mut clients = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let word = line
+            .split('#')
+            .next()
+            .and_then(|line| line.split_whitespace().next());
+        if let Some(word) = word {
+            let client = word.parse::<Fingerprint>();
+            clients.push(client.map_err(|e| wrong(format!("line {number}: {e}")))?);
+        }
+    }
+    match clients.is_empty() {
+        true => Err(wrong("names no client".into())),
+        false => Ok(clients),
+    }
+}
+
+pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    let clients = clients(&options.clients)?;
+    let identity = Identity::load(&options.identity)?;
+    let database = Database::open(&options.database, &identity)?;
+    let queries = database.declared().queries;
+    let mut progress = Progress::new(ProgressMode::Plain, signals.clone(), "opening the port");
+    let listener = Listener::bind(&options.listen)?;
+    let threads = options
+        .threads
+        .or_else(|| std::thread::available_parallelism().ok());
+    let service = Service {
+        clients,
+        quota: options.quota.unwrap_or(queries),
+        connections: options.connections as usize,
+        threads: threads.map_or(1, NonZeroUsize::get),
+        interval: INTERVAL,
+    };
+    let connecting = ConnectOptions {
+        wait: Duration::MAX,
+        timeout: options.timeout,
+        patience: options.timeout,
+        on_refused: OnRefused::new(progress.refusals()),
+        interrupt: signals.interrupt().clone(),
+        ..ConnectOptions::default()
+    };
+    let text = format!(
+        "serving to {} clients; {} of {queries} queries of the key are used, and at least {} bits of its security are \
+         left after all of them",
+        service.clients.len(),
+        database.answered(),
+        database.bits_left(),
+    );
+    log::event("serving", &text, &json!({"clients": service.clients.len()}));
+    signals.stop_in_order();
+    progress.listening(listener.local_addr());
+    let tell = |figures: &Figures| {
+        let text = format!(
+            "{} clients are connected, {} came so far; {} questions with {} queries answered; {} of {queries} queries \
+             of the key are used",
+            figures.connected,
+            figures.connections,
+            figures.questions,
+            figures.queries,
+            figures.answered,
+        );
+        let fields = json!({
+            "connected": figures.connected,
+            "connections": figures.connections,
+            "questions": figures.questions,
+            "queries": figures.queries,
+            "failures": figures.failures,
+            "answered": figures.answered,
+            "of": queries,
+            "peak_memory_bytes": peak_memory_bytes(),
+        });
+        log::event("figures", &text, &fields);
+    };
+    Ok(database.serve(&identity, &listener, &service, &connecting, &tell)?)
+}
+
+pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    let output = &*options.output;
+    let read = options.table.database_files();
+    let mut files = vec![
+        ("the identity", &*options.identity),
+        ("the set", &options.set),
+        ("the output", output),
+    ];
+    files.extend(read.iter().map(|(what, path)| (*what, &**path)));
+    check_apart(&files)?;
+    not_among_inputs(output, &options.table)?;
+    let key = options.table.key()?;
+    let identity = Identity::load(&options.identity)?;
+    identity.check_peer(options.peer)?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
+    let look_up = LookUp {
+        publisher: options.peer,
+        address: options.connect.clone(),
+        set: options.set.clone(),
+        state: options.state.clone(),
+        connect: options
+            .patience
+            .options(&progress, &signals, Conditions::REAL),
+        threads: options.threads,
+        allow_empty: options.allow_empty,
+        identity,
+    };
+    let source = options.table.open(SourceOptions {
+        passes: Passes::Two,
+        rows: options.rows.unwrap_or_default(),
+        allow_no_rows: options.allow_empty,
+        memory: half_of_the_machine(),
+        wait: Some(look_up.connect.wait),
+        ..SourceOptions::default()
+    })?;
+    let looked_up = look_up.run(&source, &key, Some(output), &mut progress)?;
+    progress.finish();
+    let report = looked_up.report();
+    let fields = json!({
+        "rows": report.counts.rows,
+        "items": report.counts.items,
+        "duplicates": report.counts.duplicates,
+        "blanks": report.counts.blanks,
+        "invalid": report.counts.invalid,
+        "published": report.published,
+        "asked": report.asked,
+        "left": report.left,
+        "matches": report.matches,
+        "rows_written": report.rows_written,
+        "bytes_sent": report.bytes_sent,
+        "bytes_received": report.bytes_received,
+        "seconds_asking": report.seconds_asking,
+        "peer": options.peer.to_string(),
+        "peak_memory_bytes": peak_memory_bytes(),
+    });
+    log::event(
+        "done",
+        summary(report).trim_end(),
+        &json!({"report": fields}),
+    );
+    Ok(())
+}
+
+/// The summary for standard error, several lines.
+fn summary(report: &LookUpReport) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<15} {value}");
+    };
+    line("rows read", report.counts.rows.to_string());
+    line("distinct items", report.counts.items.to_string());
+    line("published", report.published.to_string());
+    line("asked", report.asked.to_string());
+    if let Some(left) = report.left {
+        line("queries left", left.to_string());
+        let (sent, received) = (report.bytes_sent, report.bytes_received);
+        line("bytes", format!("{sent} sent, {received} received"));
+        line("seconds", format!("{:.3}", report.seconds_asking));
+    }
+    line("matches", report.matches.to_string());
+    if let Some(rows) = report.rows_written {
+        line("rows written", rows.to_string());
+    }
+    text
+}

@@ -1,0 +1,386 @@
+//! `publish`, `serve` and `lookup`: the sender publishes, the receiver asks.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Ended, Place, Running};
+use crate::trial::{Dice, part};
+
+const PUBLISH: &str =
+    "publish --identity sender.key --database database --output set.vset --progress none";
+
+/// A table of these keys, each with a remark.
+fn table(keys: impl IntoIterator<Item = u64>) -> String {
+    let mut text = "id,remark\n".to_owned();
+    for key in keys {
+        text.push_str(&format!("{key},of {key}\n"));
+    }
+    text
+}
+
+fn publish(place: &Place, words: &str) -> Ended {
+    place.run(&format!("{PUBLISH} {words}"))
+}
+
+/// Serves to the receiver.
+fn serve(place: &Place, words: &str) -> Running {
+    place.write(
+        "clients",
+        format!("# all\n{} the charity\n\n", place.receiver),
+    );
+    place.start_after(
+        "true",
+        &format!(
+            "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0 {words}"
+        ),
+    )
+}
+
+fn look_up(place: &Place, endpoint: &str, words: &str) -> Ended {
+    place.run(&format!(
+        "lookup --identity receiver.key --peer {} --set set.vset --progress none {endpoint} {words}",
+        place.sender
+    ))
+}
+
+/// The report of a look-up, whose lines are JSON.
+fn report(ended: &Ended) -> Value {
+    ended.expect_success();
+    let lines = ended
+        .err
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut done = lines.filter(|line| line["event"] == "done");
+    done.next().unwrap()["report"].clone()
+}
+
+fn stop(server: Running) -> Ended {
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    let ended = server.wait();
+    ended.expect_failure(143, "interrupted");
+    ended
+}
+
+#[test]
+fn a_table_is_published_once_and_looked_up_many_times() {
+    let place = Place::new();
+    place.write("all.csv", table(0..1000));
+    place.write(
+        "mine.csv",
+        "name,id,age\nann,7,30\nbob,1007,31\ncy,999,32\ndee,,33\nann,7,34\n",
+    );
+    let published = publish(&place, "--input all.csv --key id --payload remark");
+    published.expect_success();
+    assert!(
+        published.err.contains("published 1000 keys"),
+        "{}",
+        published.err
+    );
+    let mut server = serve(&place, "--quota 10");
+    let endpoint = server.endpoint();
+    let found = "name,id,age,peer_remark\nann,7,30,of 7\ncy,999,32,of 999\nann,7,34,of 7\n";
+    let words = "--input mine.csv --key id --state state --log-format json";
+    let first = look_up(&place, &endpoint, words);
+    assert_eq!(first.text(), found);
+    let said = report(&first);
+    assert_eq!(
+        (&said["asked"], &said["left"], &said["matches"]),
+        (&3.into(), &7.into(), &2.into())
+    );
+    assert_eq!(
+        (&said["rows"], &said["rows_written"], &said["blanks"]),
+        (&5.into(), &3.into(), &1.into())
+    );
+    // Again, to a file: nobody is asked.
+    let again = look_up(&place, &endpoint, &format!("{words} --output found.csv"));
+    assert_eq!(report(&again)["asked"], 0);
+    assert_eq!(place.read("found.csv"), found);
+    // The others, without a state.
+    let rest = look_up(&place, &endpoint, "--input mine.csv --key id --rows rest");
+    rest.expect_success();
+    assert!(rest.err.contains("queries left    4"), "{}", rest.err);
+    assert_eq!(
+        rest.text(),
+        "name,id,age\nbob,1007,31\ndee,,33\n"
+            .replace("age\n", "age,peer_remark\n")
+            .replace("31\n", "31,\n")
+            .replace("33\n", "33,\n")
+    );
+    let ended = stop(server);
+    assert!(
+        ended
+            .err
+            .contains("6 of 1048576 queries of the key are used"),
+        "{}",
+        ended.err
+    );
+    // Without the server: what is known is found, and what is not waits for it.
+    let known = look_up(&place, &endpoint, words);
+    assert_eq!(report(&known)["asked"], 0);
+    let unknown = look_up(&place, &endpoint, "--input mine.csv --key id --wait 1");
+    unknown.expect_failure(4, "nobody listens");
+    // The quota is still the same.
+    let mut server = serve(&place, "--quota 10");
+    let endpoint = server.endpoint();
+    look_up(&place, &endpoint, "--input mine.csv --key id").expect_success();
+    let refused = look_up(
+        &place,
+        &endpoint,
+        "--input mine.csv --key id --output new.csv",
+    );
+    refused.expect_failure(7, "the quota of 10 queries has 1 left, and 3 were asked");
+    stop(server);
+    let names = place.names();
+    let expected = [
+        "all.csv",
+        "clients",
+        "database",
+        "found.csv",
+        "mine.csv",
+        "receiver.key",
+        "sender.key",
+        "set.vset",
+        "state",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_code() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    place.write("none.csv", "id,remark\n,x\n");
+    publish(&place, "--input missing.csv --key id").expect_failure(3, "missing.csv");
+    publish(&place, "--input none.csv --key id").expect_failure(3, "no row has a usable key");
+    publish(&place, "--input all.csv --key id --max-keys 9")
+        .expect_failure(2, "10 keys are more than the 9 that were declared");
+    publish(&place, "--input all.csv --key id --lambda 65").expect_failure(2, "40 to 64");
+    publish(
+        &place,
+        "--input all.csv --key id --payload remark --payload-width 3",
+    )
+    .expect_failure(3, "take 6 bytes, and there are 3");
+    serve(&place, "")
+        .wait()
+        .expect_failure(2, "holds no published set");
+    assert!(!place.path("set.vset").exists());
+    publish(&place, "--input all.csv --key id").expect_success();
+    publish(&place, "--input all.csv --key id").expect_failure(2, "holds a published set already");
+    let words =
+        "serve --identity receiver.key --database database --clients clients --listen 127.0.0.1:0";
+    place.run(words).expect_failure(
+        3,
+        "holds a file key that is damaged, or of another identity",
+    );
+    place.write("clients", "vs1:nonsense\n");
+    let words =
+        "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0";
+    place
+        .run(words)
+        .expect_failure(2, "clients: line 1: a fingerprint has 56 characters");
+    place.write("clients", "# nobody\n");
+    place.run(words).expect_failure(2, "names no client");
+    let mut server = serve(&place, "");
+    let endpoint = server.endpoint();
+    place
+        .run(words.replace("clients clients", "clients all.csv").as_str())
+        .expect_failure(2, "all.csv");
+    serve(&place, "")
+        .wait()
+        .expect_failure(2, "is in use by another process");
+    let ask = |words: &str| look_up(&place, &endpoint, words);
+    ask("--input all.csv --key remark,id").expect_failure(6, "number of key columns");
+    ask("--input all.csv --key id --normalize id=integer").expect_failure(6, "normalization");
+    ask("--input none.csv --key id").expect_failure(3, "no row has a usable key");
+    ask("--input none.csv --key id --allow-empty").expect_success();
+    ask("--input all.csv --key id --set all.csv").expect_failure(2, "set");
+    let stranger = place.run(&format!(
+        "lookup --identity sender.key --peer {} --set set.vset --input all.csv --key id {endpoint} --wait 3",
+        place.sender
+    ));
+    stranger.expect_failure(2, "that of this side's own identity");
+    let other = place.run(&format!(
+        "lookup --identity sender.key --peer {} --set set.vset --input all.csv --key id {endpoint}",
+        place.receiver
+    ));
+    other.expect_failure(5, "was published by");
+    let whole = std::fs::read(place.path("set.vset")).unwrap();
+    let damaged = |bytes: &[u8], code: i32, words: &str| {
+        place.write("set.vset", bytes);
+        ask("--input all.csv --key id --output none").expect_failure(code, words);
+        assert!(!place.path("none").exists());
+    };
+    damaged(&whole[..whole.len() - 1], 3, "ends too early");
+    damaged(&[&whole[..], &[0]].concat(), 3, "more bytes follow");
+    damaged(b"id,remark\n1,2\n", 3, "is not a published set");
+    let mut spoilt = whole.clone();
+    *spoilt.last_mut().unwrap() ^= 1;
+    damaged(&spoilt, 3, "damaged block 0");
+    // Another publication: other answers.
+    std::fs::rename(place.path("database"), place.path("old")).unwrap();
+    publish(&place, "--input all.csv --key id").expect_success();
+    ask("--input all.csv --key id").expect_failure(6, "disagree on published key");
+    stop(server);
+}
+
+/// A client's table against a published one, many times, with all kinds of sizes and options.
+#[test]
+fn random_look_ups_find_what_a_plain_set_finds() {
+    let runs = part(8);
+    for seed in 0..runs {
+        let mut dice = Dice::new(0x100c_0000 + seed);
+        let place = Place::new();
+        let universe = 1 + dice.below(3000);
+        let mut some = |most: u64| -> Vec<u64> {
+            let count = 1 + dice.below(most);
+            (0..count).map(|_| dice.below(universe)).collect()
+        };
+        let (all, mine) = (some(2500), some(600));
+        let [has_payload, is_small, keeps] = [0, 1, 2].map(|_| dice.below(2) == 0);
+        place.write("all.csv", table(all.iter().copied()));
+        let payload = if has_payload {
+            "--payload remark --payload-width 16"
+        } else {
+            ""
+        };
+        let memory = if is_small { "--memory 64K" } else { "" };
+        publish(
+            &place,
+            &format!("--input all.csv --key id {payload} {memory}"),
+        )
+        .expect_success();
+        let mut server = serve(&place, "");
+        let endpoint = server.endpoint();
+        let set: HashSet<u64> = all.into_iter().collect();
+        let state = if keeps { "--state state" } else { "" };
+        let third = mine.len().div_ceil(3);
+        for mine in [&mine[..third], &mine[..], &mine[third / 2..]] {
+            place.write("mine.csv", table(mine.iter().copied()));
+            let found = look_up(
+                &place,
+                &endpoint,
+                &format!("--input mine.csv --key id {state}"),
+            );
+            found.expect_success();
+            let mut expected = String::from(match has_payload {
+                true => "id,remark,peer_remark\n",
+                false => "id,remark\n",
+            });
+            for key in mine.iter().filter(|key| set.contains(key)) {
+                expected.push_str(&match has_payload {
+                    true => format!("{key},of {key},of {key}\n"),
+                    false => format!("{key},of {key}\n"),
+                });
+            }
+            assert_eq!(found.text(), expected, "seed {seed}");
+        }
+        stop(server);
+    }
+}
+
+/// A server that is killed at any time gives nobody a query back, and a client no wrong row.
+#[test]
+fn a_killed_server_gives_no_quota_back() {
+    let mut dice = Dice::new(0x5111_ed00);
+    let place = Place::new();
+    place.write("all.csv", table(0..100));
+    publish(&place, "--input all.csv --key id --queries 100000").expect_success();
+    let mut got = 0;
+    for round in 0..part(6) {
+        let mut server = serve(&place, "");
+        let endpoint = server.endpoint();
+        let killed = Duration::from_millis(dice.below(120));
+        std::thread::scope(|scope| {
+            let place = &place;
+            let endpoint = &endpoint;
+            let clients: Vec<_> = (0..2)
+                .map(|client| {
+                    scope.spawn(move || {
+                        let first = 1000 * (2 * round + client);
+                        let name = format!("mine{client}.csv");
+                        place.write(&name, table(first..first + 300));
+                        let words = format!("--input {name} --key id --wait 0.3 --log-format json");
+                        look_up(place, endpoint, &words)
+                    })
+                })
+                .collect();
+            std::thread::sleep(killed);
+            server.process.kill().unwrap();
+            for client in clients {
+                let ended = client.join().unwrap();
+                match ended.code {
+                    Some(0) => {
+                        let said = report(&ended);
+                        assert_eq!(
+                            said["matches"],
+                            if round == 0 && ended.text().contains("of 0") {
+                                100
+                            } else {
+                                0
+                            }
+                        );
+                        got += said["asked"].as_u64().unwrap();
+                    }
+                    code => assert_eq!(code, Some(4), "{}", ended.err),
+                }
+            }
+        });
+        server.wait();
+        // What is left is at most what was not answered.
+        let mut server = serve(&place, "");
+        server.endpoint();
+        let used: u64 = server
+            .said()
+            .lines()
+            .find_map(|line| {
+                let rest = line.split_once("clients; ")?.1;
+                rest.split(' ').next()?.parse().ok()
+            })
+            .unwrap();
+        assert!(used >= got, "{used} of {got}");
+        server.process.kill().unwrap();
+        server.wait();
+    }
+}
+
+/// The example with a list of breached passwords.
+#[test]
+fn passwords_are_checked_against_a_published_list() {
+    let place = Place::new();
+    let breached: String = (0..3000).map(|i| format!("secret{i}\n")).collect();
+    place.write("all.csv", format!("password\n{breached}"));
+    place.write(
+        "accounts.csv",
+        "account,password\nann,secret7\nbob,\"c0rrect, horse\"\ncy,secret2999\n",
+    );
+    publish(&place, "--input all.csv --key password --max-keys 2^21").expect_success();
+    let mut server = serve(&place, "");
+    let endpoint = server.endpoint();
+    let binary = Path::new(env!("CARGO_BIN_EXE_vesica")).parent().unwrap();
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/breaches/check_passwords.py"
+    );
+    let mut command = Command::new("python3");
+    command.arg(example).arg("accounts.csv");
+    command.args(["--set", "set.vset", "--identity", "receiver.key"]);
+    command.args(["--peer", &place.sender.to_string()]);
+    command
+        .args(endpoint.split(' '))
+        .current_dir(place.path(""));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(binary.to_owned()).chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(paths).unwrap());
+    let checked = command.output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert_eq!(
+        String::from_utf8(checked.stdout).unwrap(),
+        "ann\ncy\n",
+        "{said}"
+    );
+    stop(server);
+}
