@@ -881,8 +881,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
 
 /// Checks what is typed about a database. What is in the environment is for any run that needs it.
 fn check_database(options: &ArgMatches) -> Result<(), Failure> {
-    if options.try_contains_id("query").is_err() {
-        // The database of a published set is a directory.
+    if let Ok(Some(_)) = options.try_get_one::<PathBuf>("database") {
+        // That of a published set is a directory.
         return Ok(());
     }
     let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
