@@ -8,13 +8,12 @@
 use vesica_psi::{Params, Part, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
-use crate::buckets::lambda_of_bucket;
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
 use crate::set::MAX_CARRIED;
-use crate::terms::{KEY_BITS, LAMBDA};
+use crate::terms::KEY_BITS;
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
     Resume, Role, StartOver, State, nonces,
@@ -246,7 +245,7 @@ fn exchange(
         task: contract.task(),
         params: Params {
             security: contract.runs,
-            lambda: lambda_of_bucket(contract.get(&LAMBDA), contract.buckets),
+            lambda: contract.lambda_of_attempt(),
             receiver_size: size(contract.receiver_bucket)?,
             sender_size: size(contract.sender_bucket)?,
             session,

@@ -80,11 +80,16 @@ fn splits(
 }
 
 /// Bits of statistical security of the run over each of `buckets` buckets, in a run with `lambda` bits.
-pub(crate) fn lambda_of_bucket(lambda: u32, buckets: u32) -> u32 {
+fn lambda_of_bucket(lambda: u32, buckets: u32) -> u32 {
     match buckets {
         1 => lambda,
         _ => lambda_each(lambda_each(lambda, 2), buckets),
     }
+}
+
+/// Bits of statistical security of each of so many attempts at each of `buckets` buckets.
+pub(crate) fn lambda_of_attempt(lambda: u32, buckets: u32, attempts: u32) -> u32 {
+    lambda_each(lambda_of_bucket(lambda, buckets), attempts)
 }
 
 /// Number of items to which each of `buckets` buckets is padded. The probability that, in any of [`ATTEMPTS`]

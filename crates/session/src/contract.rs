@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::{Open, Registry};
-use vesica_psi::{Part, Protocol, Reveal, Security, StringBytes, Task};
+use vesica_psi::{Part, Protocol, Reveal, Security, StringBytes, Task, lambda_each};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
@@ -18,13 +18,13 @@ use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
 use crate::terms::{
-    KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY, Term, TermValue,
-    Terms,
+    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE,
+    REVEAL, SECURITY, Term, TermValue, Terms,
 };
 use crate::value::{self, ValueTerms};
 
 /// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 14;
+pub const VERSION: u16 = 15;
 /// The first message of each side.
 pub(crate) const HELLO: Kind = Kind {
     code: 16,
@@ -513,10 +513,16 @@ impl Contract {
         contract
     }
 
+    /// Bits of statistical security of each attempt at a bucket.
+    pub(crate) fn lambda_of_attempt(&self) -> u32 {
+        let attempts = self.get(&BUCKET_ATTEMPTS);
+        buckets::lambda_of_attempt(self.get(&LAMBDA), self.buckets, attempts)
+    }
+
     /// The most statistical security that the run can have, if it is less than what is agreed.
     pub(crate) fn lambda_problem(&self, protocol: &dyn Protocol) -> Option<u32> {
         let lambda = self.get(&LAMBDA);
-        let each = buckets::lambda_of_bucket(lambda, self.buckets);
+        let each = self.lambda_of_attempt();
         let sizes = [self.receiver_bucket, self.sender_bucket];
         let most = protocol.spec().max_lambda_of(sizes, self.get(&KEY_BITS))?;
         (each > most).then(|| most.saturating_sub(each - lambda))
@@ -546,12 +552,14 @@ impl Contract {
                 let enough = Some(bytes);
                 return Err(WireError::limit(Limit::Memory { enough }, reason));
             }
+            self.terms.set(&BUCKETS_AT_ONCE, 1);
             self.seal();
             return Ok(());
         }
         let sizes = [self.receiver_size, self.sender_size];
-        let lambda = self.get(&LAMBDA);
-        let working_bytes = |sizes, lambda| self.working_bytes(protocol, sizes, lambda);
+        let (lambda, attempts) = (self.get(&LAMBDA), self.get(&BUCKET_ATTEMPTS));
+        let working_bytes =
+            |sizes, lambda| self.working_bytes(protocol, sizes, lambda_each(lambda, attempts));
         let reveal = self.get(&REVEAL);
         let enough = working_bytes(sizes, lambda);
         // What has to be opened bucket by bucket would reveal more than the whole.
@@ -575,9 +583,22 @@ impl Contract {
                 ),
             )
         })?;
+        let at_once = match (split.buckets, reveal == Reveal::Matches) {
+            (2.., true) => self.get(&BUCKETS_AT_ONCE),
+            _ => 1,
+        };
+        // With one at once there is a way, which is the first.
+        let (split, at_once) = halved(at_once)
+            .find_map(|at_once| {
+                let memory = memory / u64::from(at_once);
+                let split = buckets::split(sizes, lambda, memory, working_bytes)?;
+                Some((split, at_once))
+            })
+            .unwrap_or((split, 1));
         self.buckets = split.buckets;
         self.receiver_bucket = split.receiver;
         self.sender_bucket = split.sender;
+        self.terms.set(&BUCKETS_AT_ONCE, at_once.min(split.buckets));
         self.seal();
         Ok(())
     }
@@ -589,7 +610,7 @@ impl Contract {
         earlier: &Contract,
         buckets: u32,
     ) -> Result<(), StartOver> {
-        let resumed = Contract {
+        let mut resumed = Contract {
             buckets: earlier.buckets,
             receiver_bucket: earlier.receiver_bucket,
             sender_bucket: earlier.sender_bucket,
@@ -600,10 +621,16 @@ impl Contract {
             return Err(StartOver::OtherContract);
         }
         let sizes = [resumed.receiver_bucket, resumed.sender_bucket];
-        let lambda = buckets::lambda_of_bucket(self.get(&LAMBDA), resumed.buckets);
-        if self.working_bytes(protocol, sizes, lambda) > self.memory.unwrap_or(NO_LIMIT) {
-            return Err(StartOver::Memory);
-        }
+        let bytes = self.working_bytes(protocol, sizes, resumed.lambda_of_attempt());
+        let memory = self.memory.unwrap_or(NO_LIMIT);
+        let fit = |at_once: &u32| bytes.saturating_mul(u64::from(*at_once)) <= memory;
+        let at_once = match self.get(&REVEAL) == Reveal::Matches {
+            true => self.get(&BUCKETS_AT_ONCE),
+            false => 1,
+        };
+        let at_once = halved(at_once).find(fit).ok_or(StartOver::Memory)?;
+        let left = (resumed.buckets - buckets).max(1);
+        resumed.terms.set(&BUCKETS_AT_ONCE, at_once.min(left));
         *self = resumed;
         self.seal();
         Ok(())
@@ -621,6 +648,13 @@ impl Contract {
     fn seal(&mut self) {
         self.hash = blake3::Hash::from_bytes(self.digest()).to_string();
     }
+}
+
+/// A number, half of it and so on, down to 1.
+fn halved(number: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(number), |number| {
+        Some(number / 2).filter(|half| *half > 0)
+    })
 }
 
 fn resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {

@@ -43,6 +43,11 @@ impl Deadline {
         }
     }
 
+    /// What ends the waits.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
     /// The time for the contract begins.
     pub(crate) fn of_contract(&self) {
         let time = self.asked.unwrap_or(LEAST.max(self.wait));

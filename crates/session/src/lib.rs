@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod agree;
+mod attempt;
 mod buckets;
 pub mod codec;
 mod connect;
@@ -30,13 +31,16 @@ mod labels;
 mod listener;
 mod nonces;
 mod offers;
+mod one_bucket;
 mod order;
 mod parties;
 mod problem;
+mod progress;
 pub mod random;
 #[cfg(test)]
 mod recorded;
 mod report;
+mod rounds;
 mod run;
 mod secret;
 mod set;
@@ -48,6 +52,7 @@ mod value;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
+pub use attempt::{Attempt, run_bucket};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, connect, connect_once};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
@@ -68,15 +73,13 @@ pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
 pub use parties::{Learns, Role};
 pub use problem::Problem;
+pub use progress::{NoProgress, ObservedChannel, Progress};
 pub use report::{Report, rfc3339};
-pub use run::{
-    Agreed, NoProgress, ObservedChannel, Outcome, Progress, agree_on_set, run, run_bucket,
-    run_over, run_set, run_set_over,
-};
+pub use run::{Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over};
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
 pub use terms::{MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
-pub use threads::with_threads;
+pub use threads::{buckets_for_threads, with_threads};
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
 pub use vesica_plan::Registry;

@@ -2,20 +2,17 @@
 
 use std::time::Instant;
 
-use vesica_psi::{Exact, Input, Output, Part, Prepared, Reveal, indices_vartime};
-use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, Limit, PhaseTraffic};
-use zeroize::{Zeroize, Zeroizing};
+use vesica_psi::{Reveal, indices_vartime};
+use vesica_wire::{Channel, Error as WireError, Interrupt, Limit};
+use zeroize::Zeroizing;
 
-use crate::buckets::{bucket_session, pad};
-use crate::codec::differ;
-use crate::items::all_distinct;
-use crate::random::fresh_rng;
-use crate::terms::{KEY_BITS, LEARNS, REVEAL};
-use crate::threads::thread_pool;
+use crate::codec::bad;
+use crate::one_bucket::{BucketRun, one_bucket};
+use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connection};
+use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::{
-    Agreement, Begin, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, Learns,
-    MemorySet, Report, Role, State, ValueTerms, agree, confirm_done, halves, order, salt_items,
-    value,
+    Agreement, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet, ObservedChannel,
+    Progress, Report, Role, State, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -27,43 +24,6 @@ pub struct Outcome {
     /// The report; the table's figures are zero until the caller fills them in.
     pub report: Report,
 }
-
-/// Receives the progress of a run. Called on the thread that runs the job; every method does nothing unless it
-/// is overridden.
-pub trait Progress: Send {
-    /// A phase begins.
-    fn phase(&mut self, name: &'static str) {
-        let _ = name;
-    }
-
-    /// The contract is agreed: after how many buckets the run begins, and how many there are.
-    fn begin(&mut self, begin: Begin, buckets: u32) {
-        let _ = (begin, buckets);
-    }
-
-    /// The run over a bucket begins, the `number`-th of `of`, counted from 1. Only in runs of several
-    /// buckets; a resumed run does not begin with the first.
-    fn bucket(&mut self, number: u32, of: u32) {
-        let _ = (number, of);
-    }
-
-    /// Bytes sent and received so far, framing included.
-    fn bytes(&mut self, sent: u64, received: u64) {
-        let _ = (sent, received);
-    }
-
-    /// Of the `total` items of the phase's current step, `done` are done. Another total, or a smaller `done`,
-    /// means that another step has begun.
-    fn step(&mut self, done: u64, total: u64) {
-        let _ = (done, total);
-    }
-}
-
-/// Ignores all progress.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoProgress;
-
-impl Progress for NoProgress {}
 
 /// Runs the job: contract, protocol, confirmation, report.
 ///
@@ -121,6 +81,8 @@ pub fn run_set(
 /// A connection over which both sides have agreed on a contract.
 pub struct Agreed {
     connection: Connection,
+    /// The further ones, in the order of their numbers.
+    more: Vec<Option<Connection>>,
     agreement: Agreement,
     began: Instant,
 }
@@ -140,26 +102,96 @@ pub fn agree_on_set(
     let mut channel = ObservedChannel::new(&mut connection.channel, progress);
     let agreement = agree_for(&mut channel, &job, set, [local, peer])?;
     connection.deadline.of_run(&agreement);
+    let further = agreement.contract.get(&BUCKETS_AT_ONCE) - 1;
     Ok(Agreed {
         connection,
+        more: (0..further).map(|_| None).collect(),
         agreement,
         began,
     })
 }
 
 impl Agreed {
+    /// How many further connections the run takes: one for each bucket that runs beside another.
+    pub fn missing_connections(&self) -> usize {
+        self.more.iter().filter(|more| more.is_none()).count()
+    }
+
+    /// Adds a further connection to the same peer, on the side that has connected. The peer has to
+    /// [accept](Agreed::add_accepted) as many.
+    ///
+    /// Fails with [`Error::Run`] as the channel does, and then the peer has been told.
+    pub fn add_connected(&mut self, mut connection: Connection) -> Result<(), Error> {
+        let job = &self.agreement.params.session;
+        let place = self.more.iter().position(Option::is_none);
+        let place = place.ok_or_else(|| Error::Usage("the run has its connections".into()))?;
+        let named = name_connection(&mut connection.channel, job, place as u32 + 1);
+        self.place(place, connection, named)
+    }
+
+    /// Adds a further connection to the same peer, on the side that listens.
+    ///
+    /// Fails with [`Error::Run`]: as the channel does; with `ContractDiffers` for a connection of another run, with
+    /// `PeerMisbehaved` for one that the run does not take. The peer has been told then.
+    pub fn add_accepted(&mut self, mut connection: Connection) -> Result<(), Error> {
+        let job = &self.agreement.params.session;
+        let place = number_of_connection(&mut connection.channel, job).and_then(|number| {
+            let place = (number as usize).checked_sub(1);
+            place
+                .filter(|place| self.more.get(*place).is_some_and(Option::is_none))
+                .ok_or_else(|| bad("number of a connection", "out of range, or taken"))
+        });
+        match place {
+            Ok(place) => self.place(place, connection, Ok(())),
+            Err(error) => self.place(0, connection, Err(error)),
+        }
+    }
+
+    fn place(
+        &mut self,
+        place: usize,
+        mut connection: Connection,
+        named: Result<(), WireError>,
+    ) -> Result<(), Error> {
+        if let Err(error) = named {
+            connection.channel.abort(&error);
+            self.give_up(&error);
+            return Err(error.into());
+        }
+        connection.deadline.of_run(&self.agreement);
+        self.more[place] = Some(connection);
+        Ok(())
+    }
+
+    /// Tells the peer that the run does not take place.
+    pub fn give_up(&mut self, why: &WireError) {
+        self.connection.channel.abort(why);
+        for more in self.more.iter_mut().flatten() {
+            more.channel.abort(why);
+        }
+    }
+
     /// The second part of [`run_set`], with the same job and set.
     ///
-    /// Fails as [`run_set`] does.
+    /// Fails as [`run_set`] does, and with [`Error::Usage`] if connections are missing.
     pub fn run(
         mut self,
         job: &Job,
         set: &mut dyn KeySet,
         progress: &mut dyn Progress,
     ) -> Result<Report, Error> {
-        let peer = self.connection.peer;
-        let mut channel = ObservedChannel::new(&mut self.connection.channel, progress);
-        run_agreed(&mut channel, peer, &self.agreement, self.began, job, set)
+        if self.missing_connections() > 0 {
+            return Err(Error::Usage("the run lacks connections".into()));
+        }
+        let mut more: Vec<Connection> = self.more.drain(..).flatten().collect();
+        let fingerprints = [self.connection.local, self.connection.peer];
+        let mut lanes = Lanes {
+            first: &mut ObservedChannel::new(&mut self.connection.channel, progress),
+            interrupt: self.connection.deadline.interrupt(),
+            more: &mut more,
+            fingerprints,
+        };
+        run_agreed(&mut lanes, &self.agreement, self.began, job, set)
     }
 }
 
@@ -176,8 +208,16 @@ pub fn run_set_over(
 ) -> Result<Report, Error> {
     let began = Instant::now();
     let mut channel = ObservedChannel::new(channel, progress);
+    // There is no other connection.
+    let job = &job.clone().with(&BUCKETS_AT_ONCE, 1);
     let agreement = agree_for(&mut channel, job, set, [local, peer])?;
-    run_agreed(&mut channel, peer, &agreement, began, job, set)
+    let mut lanes = Lanes {
+        first: &mut channel,
+        interrupt: Interrupt::new(),
+        more: &mut [],
+        fingerprints: [local, peer],
+    };
+    run_agreed(&mut lanes, &agreement, began, job, set)
 }
 
 /// The contract of a run over a set, between this side and the peer.
@@ -192,16 +232,17 @@ fn agree_for(
 
 /// Runs the job once the contract is agreed, which began at this time.
 fn run_agreed(
-    channel: &mut ObservedChannel<'_>,
-    peer: Option<Fingerprint>,
+    lanes: &mut Lanes<'_, '_>,
     agreement: &Agreement,
     began: Instant,
     job: &Job,
     set: &mut dyn KeySet,
 ) -> Result<Report, Error> {
     let items = set.items();
+    let [_, peer] = lanes.fingerprints;
+    let channel = &mut *lanes.first;
     let buckets = agreement.contract.buckets;
-    channel.progress.begin(agreement.begin, buckets);
+    channel.begin(agreement.begin, buckets);
     if agreement.contract.offline.is_some() {
         channel.begin_phase("store");
     }
@@ -217,9 +258,9 @@ fn run_agreed(
     if stored.is_some() {
         halves::both_have_taken(channel).inspect_err(|error| channel.abort(error))?;
     }
-    let (state, answer) = protocol(channel, job.role, agreement, stored, set)
-        .inspect_err(|error| channel.abort(error))?;
-    let phases = channel.traffic();
+    let (state, answer) = protocol(lanes, job.role, agreement, stored, set)
+        .inspect_err(|error| lanes.first.abort(error))?;
+    let phases = lanes.traffic();
     let mut report = Report {
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
         bytes_received: phases.iter().map(|phase| phase.bytes_received).sum(),
@@ -240,25 +281,9 @@ fn run_agreed(
     Ok(report)
 }
 
-/// What a side learns instead of matches.
-enum Answer {
-    Values(Vec<i128>),
-    Below(u64),
-}
-
-impl Answer {
-    fn of(output: &Output) -> Option<Answer> {
-        match output {
-            Output::Values(values) => Some(Answer::Values(values.clone())),
-            Output::Below(least) => Some(Answer::Below(*least)),
-            _ => None,
-        }
-    }
-}
-
 /// Runs every bucket, and the confirmation; returns the state at the end, and the answer if it is no set.
 fn protocol(
-    channel: &mut ObservedChannel<'_>,
+    lanes: &mut Lanes<'_, '_>,
     role: Role,
     agreement: &Agreement,
     stored: Option<Zeroizing<Vec<u8>>>,
@@ -266,340 +291,24 @@ fn protocol(
 ) -> Result<(State, Option<Answer>), WireError> {
     let mut answer = None;
     let mut state = agreement.state.clone();
-    channel.begin_phase("items");
+    lanes.first.begin_phase("items");
     set.assign(&agreement.assignment(), &state)?;
     match agreement.contract.buckets {
         _ if state.is_complete() => {}
         1 => {
-            let keys = set.load(0)?;
-            let output = one_bucket(channel, role, agreement, 0, stored, None, keys)?;
+            let run = BucketRun {
+                role,
+                agreement,
+                bucket: 0,
+                session: agreement.params.session,
+            };
+            let output = one_bucket(lanes.first, &run, stored, None, set.load(0)?)?;
             answer = Answer::of(&output);
             state.add(&output);
             set.finished(output, &state)?;
         }
-        _ => answer = in_turn(channel, role, agreement, &mut state, set)?,
+        _ => answer = in_rounds(lanes, role, agreement, &mut state, set)?,
     }
-    confirm_done(channel, role)?;
+    confirm_done(lanes.first, role)?;
     Ok((state, answer))
-}
-
-/// Of the threads of a run, one in so many works besides on the buckets next to the one that runs.
-const THREADS_FOR_ONE_BESIDE: usize = 4;
-
-/// Runs the buckets that are left. While one runs, the one before is recorded and the one after is loaded.
-///
-/// That begins with the bucket and is over before the next one does, so that neither the order of what a peer sees nor
-/// whether it waits depends on what matched.
-fn in_turn(
-    channel: &mut ObservedChannel<'_>,
-    role: Role,
-    agreement: &Agreement,
-    state: &mut State,
-    set: &mut dyn KeySet,
-) -> Result<Option<Answer>, WireError> {
-    let buckets = agreement.contract.buckets;
-    // The run's own threads may all wait for the peer.
-    let threads = rayon::current_num_threads().div_ceil(THREADS_FOR_ONE_BESIDE);
-    let beside = thread_pool(threads)?;
-    let mut before: Option<Output> = None;
-    let mut keys = Some(set.load(state.finished())?.into_owned());
-    while let Some(present) = keys.take() {
-        let bucket = state.finished();
-        channel.progress.bucket(bucket + 1, buckets);
-        let mut loaded = Ok(None);
-        let carried = state.carried_after(bucket);
-        let carried = carried.as_ref().map(|carried| &carried.0[..]);
-        let output = beside.in_place_scope(|scope| {
-            let (set, state, before, loaded) = (&mut *set, &*state, before.take(), &mut loaded);
-            scope.spawn(move |_| *loaded = record_and_load(set, state, before));
-            one_bucket(channel, role, agreement, bucket, None, carried, present)
-        })?;
-        keys = loaded?;
-        state.add(&output);
-        before = Some(output);
-    }
-    let Some(last) = before else {
-        return Ok(None);
-    };
-    let answer = Answer::of(&last);
-    set.finished(last, state)?;
-    Ok(answer)
-}
-
-/// Records the last of the finished buckets, if this run has finished one, and loads the one after the next, if there is
-/// one.
-fn record_and_load(
-    set: &mut dyn KeySet,
-    state: &State,
-    finished: Option<Output>,
-) -> Result<Option<BucketKeys<'static>>, WireError> {
-    if let Some(output) = finished {
-        set.finished(output, state)?;
-    }
-    let next = state.finished() + 1;
-    let load = |bucket| Ok(set.load(bucket)?.into_owned());
-    (next < state.contract.buckets)
-        .then_some(next)
-        .map(load)
-        .transpose()
-}
-
-/// Says which bucket a side runs.
-const BUCKET: Kind = Kind {
-    code: 19,
-    name: "bucket",
-};
-
-/// Runs the protocol over the keys of one bucket, over a channel of its own. Returns what this side learns
-/// about its digests; the time does not depend on that, unless the peer learns it too. Buckets share nothing
-/// that is random or derived from a session, so they may run one after another or at once, wherever the
-/// [`Agreement`] is.
-///
-/// `digests` are those that [`Agreement::assignment`] puts into the bucket; they are padded here to the size
-/// in the contract. Run each bucket once: another attempt needs another agreement, or a dishonest peer could
-/// prepare for it. A failure is reported to the peer.
-///
-/// # Errors
-/// Usage: no such bucket, one that an earlier run has finished, or digests that repeat or are too few. Run: the
-/// channel's; `ContractDiffers` if the peer runs another bucket or agreement; `Resource` if too many digests fell
-/// into the bucket.
-pub fn run_bucket(
-    channel: &mut dyn Channel,
-    role: Role,
-    agreement: &Agreement,
-    bucket: u32,
-    keys: BucketKeys<'_>,
-) -> Result<Output, Error> {
-    let usage = |problem: String| Err(Error::Usage(problem));
-    let (buckets, size) = (agreement.contract.buckets, agreement.own_size(role));
-    if !(agreement.state.finished()..buckets).contains(&bucket) {
-        return usage(format!(
-            "bucket {bucket} of {buckets} is none that is left to run"
-        ));
-    }
-    if agreement.contract.offline.is_some() {
-        return usage("stored correlations are for runs over a whole set".into());
-    }
-    if agreement.task_of(bucket).part != Part::WHOLE {
-        return usage("numbers are added up over all buckets in order".into());
-    }
-    let digests = &keys.digests;
-    if !all_distinct(digests) || buckets == 1 && digests.len() != size {
-        return usage("the digests are not those of the bucket, each once".into());
-    }
-    let run = || {
-        let session = bucket_session(&agreement.params.session, bucket);
-        let name = blake3::keyed_hash(&session, b"vesica/1 bucket that runs");
-        channel.send(BUCKET, name.as_bytes().to_vec())?;
-        channel.flush()?;
-        if channel.recv(BUCKET, 32)? != name.as_bytes() {
-            return Err(differ("bucket", bucket, "another one"));
-        }
-        one_bucket(channel, role, agreement, bucket, None, None, keys)
-    };
-    let output = run();
-    Ok(output.inspect_err(|error| channel.abort(error))?)
-}
-
-/// The protocol over the keys of one bucket, as [`run_bucket`] runs it, once both sides have reached that
-/// bucket.
-fn one_bucket(
-    channel: &mut dyn Channel,
-    role: Role,
-    agreement: &Agreement,
-    bucket: u32,
-    stored: Option<Zeroizing<Vec<u8>>>,
-    carried: Option<&[u64]>,
-    mut keys: BucketKeys<'_>,
-) -> Result<Output, WireError> {
-    let mut rng = fresh_rng()?;
-    let (protocol, task) = (agreement.protocol, &agreement.task_of(bucket));
-    let mut params = agreement.params.clone();
-    if agreement.contract.buckets > 1 {
-        params.session = bucket_session(&params.session, bucket);
-        channel.begin_phase("items");
-    }
-    let own = keys.digests.len();
-    let columns = agreement.contract.values_of(role);
-    check_values(columns, own, keys.values.as_deref())?;
-    // What is handed over, or shared: a contract has one of these at most.
-    let label_bytes = match role {
-        Role::Receiver => task.string_bytes.receiver,
-        Role::Sender => task.label_bytes.max(task.string_bytes.sender),
-    };
-    if keys.labels.as_ref().map_or(0, |labels| labels.len()) != own * label_bytes {
-        let reason = "the items do not have the labels that were declared";
-        return Err(WireError::limit(Limit::Input, reason));
-    }
-    let compared = protocol.spec().compares(agreement.contract.get(&KEY_BITS));
-    if let Some((_, bits)) = compared {
-        check_numbers(bits, own, keys.numbers.as_deref())?;
-    }
-    let mut items = salt_items(&params.session, std::mem::take(&mut keys.digests));
-    if !pad(&mut items, agreement.own_size(role), &mut rng) {
-        // The number is not for the peer.
-        return Err(WireError::limit(
-            Limit::Encoding,
-            "too many items fell into one bucket; run again",
-        ));
-    }
-    // Padding matches nothing: whatever its values are, they count for nothing.
-    let values = keys.values.as_deref();
-    let values = values.map(|values| padded(values, items.len() * columns.len()));
-    let labels = keys.labels.as_deref().unwrap_or_default();
-    let labels = (label_bytes > 0).then(|| padded(labels, items.len() * label_bytes));
-    let numbers = keys.numbers.take();
-    drop(keys);
-    let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
-    let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
-    let input = input.with_carried(carried);
-    let exact = compared.zip(numbers.as_deref());
-    let input = exact.map_or(input, |((_, bits), numbers)| {
-        input.with_exact(Exact { bits, numbers })
-    });
-    if role == Role::Receiver || stored.is_some() {
-        channel.begin_phase("prepare");
-    }
-    let prepared = match (stored, role) {
-        (Some(half), _) => halves::load(
-            protocol,
-            role,
-            &params,
-            agreement.contract.get(&KEY_BITS),
-            half,
-        )?,
-        (None, Role::Receiver) => protocol.prepare(items.len(), &mut rng),
-        (None, Role::Sender) => Prepared::nothing(),
-    };
-    let mut output = match role {
-        Role::Receiver => protocol.receive(channel, &params, task, input, prepared, &mut rng)?,
-        Role::Sender => protocol.send(channel, &params, task, input, prepared, &mut rng)?,
-    };
-    // Padding is nobody's item, whatever the peer says of it.
-    match &mut output {
-        Output::Matches(matched) => matched.truncate(own),
-        Output::Labelled {
-            matched,
-            labels,
-            bytes,
-        } => {
-            matched.truncate(own);
-            labels.truncate(own * *bytes);
-        }
-        _ => {}
-    }
-    if role == Role::Sender
-        && let Output::Values(told) = &output
-    {
-        let contract = &agreement.contract;
-        let most = contract.receiver_size.min(contract.sender_size);
-        value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
-    }
-    if agreement.contract.get(&LEARNS) == Learns::Aligned
-        && let Some(matched) = output.matched()
-    {
-        order::confirm(channel, role, &items[..own], matched)?;
-    }
-    Ok(output)
-}
-
-/// Refuses values that are not what this side has declared.
-fn check_values(
-    columns: &[ValueTerms],
-    items: usize,
-    values: Option<&[i64]>,
-) -> Result<(), WireError> {
-    let wrong = |reason: &str| Err(WireError::limit(Limit::Input, reason));
-    let values = values.unwrap_or_default();
-    if values.len() != items * columns.len() {
-        return wrong("the items do not have the values that the contract has");
-    }
-    let above = |(value, terms): (&i64, &ValueTerms)| u64::from(value.unsigned_abs() > terms.bound);
-    match values.iter().zip(columns.iter().cycle()).map(above).sum() {
-        0u64 => Ok(()),
-        _ => wrong("a value exceeds the bound that was declared"),
-    }
-}
-
-/// Refuses keys that are to be compared as numbers of so many bits and have none.
-fn check_numbers(bits: u32, keys: usize, numbers: Option<&[u64]>) -> Result<(), WireError> {
-    let most = u64::MAX >> (64 - bits);
-    match numbers {
-        Some(numbers) if numbers.len() == keys && numbers.iter().all(|n| *n <= most) => Ok(()),
-        _ => Err(WireError::limit(
-            Limit::Input,
-            format!("a key is no number of {bits} bits"),
-        )),
-    }
-}
-
-/// The values or labels of a bucket's keys, and zeros for its padding.
-fn padded<T>(of_keys: &[T], size: usize) -> Zeroizing<Vec<T>>
-where
-    T: Copy + Default + Zeroize,
-{
-    let mut padded = Zeroizing::new(Vec::with_capacity(size));
-    padded.extend_from_slice(of_keys);
-    padded.resize(size, T::default());
-    padded
-}
-
-/// A channel that reports its traffic to a [`Progress`].
-pub struct ObservedChannel<'a> {
-    channel: &'a mut dyn Channel,
-    progress: &'a mut dyn Progress,
-    sent: u64,
-    received: u64,
-}
-
-impl<'a> ObservedChannel<'a> {
-    /// Reports what passes over `channel` from now on; the sums are those of the whole connection.
-    pub fn new(channel: &'a mut dyn Channel, progress: &'a mut dyn Progress) -> Self {
-        let traffic = channel.traffic();
-        ObservedChannel {
-            sent: traffic.iter().map(|phase| phase.bytes_sent).sum(),
-            received: traffic.iter().map(|phase| phase.bytes_received).sum(),
-            channel,
-            progress,
-        }
-    }
-}
-
-impl Channel for ObservedChannel<'_> {
-    fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), WireError> {
-        let bytes = HEADER_BYTES + payload.len();
-        self.channel.send(kind, payload)?;
-        self.sent += bytes as u64;
-        self.progress.bytes(self.sent, self.received);
-        Ok(())
-    }
-
-    fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, WireError> {
-        let payload = self.channel.recv(kind, max)?;
-        self.received += (HEADER_BYTES + payload.len()) as u64;
-        self.progress.bytes(self.sent, self.received);
-        Ok(payload)
-    }
-
-    fn flush(&mut self) -> Result<(), WireError> {
-        self.channel.flush()
-    }
-
-    fn begin_phase(&mut self, name: &'static str) {
-        self.progress.phase(name);
-        self.channel.begin_phase(name);
-    }
-
-    fn progress(&mut self, done: u64, total: u64) {
-        self.progress.step(done, total);
-        self.channel.progress(done, total);
-    }
-
-    fn traffic(&self) -> Vec<PhaseTraffic> {
-        self.channel.traffic()
-    }
-
-    fn abort(&mut self, why: &WireError) {
-        self.channel.abort(why);
-    }
 }

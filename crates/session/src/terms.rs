@@ -37,6 +37,10 @@ pub const MAX_KEY_COLUMNS: usize = 64;
 pub const MAX_NORMALIZATION: usize = 128;
 /// Computational security of everything here, in bits.
 const KAPPA_BITS: u32 = 128;
+/// Maximum number of buckets that run at once.
+pub const MAX_BUCKETS_AT_ONCE: u32 = 64;
+/// Maximum number of attempts at a bucket.
+pub const MAX_BUCKET_ATTEMPTS: u32 = 16;
 /// Maximum number of terms that a program adds to ours.
 const MAX_MORE: usize = 16;
 /// Declares our terms, and the list of them in the order of the hello.
@@ -202,6 +206,21 @@ terms! {
     /// The version of the table by which a run takes a protocol that both sides leave open: two versions may choose
     /// differently.
     pub AUTO: Term<u32> = Term::new("auto", "version of auto", auto_version, same);
+
+    /// Buckets that run at once, 1 to [`MAX_BUCKETS_AT_ONCE`], each over a connection of its own. In an agreed contract
+    /// there are as many as memory allows, and 1 where buckets depend on each other.
+    pub BUCKETS_AT_ONCE: Term<u32> = Term {
+        is_of_each_run: true,
+        problem: |count| out_of_range(count, MAX_BUCKETS_AT_ONCE),
+        ..Term::new("buckets_at_once", "buckets at once", || 1, smaller)
+    };
+
+    /// How often a bucket may be tried, 1 to [`MAX_BUCKET_ATTEMPTS`]. All attempts together have the statistical security
+    /// of the run.
+    pub BUCKET_ATTEMPTS: Term<u32> = Term {
+        problem: |count| out_of_range(count, MAX_BUCKET_ATTEMPTS),
+        ..Term::new("bucket_attempts", "attempts at a bucket", || 1, smaller)
+    };
 }
 
 /// What makes one value of what the two sides want, or the error that names both.
@@ -278,10 +297,19 @@ pub fn larger<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T
     Ok(ours.max(theirs).clone())
 }
 
+/// The smaller of both.
+pub fn smaller<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<T, WireError> {
+    Ok(ours.min(theirs).clone())
+}
+
 /// What is wrong with this statistical security for a run.
 pub(crate) fn lambda_problem(bits: u32) -> Option<String> {
     let is_possible = (40..=128).contains(&bits);
     (!is_possible).then(|| format!("lambda is {bits} bits; 40 to 128 are possible"))
+}
+
+fn out_of_range(count: &u32, most: u32) -> Option<&'static str> {
+    (!(1..=most).contains(count)).then_some("out of range")
 }
 
 fn bits_problem(bits: &u32) -> Option<&'static str> {

@@ -6,6 +6,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use vesica_wire::Error as WireError;
 
 use crate::Error;
+use crate::terms::MAX_BUCKETS_AT_ONCE;
 
 /// Stack of each thread in bytes: as much as main threads have.
 const STACK: usize = 8 << 20;
@@ -20,6 +21,12 @@ pub fn with_threads<T: Send>(
 ) -> Result<T, Error> {
     let pool = thread_pool(threads.map_or(0, NonZeroUsize::get))?;
     Ok(pool.install(f))
+}
+
+/// As many buckets at once as there are threads in the pool that asks.
+pub fn buckets_for_threads() -> u32 {
+    let threads = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
+    threads.min(MAX_BUCKETS_AT_ONCE)
 }
 
 /// Threads to compute on, 0 for as many as this machine runs at once.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vesica_files::{Advice, Argument, Command, advice};
-use vesica_session::terms::{KEY_BITS, LEARNS, NORMALIZATION, REVEAL};
+use vesica_session::terms::{BUCKETS_AT_ONCE, KEY_BITS, LEARNS, NORMALIZATION, REVEAL};
 use vesica_session::{
     Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
     Identity, Job, LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest,
     Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
-    agree_on_set, connect, connect_once, with_threads,
+    agree_on_set, buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
     KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
@@ -450,6 +450,31 @@ impl Party {
         }
     }
 
+    /// Meets the peer again for each bucket that runs beside another.
+    fn add_connections(
+        &self,
+        agreed: &mut Agreed,
+        listener: Option<&Listener>,
+    ) -> Result<(), Error> {
+        let options = ConnectOptions {
+            ready: Readiness::from_the_start(),
+            ..self.connect.clone()
+        };
+        for _ in 0..agreed.missing_connections() {
+            let met = self.meet(listener, &options).inspect_err(|error| {
+                agreed.give_up(&match error {
+                    Error::Session(SessionError::Run(error)) => error.clone(),
+                    _ => WireError::ThirdParty("a further connection could not be made"),
+                });
+            })?;
+            match listener {
+                Some(_) => agreed.add_accepted(met)?,
+                None => agreed.add_connected(met)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the table, meets the peer and agrees on the contract; where the peer says that it cannot take part, waits for
     /// it to come again, until the wait is over.
     fn agree(
@@ -465,15 +490,19 @@ impl Party {
         };
         let listener = listener.as_ref();
         let (keys, mut connection) = self.read_and_meet(read, listener, &options, observer)?;
-        let job = &Job {
+        let job = Job {
             memory: self.resources.for_a_bucket(job, keys.counts().items),
             ..job.clone()
         };
+        let job = &job.with(&BUCKETS_AT_ONCE, buckets_for_threads());
         let (mut told, mut rest) = (Vec::new(), FIRST_PAUSE);
         loop {
             observer.connected(&connection);
             let problem = match agree_on_set(connection, job, &keys, observer) {
-                Ok(agreed) => return Ok((keys, agreed)),
+                Ok(mut agreed) => {
+                    self.add_connections(&mut agreed, listener)?;
+                    return Ok((keys, agreed));
+                }
                 Err(SessionError::PeerProblem(problem)) => problem,
                 Err(error) => return Err(error.into()),
             };

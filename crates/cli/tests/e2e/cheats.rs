@@ -12,7 +12,7 @@ use vesica::{
 };
 use vesica_offline::DealerRequest;
 use vesica_psi::Half;
-use vesica_session::terms::{LAMBDA, LEARNS, SECURITY};
+use vesica_session::terms::{BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, LAMBDA, LEARNS, SECURITY};
 use vesica_session::{
     Hello, Job, LabelExchange, Learns, Registry, Terms, Transport, VERSION, connect, run_over,
 };
@@ -114,6 +114,8 @@ static CASES: &[Case] = &[
     case("another security", Sender, SPOT_LOW_SENDER, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&SECURITY, Security::SemiHonest))), 6, "disagree on security"),
     case("another λ", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, 41))), 6, "disagree on lambda"),
     case("a λ that is none", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&LAMBDA, u32::MAX))), 5, "lambda: out of range"),
+    case("no bucket at once", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&BUCKETS_AT_ONCE, 0))), 5, "buckets at once: out of range"),
+    case("17 attempts at a bucket", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.terms.set(&BUCKET_ATTEMPTS, 17))), 5, "attempts at a bucket: out of range"),
     case("shares of payloads without a byte", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: 0 })), 5, "from 1 to 256 bytes"),
     case("shares of payloads of 257 bytes", Sender, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: 257 })), 5, "from 1 to 256 bytes"),
     case("shares of payloads of 2^32 - 1 bytes", Receiver, VOLE, Changes("hello", 0, |hello| rewrite(hello, |hello| hello.local.labels = LabelExchange::Shared { bytes: u32::MAX })), 5, "from 1 to 256 bytes"),

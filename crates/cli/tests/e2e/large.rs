@@ -8,8 +8,10 @@ const DH: &str = "--protocol dh --security semi-honest";
 /// Cuts the sets of [`large_place`] into eight.
 const EIGHT: &str = "--memory 218K";
 
-/// The same for [`long_place`].
-const EIGHT_OF_LONG: &str = "--memory 2234K";
+/// The same for [`long_place`], one at a time.
+const EIGHT_OF_LONG: &str = "--memory 2234K --threads 1";
+/// The same, two at a time.
+const PAIRS_OF_LONG: &str = "--memory 4468K --threads 2";
 
 /// Two tables of some two thousand keys, and the rows that are to come out for each side.
 fn large_place() -> (Place, [Arguments; 2], [String; 2]) {
@@ -143,8 +145,19 @@ fn a_sender_learns_where_both_agree_to_it() {
     pair.sender.expect_failure(6, "who learns");
 }
 
-/// Runs until a party begins bucket 3, ends that party by `end`, and waits for the other.
+/// As [`stopped_at`], for bucket 3.
 fn stopped_at_bucket_three(
+    place: &Place,
+    arguments: &[Arguments; 2],
+    stop_receiver: bool,
+    end: impl Fn(Running),
+) {
+    stopped_at("bucket 3 of 8", place, arguments, stop_receiver, end);
+}
+
+/// Runs until a party begins this bucket, ends that party by `end`, and waits for the other.
+fn stopped_at(
+    bucket: &str,
     place: &Place,
     arguments: &[Arguments; 2],
     stop_receiver: bool,
@@ -153,11 +166,11 @@ fn stopped_at_bucket_three(
     let mut sender = place.sender(&arguments[1], "--listen 127.0.0.1:0");
     let mut receiver = place.receiver(&arguments[0], &sender.endpoint());
     let other = if stop_receiver {
-        receiver.wait_for("bucket 3 of 8");
+        receiver.wait_for(bucket);
         end(receiver);
         sender
     } else {
-        sender.wait_for("bucket 3 of 8");
+        sender.wait_for(bucket);
         end(sender);
         receiver
     };
@@ -173,9 +186,15 @@ fn kill(mut party: Running) {
 
 #[test]
 fn a_killed_run_goes_on_where_it_stopped() {
-    for stop_receiver in [true, false] {
+    for (limits, bucket, stop_receiver) in [
+        (EIGHT_OF_LONG, "bucket 3 of 8", true),
+        (EIGHT_OF_LONG, "bucket 3 of 8", false),
+        // What is recorded of two buckets is so while the next two run.
+        (PAIRS_OF_LONG, "bucket 5 of 8", true),
+        (PAIRS_OF_LONG, "bucket 5 of 8", false),
+    ] {
         let (place, arguments, expected) = long_place();
-        let limits = format!("{EIGHT_OF_LONG} --both --work-dir");
+        let limits = format!("{limits} --both --work-dir");
         let arguments = with(
             &arguments,
             &format!("{limits} near"),
@@ -183,7 +202,7 @@ fn a_killed_run_goes_on_where_it_stopped() {
         );
         let [receiver, sender] = arguments;
         let arguments = [receiver, sender.output("theirs-out.csv")];
-        stopped_at_bucket_three(&place, &arguments, stop_receiver, kill);
+        stopped_at(bucket, &place, &arguments, stop_receiver, kill);
         assert!(place.path("near/journal").exists() && place.path("far/journal").exists());
 
         let pair = run(&place, &arguments);
@@ -433,9 +452,12 @@ fn ctrl_c_leaves_what_a_run_can_go_on_from() {
         party.wait().expect_failure(130, "interrupted");
     };
     // Nothing without a directory to leave it in.
+    for limits in [EIGHT_OF_LONG, PAIRS_OF_LONG] {
+        let limited = with(&arguments, limits, limits);
+        stopped_at_bucket_three(&place, &limited, true, interrupt);
+        assert_eq!(place.names(), before);
+    }
     let limited = with(&arguments, EIGHT_OF_LONG, EIGHT_OF_LONG);
-    stopped_at_bucket_three(&place, &limited, true, interrupt);
-    assert_eq!(place.names(), before);
 
     let limited = with(&limited, "--work-dir near", "--work-dir far");
     stopped_at_bucket_three(&place, &limited, true, interrupt);

@@ -7,25 +7,29 @@ use std::time::Duration;
 
 use crate::common::job;
 use vesica_psi::Output;
-use vesica_session::terms::{LAMBDA, LEARNS, SECURITY};
+use vesica_session::terms::{BUCKET_ATTEMPTS, LAMBDA, LEARNS, SECURITY};
 use vesica_session::{
-    Agreement, Assignment, Begin, BucketKeys, Checkpoint, Error, ErrorClass, Job, KeySet, Learns,
-    NoProgress, Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver, State,
-    agree, run_bucket, run_over, run_set_over,
+    Agreement, Assignment, Attempt, Begin, BucketKeys, Checkpoint, Error, ErrorClass, Job, KeySet,
+    Learns, NoProgress, Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver,
+    State, agree, run_bucket, run_over, run_set_over,
 };
-use vesica_testing::{digests, pair_within, run_both};
+use vesica_testing::{Recorder, digests, pair_within, run_both};
 use vesica_wire::{
     Channel, Error as WireError, FramedChannel, Kind, Misbehaviour, PhaseTraffic, Spoil, Tamper,
 };
 
 /// Cuts sets of a thousand items into eight buckets.
-const MEMORY: u64 = 70_000;
+pub(crate) const MEMORY: u64 = 70_000;
 
 fn pair() -> (FramedChannel, FramedChannel) {
     pair_within(Duration::from_secs(20))
 }
 
-fn dh(role: Role, memory: Option<u64>, learns: Learns) -> Job {
+fn first(bucket: u32) -> Attempt {
+    Attempt { bucket, number: 0 }
+}
+
+pub(crate) fn dh(role: Role, memory: Option<u64>, learns: Learns) -> Job {
     Job {
         protocol: ProtocolRequest::named("dh"),
         memory,
@@ -580,7 +584,15 @@ fn buckets_run_over_channels_of_their_own() {
             .filter(|digest| assignment.bucket(digest) == bucket)
             .copied()
             .collect();
-        let output = run_bucket(channel, role, agreement, bucket, own[..].into()).unwrap();
+        let output = run_bucket(
+            channel,
+            role,
+            agreement,
+            first(bucket),
+            [None; 2],
+            own[..].into(),
+        )
+        .unwrap();
         let Output::Matches(matched) = output else {
             panic!("{output:?}");
         };
@@ -639,16 +651,101 @@ fn buckets_that_do_not_fit_are_refused() {
     let (mut a, mut b) = pair();
     let (own, other) = (of(&near, 2, &ours), of(&far, 3, &theirs));
     let errors = thread::scope(|scope| {
-        let sender = scope.spawn(|| run_bucket(&mut b, Role::Sender, &far, 3, other[..].into()));
-        let receiver = run_bucket(&mut a, Role::Receiver, &near, 2, own[..].into());
+        let sender = scope.spawn(|| {
+            run_bucket(
+                &mut b,
+                Role::Sender,
+                &far,
+                first(3),
+                [None; 2],
+                other[..].into(),
+            )
+        });
+        let receiver = run_bucket(
+            &mut a,
+            Role::Receiver,
+            &near,
+            first(2),
+            [None; 2],
+            own[..].into(),
+        );
         [receiver.unwrap_err(), sender.join().unwrap().unwrap_err()]
     });
     for error in errors {
         assert_eq!(error.class(), ErrorClass::Contract, "{error}");
     }
     let twice = [&own[..], &own[..1]].concat();
-    for (bucket, digests) in [(8, own), (2, twice)] {
-        let error = run_bucket(&mut a, Role::Receiver, &near, bucket, digests[..].into());
+    let second = Attempt {
+        number: 1,
+        ..first(2)
+    };
+    for (attempt, digests) in [(first(8), &own), (first(2), &twice), (second, &own)] {
+        let error = run_bucket(
+            &mut a,
+            Role::Receiver,
+            &near,
+            attempt,
+            [None; 2],
+            digests[..].into(),
+        );
         assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
+    }
+}
+
+/// Eight bytes in a row that both of two attempts at one bucket have sent, on either side and anywhere, are those that name
+/// the job and the bucket: what is random in one is not in the other, and nothing else is the same.
+#[test]
+fn two_attempts_share_no_byte_that_depends_on_anything_random() {
+    const WINDOW: usize = 8;
+    let own = digests(0..700);
+    for (name, security) in [
+        ("vole", Security::Malicious),
+        ("vole", Security::SemiHonest),
+        ("kkrt", Security::SemiHonest),
+        ("dh", Security::SemiHonest),
+    ] {
+        let job = |role| {
+            let named = Job {
+                protocol: ProtocolRequest::named(name),
+                ..job(role)
+            };
+            named.with(&SECURITY, security).with(&BUCKET_ATTEMPTS, 2)
+        };
+        let (mut a, mut b) = pair();
+        let agreed = |channel: &mut FramedChannel, role| {
+            agree(channel, &job(role), 700, &Checkpoint::Nothing, None, None).unwrap()
+        };
+        let (near, far) = thread::scope(|scope| {
+            let far = scope.spawn(|| agreed(&mut b, Role::Sender));
+            (agreed(&mut a, Role::Receiver), far.join().unwrap())
+        });
+        let attempts = [0, 1].map(|number| {
+            let attempt = Attempt { bucket: 0, number };
+            let (mut a, b) = pair();
+            let mut b = Recorder::new(b);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (role, keys) = (Role::Receiver, own[..].into());
+                    run_bucket(&mut a, role, &near, attempt, [None; 2], keys).unwrap()
+                });
+                let (role, keys) = (Role::Sender, own[..].into());
+                run_bucket(&mut b, role, &far, attempt, [None; 2], keys).unwrap()
+            });
+            let frames = b.sent.into_iter().chain(b.received);
+            frames
+                .flat_map(|(kind, payload)| {
+                    let windows = payload.windows(WINDOW);
+                    let windows: Vec<_> = windows.map(<[u8]>::to_vec).collect();
+                    windows.into_iter().map(move |window| (window, kind.name))
+                })
+                .collect::<Vec<_>>()
+        });
+        let [first, second] = attempts;
+        let first: BTreeSet<_> = first.into_iter().map(|(window, _)| window).collect();
+        let shared = second.iter().filter(|(window, _)| first.contains(window));
+        let kinds: Vec<_> = shared.map(|(_, kind)| *kind).collect();
+        // 32 bytes of the job's name, and 4 of the bucket's number, from each side.
+        assert_eq!(kinds, vec!["bucket"; 2 * (36 - WINDOW + 1)], "{name}");
+        assert!(second.len() > 20_000);
     }
 }

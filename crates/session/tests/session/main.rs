@@ -9,3 +9,4 @@ mod job;
 mod labels;
 mod numbers;
 mod seam;
+mod side_by_side;

@@ -1,0 +1,329 @@
+//! An attempt at one bucket of a job, over a channel of its own.
+//!
+//! The job is an [`Agreement`], and its session the job value, which only its two sides know.
+//!
+//! 1. Each side names job, bucket and attempt, and a difference ends the attempt.
+//! 2. Both commit to fresh nonces and open them ([`nonces`]); the session of the attempt is a hash of job, bucket, attempt,
+//!    nonces and fingerprints, keyed with the job value.
+//! 3. Each side proves that it has arrived at that session. So a peer that does not know the job, and one that repeats
+//!    what was sent before, is refused before anything that is derived from an item leaves this side.
+//! 4. The protocol runs, with padding, correlations and all other randomness drawn for this attempt alone.
+
+use vesica_psi::{Output, Part};
+use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
+
+use crate::codec::{Reader, bad, differ};
+use crate::items::all_distinct;
+use crate::one_bucket::{BucketRun, one_bucket};
+use crate::terms::BUCKET_ATTEMPTS;
+use crate::{Agreement, BucketKeys, Error, Fingerprint, Role, nonces, random};
+
+/// Says what a side runs.
+const BUCKET: Kind = Kind {
+    code: 19,
+    name: "bucket",
+};
+/// Proves that a side has arrived at the session.
+const PROOF: Kind = Kind {
+    code: 29,
+    name: "proof of the session",
+};
+
+/// Which run over which bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The bucket, counted from 0.
+    pub bucket: u32,
+    /// How many attempts at it came before.
+    pub number: u32,
+}
+
+/// Runs the protocol over the keys of one bucket, over a channel of its own. Returns what this side learns
+/// about its digests; the time does not depend on that, unless the peer learns it too. Buckets share nothing
+/// that is random or derived from a session, so they may run one after another or at once, wherever the
+/// [`Agreement`] is.
+///
+/// `digests` are those that [`Agreement::assignment`] puts into the bucket; they are padded here to the size
+/// in the contract. `fingerprints` are this side's and the peer's. Make each attempt once: with another
+/// number nothing random is used again, and the contract says how many there may be. A failure is reported to the peer.
+///
+/// # Errors
+/// Usage: no such bucket or attempt, a bucket that an earlier run has finished, or digests that repeat or are too few.
+/// Run: the channel's; `ContractDiffers` if the peer runs another job, bucket or attempt; `PeerMisbehaved` if it does not
+/// know the job, or repeats what was sent before; `Resource` if too many digests fell into the bucket.
+pub fn run_bucket(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    attempt: Attempt,
+    fingerprints: [Option<Fingerprint>; 2],
+    keys: BucketKeys<'_>,
+) -> Result<Output, Error> {
+    check(role, agreement, attempt, &keys.digests)?;
+    let output = attempted(channel, role, agreement, attempt, fingerprints, keys);
+    Ok(output.inspect_err(|error| channel.abort(error))?)
+}
+
+fn check(
+    role: Role,
+    agreement: &Agreement,
+    Attempt { bucket, number }: Attempt,
+    digests: &[[u8; 32]],
+) -> Result<(), Error> {
+    let usage = |problem: String| Err(Error::Usage(problem));
+    let contract = &agreement.contract;
+    let (buckets, attempts) = (contract.buckets, contract.get(&BUCKET_ATTEMPTS));
+    if !(agreement.state.finished()..buckets).contains(&bucket) {
+        return usage(format!(
+            "bucket {bucket} of {buckets} is none that is left to run"
+        ));
+    }
+    if number >= attempts {
+        return usage(format!(
+            "{attempts} attempts at a bucket are agreed, and {number} came before this one"
+        ));
+    }
+    if contract.offline.is_some() {
+        return usage("stored correlations are for runs over a whole set".into());
+    }
+    if agreement.task_of(bucket).part != Part::WHOLE {
+        return usage("numbers are added up over all buckets in order".into());
+    }
+    let is_whole = buckets == 1 && digests.len() != agreement.own_size(role);
+    if !all_distinct(digests) || is_whole {
+        return usage("the digests are not those of the bucket, each once".into());
+    }
+    Ok(())
+}
+
+/// [`run_bucket`] without its checks; the peer does not hear of a failure.
+pub(crate) fn attempted(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    attempt: Attempt,
+    fingerprints: [Option<Fingerprint>; 2],
+    keys: BucketKeys<'_>,
+) -> Result<Output, WireError> {
+    channel.begin_phase("attempt");
+    let session = session(
+        channel,
+        role,
+        &agreement.params.session,
+        attempt,
+        fingerprints,
+    )?;
+    let run = BucketRun {
+        role,
+        agreement,
+        bucket: attempt.bucket,
+        session,
+    };
+    one_bucket(channel, &run, None, None, keys)
+}
+
+/// The name of a job, which only its two sides can tell from any other.
+pub(crate) fn job_name(job: &[u8; 32]) -> [u8; 32] {
+    *blake3::keyed_hash(job, b"vesica/1 job").as_bytes()
+}
+
+/// Takes the name of the job from the front of a message.
+///
+/// Fails with `ContractDiffers` if it is another one's.
+pub(crate) fn check_job(reader: &mut Reader<'_>, job: &[u8; 32]) -> Result<(), WireError> {
+    let (ours, theirs) = (job_name(job), reader.array()?);
+    match ours == theirs {
+        true => Ok(()),
+        false => {
+            let hex = |name| blake3::Hash::from_bytes(name).to_string();
+            Err(differ("job", hex(ours), hex(theirs)))
+        }
+    }
+}
+
+/// What the nonces of an attempt are for.
+fn task(job: &[u8; 32], Attempt { bucket, number }: Attempt) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(job);
+    hasher
+        .update(b"vesica/1 attempt")
+        .update(&bucket.to_le_bytes())
+        .update(&number.to_le_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+/// The session of an attempt. What it is made of besides the job value is said on the channel.
+fn session_of(job: &[u8; 32], fresh: &[u8; 32]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(job);
+    hasher
+        .update(b"vesica/1 session of an attempt")
+        .update(fresh);
+    *hasher.finalize().as_bytes()
+}
+
+fn proof(session: &[u8; 32], role: Role) -> Vec<u8> {
+    let text: &[u8] = match role {
+        Role::Receiver => b"vesica/1 attempt, the receiver",
+        Role::Sender => b"vesica/1 attempt, the sender",
+    };
+    blake3::keyed_hash(session, text).as_bytes().to_vec()
+}
+
+/// The session of an attempt, at which the peer has arrived as well.
+fn session(
+    channel: &mut dyn Channel,
+    role: Role,
+    job: &[u8; 32],
+    attempt: Attempt,
+    [local, peer]: [Option<Fingerprint>; 2],
+) -> Result<[u8; 32], WireError> {
+    let Attempt { bucket, number } = attempt;
+    let mut name = job_name(job).to_vec();
+    name.extend(bucket.to_le_bytes());
+    name.extend(number.to_le_bytes());
+    channel.send(BUCKET, name)?;
+    channel.flush()?;
+    let theirs = channel.recv(BUCKET, 40)?;
+    let mut reader = Reader::new(BUCKET.name, &theirs);
+    check_job(&mut reader, job)?;
+    for (field, ours) in [("bucket", bucket), ("attempt", number)] {
+        let theirs = reader.u32()?;
+        if theirs != ours {
+            return Err(differ(field, ours, theirs));
+        }
+    }
+    reader.end()?;
+
+    let mut nonce = [0; 32];
+    random::fill(&mut nonce)?;
+    let task = task(job, attempt);
+    let fresh = nonces::session(channel, role, &task, &nonce, local, peer)?;
+    let session = session_of(job, &fresh);
+    channel.send(PROOF, proof(&session, role))?;
+    channel.flush()?;
+    // Nothing is gained by guessing it byte by byte: one wrong one ends the attempt.
+    match recv_exact(channel, PROOF, 32)? == proof(&session, role.other()) {
+        true => Ok(session),
+        false => Err(bad(PROOF.name, "not of this job and this connection")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+    use vesica_testing::{Recorder, bad_value, misbehaviour, pair_within};
+    use vesica_wire::FramedChannel;
+
+    const JOB: [u8; 32] = [7; 32];
+    const FIRST: Attempt = Attempt {
+        bucket: 3,
+        number: 0,
+    };
+
+    fn pair() -> (FramedChannel, FramedChannel) {
+        pair_within(Duration::from_secs(5))
+    }
+
+    /// What both sides of an attempt arrive at, each with a job and an attempt of its own.
+    fn both(
+        near: ([u8; 32], Attempt),
+        far: ([u8; 32], Attempt),
+    ) -> [Result<[u8; 32], WireError>; 2] {
+        let (mut a, mut b) = pair();
+        let run = |channel: &mut FramedChannel, role, (job, attempt): &([u8; 32], Attempt)| {
+            let result = session(channel, role, job, *attempt, [None; 2]);
+            result.inspect_err(|error| channel.abort(error))
+        };
+        thread::scope(|scope| {
+            let far = scope.spawn(|| run(&mut b, Role::Sender, &far));
+            [run(&mut a, Role::Receiver, &near), far.join().unwrap()]
+        })
+    }
+
+    #[test]
+    fn every_attempt_has_a_session_of_its_own() {
+        let again = Attempt { number: 1, ..FIRST };
+        let mut sessions = Vec::new();
+        for attempt in [FIRST, FIRST, again] {
+            let [near, far] = both((JOB, attempt), (JOB, attempt)).map(Result::unwrap);
+            assert_eq!(near, far);
+            assert!(!sessions.contains(&near));
+            sessions.push(near);
+        }
+    }
+
+    #[test]
+    fn another_job_bucket_or_attempt_is_named() {
+        let again = Attempt { number: 1, ..FIRST };
+        let other = Attempt { bucket: 4, ..FIRST };
+        for (far, field) in [
+            (([8; 32], FIRST), "job"),
+            ((JOB, other), "bucket"),
+            ((JOB, again), "attempt"),
+        ] {
+            let differs = |result: &Result<_, WireError>| matches!(result, Err(WireError::ContractDiffers { field: found, .. }) if *found == field);
+            let [near, far] = both((JOB, FIRST), far);
+            assert!(differs(&near), "{field}: {near:?}");
+            let told = matches!(far, Err(WireError::PeerAborted { .. }));
+            assert!(differs(&far) || told, "{field}: {far:?}");
+        }
+    }
+
+    /// Whoever has read an earlier connection has all that its peer has said there, and the names of job and attempt.
+    #[test]
+    fn what_was_sent_before_is_no_proof() {
+        let (mut a, b) = pair();
+        let mut b = Recorder::new(b);
+        thread::scope(|scope| {
+            scope.spawn(|| session(&mut a, Role::Receiver, &JOB, FIRST, [None; 2]).unwrap());
+            session(&mut b, Role::Sender, &JOB, FIRST, [None; 2]).unwrap();
+        });
+        let (mut a, mut stranger) = pair();
+        for (kind, payload) in b.sent {
+            stranger.send(kind, payload).unwrap();
+        }
+        let error = session(&mut a, Role::Receiver, &JOB, FIRST, [None; 2]).unwrap_err();
+        let expected = bad_value(PROOF.name, "not of this job and this connection");
+        assert_eq!(misbehaviour(Err::<(), _>(error)), expected);
+        // It has held the connection open until here.
+        stranger.flush().unwrap();
+    }
+
+    /// A stranger that has seen the name of the job follows every step, but does not know the job.
+    #[test]
+    fn a_stranger_that_knows_the_name_of_the_job_cannot_prove_the_session() {
+        let (mut a, mut stranger) = pair();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                // It says what it hears, which is the name of the job, and has a commitment of its own.
+                let name = stranger.recv(BUCKET, 40).unwrap();
+                stranger.send(BUCKET, name).unwrap();
+                let _ =
+                    nonces::session(&mut stranger, Role::Sender, &[9; 32], &[1; 32], None, None);
+            });
+            let error = session(&mut a, Role::Receiver, &JOB, FIRST, [None; 2]).unwrap_err();
+            a.abort(&error);
+            let differs = matches!(&error, WireError::ContractDiffers { field, .. } if *field == "contract hash");
+            assert!(differs, "{error:?}");
+        });
+        // One that has read what the nonces are for, and so arrives at all that is said on the channel, fails at the proof.
+        let (mut a, mut stranger) = pair();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let name = stranger.recv(BUCKET, 40).unwrap();
+                stranger.send(BUCKET, name).unwrap();
+                let task = task(&JOB, FIRST);
+                let (role, nonce) = (Role::Sender, [1; 32]);
+                let fresh = nonces::session(&mut stranger, role, &task, &nonce, None, None);
+                let guess = proof(&session_of(&[0; 32], &fresh.unwrap()), role);
+                stranger.send(PROOF, guess).unwrap();
+                let _ = stranger.recv(PROOF, 0);
+            });
+            let error = session(&mut a, Role::Receiver, &JOB, FIRST, [None; 2]).unwrap_err();
+            a.abort(&error);
+            let expected = bad_value(PROOF.name, "not of this job and this connection");
+            assert_eq!(misbehaviour(Err::<(), _>(error)), expected);
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! The protocol over the keys of one bucket, or of a whole set.
+
+use vesica_psi::{Exact, Input, Output, Prepared};
+use vesica_wire::{Channel, Error as WireError, Limit};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::buckets::pad;
+use crate::random::fresh_rng;
+use crate::terms::{KEY_BITS, LEARNS, REVEAL};
+use crate::{Agreement, BucketKeys, Learns, Role, ValueTerms, halves, order, salt_items, value};
+
+/// A run over one bucket, which both sides have reached.
+pub(crate) struct BucketRun<'a> {
+    pub(crate) role: Role,
+    pub(crate) agreement: &'a Agreement,
+    pub(crate) bucket: u32,
+    /// The session of this run alone.
+    pub(crate) session: [u8; 32],
+}
+
+/// The protocol over the keys of one bucket.
+pub(crate) fn one_bucket(
+    channel: &mut dyn Channel,
+    &BucketRun {
+        role,
+        agreement,
+        bucket,
+        session,
+    }: &BucketRun<'_>,
+    stored: Option<Zeroizing<Vec<u8>>>,
+    carried: Option<&[u64]>,
+    mut keys: BucketKeys<'_>,
+) -> Result<Output, WireError> {
+    let mut rng = fresh_rng()?;
+    let (protocol, task) = (agreement.protocol, &agreement.task_of(bucket));
+    let mut params = agreement.params.clone();
+    if agreement.contract.buckets > 1 {
+        channel.begin_phase("items");
+    }
+    params.session = session;
+    let own = keys.digests.len();
+    let columns = agreement.contract.values_of(role);
+    check_values(columns, own, keys.values.as_deref())?;
+    // What is handed over, or shared: a contract has one of these at most.
+    let label_bytes = match role {
+        Role::Receiver => task.string_bytes.receiver,
+        Role::Sender => task.label_bytes.max(task.string_bytes.sender),
+    };
+    if keys.labels.as_ref().map_or(0, |labels| labels.len()) != own * label_bytes {
+        let reason = "the items do not have the labels that were declared";
+        return Err(WireError::limit(Limit::Input, reason));
+    }
+    let compared = protocol.spec().compares(agreement.contract.get(&KEY_BITS));
+    if let Some((_, bits)) = compared {
+        check_numbers(bits, own, keys.numbers.as_deref())?;
+    }
+    let mut items = salt_items(&params.session, std::mem::take(&mut keys.digests));
+    if !pad(&mut items, agreement.own_size(role), &mut rng) {
+        // The number is not for the peer.
+        return Err(WireError::limit(
+            Limit::Encoding,
+            "too many items fell into one bucket; run again",
+        ));
+    }
+    // Padding matches nothing: whatever its values are, they count for nothing.
+    let values = keys.values.as_deref();
+    let values = values.map(|values| padded(values, items.len() * columns.len()));
+    let labels = keys.labels.as_deref().unwrap_or_default();
+    let labels = (label_bytes > 0).then(|| padded(labels, items.len() * label_bytes));
+    let numbers = keys.numbers.take();
+    drop(keys);
+    let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
+    let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
+    let input = input.with_carried(carried);
+    let exact = compared.zip(numbers.as_deref());
+    let input = exact.map_or(input, |((_, bits), numbers)| {
+        input.with_exact(Exact { bits, numbers })
+    });
+    if role == Role::Receiver || stored.is_some() {
+        channel.begin_phase("prepare");
+    }
+    let prepared = match (stored, role) {
+        (Some(half), _) => halves::load(
+            protocol,
+            role,
+            &params,
+            agreement.contract.get(&KEY_BITS),
+            half,
+        )?,
+        (None, Role::Receiver) => protocol.prepare(items.len(), &mut rng),
+        (None, Role::Sender) => Prepared::nothing(),
+    };
+    let mut output = match role {
+        Role::Receiver => protocol.receive(channel, &params, task, input, prepared, &mut rng)?,
+        Role::Sender => protocol.send(channel, &params, task, input, prepared, &mut rng)?,
+    };
+    // Padding is nobody's item, whatever the peer says of it.
+    match &mut output {
+        Output::Matches(matched) => matched.truncate(own),
+        Output::Labelled {
+            matched,
+            labels,
+            bytes,
+        } => {
+            matched.truncate(own);
+            labels.truncate(own * *bytes);
+        }
+        _ => {}
+    }
+    if role == Role::Sender
+        && let Output::Values(told) = &output
+    {
+        let contract = &agreement.contract;
+        let most = contract.receiver_size.min(contract.sender_size);
+        value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
+    }
+    if agreement.contract.get(&LEARNS) == Learns::Aligned
+        && let Some(matched) = output.matched()
+    {
+        order::confirm(channel, role, &items[..own], matched)?;
+    }
+    Ok(output)
+}
+
+/// Refuses values that are not what this side has declared.
+fn check_values(
+    columns: &[ValueTerms],
+    items: usize,
+    values: Option<&[i64]>,
+) -> Result<(), WireError> {
+    let wrong = |reason: &str| Err(WireError::limit(Limit::Input, reason));
+    let values = values.unwrap_or_default();
+    if values.len() != items * columns.len() {
+        return wrong("the items do not have the values that the contract has");
+    }
+    let above = |(value, terms): (&i64, &ValueTerms)| u64::from(value.unsigned_abs() > terms.bound);
+    match values.iter().zip(columns.iter().cycle()).map(above).sum() {
+        0u64 => Ok(()),
+        _ => wrong("a value exceeds the bound that was declared"),
+    }
+}
+
+/// Refuses keys that are to be compared as numbers of so many bits and have none.
+fn check_numbers(bits: u32, keys: usize, numbers: Option<&[u64]>) -> Result<(), WireError> {
+    let most = u64::MAX >> (64 - bits);
+    match numbers {
+        Some(numbers) if numbers.len() == keys && numbers.iter().all(|n| *n <= most) => Ok(()),
+        _ => Err(WireError::limit(
+            Limit::Input,
+            format!("a key is no number of {bits} bits"),
+        )),
+    }
+}
+
+/// The values or labels of a bucket's keys, and zeros for its padding.
+fn padded<T>(of_keys: &[T], size: usize) -> Zeroizing<Vec<T>>
+where
+    T: Copy + Default + Zeroize,
+{
+    let mut padded = Zeroizing::new(Vec::with_capacity(size));
+    padded.extend_from_slice(of_keys);
+    padded.resize(size, T::default());
+    padded
+}
