@@ -300,6 +300,12 @@ impl LookUp {
             labels,
             report,
         };
+        if let Some(unreadable) = looked_up.matched().unreadable() {
+            let warning = format!(
+                "what was published with {unreadable} keys is not what the set declares; their columns are empty"
+            );
+            observer.warning(&warning.into());
+        }
         if let Some(mut file) = file {
             observer.writing();
             let written = write_rows(source, looked_up.matched(), &mut file)?;
