@@ -17,7 +17,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vesica_psi::{Half, Optimize, Origin, Params, Protocol, Reveals, Security, Task, Values};
+use vesica_psi::{
+    Half, Optimize, Origin, Params, Protocol, Reveal, Reveals, Security, Task, Values,
+};
 use vesica_wire::{End, Frames, Link, Traffic};
 
 use crate::fit::Work;
@@ -218,6 +220,25 @@ impl Machines {
             price_settings: prices.settings.iter().map(|s| s.name.clone()).collect(),
             forecasts,
         })
+    }
+
+    /// What circuits save that finish sooner over this link: `circuit-okvs` with 2^18 items each on the reference machine.
+    pub fn faster_way(link: Link) -> Optimize {
+        let (machines, registry) = (Machines::new(None, None), Registry::standard());
+        let request = Request {
+            link,
+            ..Request::new([1 << 18; 2], Reveal::Size.into(), 1)
+        };
+        let seconds = |optimize| {
+            let okvs = registry.get("circuit-okvs")?;
+            let security = okvs.spec().security;
+            let forecast = machines.forecast(okvs, security, optimize, &request, &[])?;
+            Some(forecast.seconds.likely)
+        };
+        match seconds(Optimize::Traffic) < seconds(Optimize::Time) {
+            true => Optimize::Traffic,
+            false => Optimize::Time,
+        }
     }
 
     /// What every protocol that serves takes, the fastest first.

@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use vesica_psi::Reveal;
-
 use super::*;
 use crate::{Calibration, Sample};
 
@@ -233,4 +231,15 @@ fn memory_is_near_what_was_measured() {
         }
     }
     assert!(wide * 20 <= 2 * reference.samples.len(), "{wide}");
+}
+
+/// Once for each way: a link that is faster never asks for less traffic than a slower one.
+#[test]
+fn circuits_save_traffic_over_slow_links() {
+    let rates = [1, 10, 30, 100, 300, 1000, 10_000];
+    let ways =
+        rates.map(|rate| Machines::faster_way(Link::new(Some(rate * 1_000_000), Duration::ZERO)));
+    assert!(ways.is_sorted_by(|slow, fast| slow >= fast), "{ways:?}");
+    assert_eq!([ways[1], ways[5]], [Optimize::Traffic, Optimize::Time]);
+    assert_eq!(Machines::faster_way(Link::LAN), Optimize::Time);
 }

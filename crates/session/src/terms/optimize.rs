@@ -5,24 +5,21 @@
 //! of both sides', so a side that asks for nothing goes along with a peer that decides; if both decide, traffic is saved as
 //! soon as one of them finds the link slow. A dishonest peer can have either choice, as it could anyway; both are as secure.
 //!
-//! **By what.** Saving traffic pays where the link takes longer for the bytes than the machine for the accesses, which is
-//! the case below [`BREAK_EVEN`]. Nobody knows the bandwidth of a link before it is filled, and a probe that fills it costs
-//! more than a wrong choice, which costs a few percent. So a bandwidth is declared, or estimated by the round trip: a
-//! stream of TCP with losses of a fraction p carries about 1.22·MSS/(RTT·√p) (M. Mathis, J. Semke, J. Mahdavi, T. Ott, The
-//! Macroscopic Behavior of the TCP Congestion Avoidance Algorithm, 1997), which [`estimate`] takes with 1460 bytes and p =
-//! 10^-4.
+//! **By what.** Saving traffic pays where the link takes longer for the bytes than the machine for the accesses: what the
+//! planner forecasts over the link ([`Machines::faster_way`]). Nobody knows the bandwidth of a link before it is filled, and
+//! a probe that fills it costs more than a wrong choice, which costs a few percent. So a bandwidth is declared, or estimated
+//! by the round trip: a stream of TCP with losses of a fraction p carries about 1.22·MSS/(RTT·√p) (M. Mathis, J. Semke, J.
+//! Mahdavi, T. Ott, The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm, 1997), which [`estimate`] takes with
+//! 1460 bytes and p = 10^-4.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use vesica_plan::Machines;
 use vesica_psi::Optimize;
 use vesica_wire::{Error as WireError, Link};
 
 use super::Term;
-
-/// Bits per second of a link on which either choice takes as long: a size of 2^18 items takes 2 percent less time with
-/// less traffic at 20 Mb/s, and 2 percent more at 60 Mb/s, where machines make 0.5 G AES blocks per second.
-const BREAK_EVEN: u64 = 40_000_000;
 
 /// What a side asks a circuit protocol to save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,10 +65,7 @@ impl OptimizeRequest {
         match self {
             OptimizeRequest::Auto => {
                 let bandwidth = link.bits_per_second.or_else(|| estimate(link.rtt));
-                match bandwidth.is_some_and(|rate| rate < BREAK_EVEN) {
-                    true => OptimizeRequest::Traffic,
-                    false => OptimizeRequest::Time,
-                }
+                Machines::faster_way(Link::new(bandwidth, link.rtt)).into()
             }
             decided => decided,
         }
@@ -117,8 +111,6 @@ mod tests {
             (link(None, 0), Time),
             (link(None, 300), Time),
             (link(None, 80_000), Traffic),
-            (link(Some(BREAK_EVEN), 0), Time),
-            (link(Some(BREAK_EVEN - 1), 0), Traffic),
             (link(Some(1_000_000_000), 80_000), Time),
             (link(Some(10_000_000), 300), Traffic),
         ] {
