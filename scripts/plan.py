@@ -1,11 +1,12 @@
 """Measures what `vesica plan` goes by and what it is compared with, and writes both down.
 
-    plan.py [--minutes M] [--no-build] [--no-runs]
+    plan.py [--minutes M] [--only FORM]... [--no-build] [--no-runs]
 
 Runs of every protocol for the fits become crates/plan/data/reference.json; runs that are not among those, over three links,
-become the tables of docs/planner.md beside what is predicted for them. Each raw result is kept at once in
-docs/planner.jsonl, under its command, the binary and the machine: what was stopped goes on. With --minutes, stops after so
-many. With --no-runs, only writes the files anew. Exits 1 if a run failed.
+become the tables of docs/planner.md beside what is predicted for them, and so do runs of what `auto` chooses between. Each
+raw result is kept at once in docs/planner.jsonl, under its command, the binary and the machine: what was stopped goes on.
+With --minutes, stops after so many. With --only, runs these forms anew and no others: `vole semi-honest`, `auto`. With
+--no-runs, only writes the files anew. Exits 1 if a run failed.
 """
 
 from __future__ import annotations
@@ -79,13 +80,13 @@ class Form(NamedTuple):
         receiver, sender = (1 << power for power in powers)
         return bench(self.protocol, receiver, sender, *self.options)
 
-    def words(self) -> str:
+    def name(self) -> str:
         words = [word for word in self.options if word not in ("--security", "--reveal")]
-        return (
-            " ".join([f"`{self.protocol}`", *words])
-            .replace("--items 32", "numbers")
-            .replace("--optimize ", "")
-        )
+        name = " ".join([self.protocol, *words])
+        return name.replace("--items 32", "numbers").replace("--optimize ", "")
+
+    def title(self) -> str:
+        return self.name().replace(self.protocol, f"`{self.protocol}`", 1)
 
 
 TRUSTED = ("--security", "semi-honest")
@@ -122,8 +123,14 @@ FORMS = [
 ]
 
 
-def fitted() -> Iterator[tuple[Subject, Link]]:
-    for form in FORMS:
+# What `auto` chooses between by default, over its two links, at sizes where it changes its mind.
+CHOICES = [Form(name, ("--security", "malicious"), SMALL) for name in ("compact-dh", "vole")]
+CHOICE_LINKS = (LAN, Link("100mbps-20ms"))
+CHOICE_POWERS = range(8, 14)
+
+
+def fitted(forms: list[Form]) -> Iterator[tuple[Subject, Link]]:
+    for form in forms:
         for sizes in form.grid.fit:
             yield form.subject(sizes), LAN
         for sizes in form.grid.overlap if form.is_compared else []:
@@ -131,18 +138,33 @@ def fitted() -> Iterator[tuple[Subject, Link]]:
                 yield form.subject(sizes), link
 
 
-def compared() -> Iterator[tuple[Subject, Link]]:
-    for form in FORMS:
+def compared(forms: list[Form]) -> Iterator[tuple[Subject, Link]]:
+    for form in forms:
         if form.is_compared:
             for sizes in form.grid.compared:
                 for link in LINKS:
                     yield form.subject(sizes), link
 
 
-def measure(store: Store, minutes: float | None) -> tuple[int, list[str]]:
+def chosen() -> Iterator[tuple[Subject, Link]]:
+    for power in CHOICE_POWERS:
+        for link in CHOICE_LINKS:
+            for form in CHOICES:
+                yield form.subject((power, power)), link
+
+
+def wanted(only: list[str]) -> list[tuple[Subject, Link]]:
+    """The runs of these forms; of all if there are none."""
+    forms = [form for form in FORMS if not only or form.name() in only]
+    return [*fitted(forms), *compared(forms), *(chosen() if not only or "auto" in only else ())]
+
+
+def measure(
+    store: Store, minutes: float | None, cases: list[tuple[Subject, Link]]
+) -> tuple[int, list[str]]:
     """Runs what is missing, until so many minutes are over; how many runs are left, and what failed."""
     start, failed = time.monotonic(), []
-    left = [case for case in [*fitted(), *compared()] if not store.has(case[0].command(case[1]))]
+    left = [case for case in cases if not store.has(case[0].command(case[1]))]
     for done, (subject, link) in enumerate(left):
         if minutes is not None and time.monotonic() - start > 60 * minutes:
             say(f"stopped: {len(left) - done} of {len(left)} runs are left")
@@ -189,7 +211,7 @@ def sample(result: Json) -> Json:
 
 def reference(store: Store) -> str:
     """The runs of the fits, with the machine and what it did beside them."""
-    entries = [found for case in fitted() if (found := entry(store, *case)) is not None]
+    entries = [found for case in fitted(FORMS) if (found := entry(store, *case)) is not None]
     results = [found["result"] for found in entries]
     yardsticks = [result["yardstick_aes_blocks_per_second"] for result in results]
     days = [time.strptime(found["day"], "%Y-%m-%d") for found in entries]
@@ -256,7 +278,7 @@ def tables(store: Store) -> dict[str, list[str]]:
     for form in FORMS if REFERENCE.exists() else []:
         if not form.is_compared:
             continue
-        title = form.words()
+        title = form.title()
         for powers in form.grid.compared:
             subject = form.subject(powers)
             found = [(link, entry(store, subject, link)) for link in LINKS]
@@ -288,12 +310,30 @@ def tables(store: Store) -> dict[str, list[str]]:
                 tally.memory.append(off(*peaks))
                 cells.append(", ".join(f"{peak / 2**20:.1f}" for peak in peaks))
             sizes.append(line([*row, *cells]))
-    return {"summary": tally.lines() if tally.seconds else [], "seconds": seconds, "sizes": sizes}
+    summary = tally.lines() if tally.seconds else []
+    return {"summary": summary, "seconds": seconds, "sizes": sizes, "auto": choices(store)}
+
+
+def choices(store: Store) -> list[str]:
+    """Seconds of what `auto` chooses between, and its choice."""
+    columns = [(form, link) for link in CHOICE_LINKS for form in CHOICES]
+    titles = (f"`{form.protocol}`, {link.name}" for form, link in columns)
+    lines = heading("items each", *titles, "`auto` takes")
+    for power in CHOICE_POWERS:
+        sizes = (power, power)
+        runs = [entry(store, form.subject(sizes), link) for form, link in columns]
+        if not all(runs):
+            continue
+        seconds = [short(run["result"]["seconds"]["total"]) for run in runs if run is not None]
+        size = str(1 << power)
+        answer = ran([str(BINARIES / "vesica"), "plan", "--json", "--receiver-size", size])
+        lines.append(line([f"2^{power}", *seconds, f"`{answer['auto']}`"]))
+    return lines
 
 
 def write(store: Store) -> int:
     """The reference, the command that goes by it, and the page."""
-    if not any(entry(store, *case) for case in fitted()):
+    if not any(entry(store, *case) for case in fitted(FORMS)):
         say("nothing was run on this machine")
         return 1
     text = reference(store)
@@ -313,6 +353,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, help="stop after so many")
     parser.add_argument(
+        "--only",
+        action="append",
+        choices=[*(form.name() for form in FORMS), "auto"],
+        metavar="FORM",
+        help="run these alone",
+    )
+    parser.add_argument(
         "--no-build", action="store_true", help="take the release build that there is"
     )
     parser.add_argument("--no-runs", action="store_true", help="write the files from the results")
@@ -322,7 +369,8 @@ def main() -> int:
     store = open_store(RAW, "vesica")
     if store is None:
         return 1
-    left, failed = (0, []) if options.no_runs else measure(store, options.minutes)
+    cases = wanted(options.only or [])
+    left, failed = (0, []) if options.no_runs else measure(store, options.minutes, cases)
     if failed or left:
         return int(bool(failed))
     return write(store)

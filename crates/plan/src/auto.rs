@@ -1,21 +1,20 @@
-//! The protocol of a run that leaves the choice open: the fastest by what is known of a pinned machine and link.
+//! The protocol of a run that leaves the choice open: the best by what is known of a pinned machine and two links.
 //!
 //! Both sides of a run have to arrive at the same protocol, so nothing here depends on a machine. `data/auto.json` has, for
-//! each protocol and form, the picoseconds of a run on the reference machine over [`LINK`]: a fixed part, a part for each
+//! each protocol and form, the picoseconds of a run on the reference machine over two links: a fixed part, a part for each
 //! item of either side, and one for n·log₂² n. They are fitted to what [`Machines`](crate::Machines) forecasts, and rounded
 //! to integers. [`auto_version`] is a term of the contract: two versions may choose differently.
+//!
+//! **Two links.** Nobody knows the link before the contract. The protocol with the least product of both times is taken: of
+//! two protocols, the one that takes less time over one link than the other saves over the other link, as factors. So the
+//! choice is never worse by more than it would be better elsewhere.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use vesica_psi::{Protocol, Reveals, Security};
-use vesica_wire::Link;
 
 use crate::Registry;
-
-/// The link for which the choice is made: between two companies, over the Internet.
-pub const LINK: Link = Link::new(Some(100_000_000), Duration::from_millis(20));
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let table = serde_json::from_str(include_str!("../data/auto.json"));
@@ -55,8 +54,10 @@ struct Table {
 struct Row {
     protocol: String,
     security: Security,
-    /// The terms of [`terms`], each as many picoseconds.
-    picoseconds: [u64; 5],
+    /// The terms of [`terms`], each as many picoseconds, within one machine or data centre.
+    lan: [u64; 5],
+    /// The same between two companies: 100 Mb/s with a round trip of 20 ms.
+    wan: [u64; 5],
 }
 
 /// What is multiplied with picoseconds: 1, the sizes, and for each size n·log₂² (n + 2) / 400.
@@ -72,12 +73,17 @@ fn terms([n, m]: [u64; 2]) -> [u128; 5] {
 }
 
 impl Table {
-    /// Picoseconds of a run; `None` for a protocol that the table does not have.
-    fn picoseconds(&self, protocol: &str, security: Security, sizes: [u64; 2]) -> Option<u128> {
+    /// What a run is compared by: the product of its nanoseconds over both links. `None` for a protocol that the table
+    /// does not have.
+    fn cost(&self, protocol: &str, security: Security, sizes: [u64; 2]) -> Option<u128> {
         let mut rows = self.rows.iter();
         let row = rows.find(|row| row.protocol == protocol && row.security == security)?;
-        let products = terms(sizes).into_iter().zip(row.picoseconds);
-        Some(products.map(|(term, each)| term * u128::from(each)).sum())
+        let [lan, wan] = [row.lan, row.wan].map(|picoseconds| {
+            let products = terms(sizes).into_iter().zip(picoseconds);
+            let sum: u128 = products.map(|(term, each)| term * u128::from(each)).sum();
+            sum / 1000
+        });
+        Some(lan.saturating_mul(wan))
     }
 }
 
@@ -99,7 +105,7 @@ impl Open {
 }
 
 impl Registry {
-    /// The protocols that a run may take if both sides leave the choice open: those that do all that is asked, the fastest
+    /// The protocols that a run may take if both sides leave the choice open: those that do all that is asked, the best
     /// first by the version of the [table](auto_version), and those that it does not know last. If none does, those that
     /// reveal what is asked, so that a side can be told what stands against it.
     ///
@@ -111,7 +117,7 @@ impl Registry {
             // Stable: of two that take as long the first of the registry.
             all.sort_by_key(|protocol| {
                 let (spec, sizes) = (protocol.spec(), open.sizes);
-                let known = TABLE.picoseconds(spec.name, spec.runs(open.security), sizes);
+                let known = TABLE.cost(spec.name, spec.runs(open.security), sizes);
                 known.unwrap_or(u128::MAX)
             });
         }

@@ -17,7 +17,7 @@ pub mod pads;
 mod prices;
 mod sample;
 
-pub use auto::{LINK as AUTO_LINK, Open, auto_version};
+pub use auto::{Open, auto_version};
 pub use file::Unusable;
 pub use forecast::{Answer, Forecast, Interval, Request, WINDOW};
 pub use machines::{Basis, Machines, yardstick};

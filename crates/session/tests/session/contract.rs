@@ -629,7 +629,7 @@ fn auto_is_a_matter_of_the_memory_of_both_sides() {
             .with(&REVEAL, Reveal::Shares.into())
     };
     let mut is_another = false;
-    for sizes in [[1 << 8, 1 << 16], [1 << 16, 1 << 8], [1 << 18, 1 << 18]] {
+    for sizes in [[1 << 12, 1 << 16], [1 << 16, 1 << 8], [1 << 18, 1 << 18]] {
         let task = Task::new(Reveal::Shares);
         let order = Registry::standard().auto(&Open {
             sizes,
