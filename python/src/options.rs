@@ -14,7 +14,7 @@ use vesica::{
     OnRefused, PayloadColumn, PeerLimits, Profile, ProtocolRequest, Query, Resources, Role, Rows,
     Source, SourceOptions, Terms, ValueColumn, database_path, half_of_the_machine, import_batches,
     is_in, label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
-    parse_protocol, parse_size, query, same_file, value_columns,
+    parse_max_items, parse_protocol, query, same_file, value_columns,
 };
 
 use crate::errors::Failure;
@@ -266,7 +266,7 @@ impl Options {
 
     pub(crate) fn peer_limits(&self) -> Result<PeerLimits, Failure> {
         Ok(PeerLimits {
-            items: named("max_peer_items", parse_size(&self.max_peer_items))?,
+            items: named("max_peer_items", parse_max_items(&self.max_peer_items))?,
             value_bound: self.max_peer_value_bound,
             values: self.max_peer_values,
         })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use vesica::terms::MAX_ITEMS;
+use vesica::terms::MAX_BUCKET_ITEMS;
 use vesica::{Link, Registry, Terms};
 use vesica_plan::{Calibration, Machines, Prices, Request, Unusable, calibration_path, yardstick};
 
@@ -35,7 +35,7 @@ impl Asked {
             let set = terms.set_option(name, text);
             set.map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
         }
-        let is_size = |size: u64| size <= MAX_ITEMS;
+        let is_size = |size: u64| size <= MAX_BUCKET_ITEMS;
         if !is_size(self.receiver_size) || !is_size(self.sender_size) {
             return Err(Failure::usage("no set has more than 2**28 items"));
         }

@@ -25,8 +25,8 @@ use vesica::{
     Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, PayloadColumn, PeerLimits, ProtocolRequest, Query,
     Resources, Reveal, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path,
     find_protocol, half_of_the_machine, has_credentials, label_exchange, parse_address,
-    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_size,
-    query, value_columns,
+    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
+    parse_protocol, parse_size, query, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -331,9 +331,9 @@ pub(crate) struct Meeting {
     /// `vesica offline ls` prints it: a platform, or "PLATFORM MEASUREMENT"; otherwise any but one with a simulated report
     #[arg(long, value_name = "SHOWN", requires = "offline_store")]
     attested: Option<String>,
-    /// Most distinct keys that the peer may bring, and below 2^28 with what pads them in buckets; what it brings bounds
-    /// what it can learn or cost
-    #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^28")]
+    /// Most distinct keys that the peer may bring, up to 2^31, and below 2^28 with what pads them in buckets; what it brings
+    /// bounds what it can learn or cost
+    #[arg(long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
     max_peer_items: u64,
     /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000
     /// at --value-scale 2. A receiver chooses its values, and the larger they may be, the more one result can tell it

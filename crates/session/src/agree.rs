@@ -153,7 +153,7 @@ fn exchange(
     let (mut contract, protocol) = ours.agree(&theirs, &job.registry)?;
     let (their_role, theirs) = (theirs.role, theirs.local);
     let spec = protocol.spec();
-    let limit = spec.max_items;
+    let limit = contract.most_items(protocol);
     if items > limit {
         return Err(WireError::limit(
             Limit::Size,

@@ -33,7 +33,8 @@ pub struct Split {
     pub sender: u64,
 }
 
-/// The fewest buckets with which a run stays within `memory` bytes on either side; `None` if no number does.
+/// The fewest buckets with which a run stays within `memory` bytes on either side, and within `most_items` items of either
+/// side in a bucket; `None` if no number does.
 /// `working_bytes` is what the run of a bucket takes, by the sizes of the receiver's and the sender's items in it and its
 /// bits of statistical security. Of 2^-λ, a quarter is for bucket overflow on each side, and half for the protocol in
 /// all buckets.
@@ -41,19 +42,26 @@ pub fn split(
     [receiver_size, sender_size]: [u64; 2],
     lambda: u32,
     memory: u64,
+    most_items: u64,
     working_bytes: impl Fn([u64; 2], u32) -> u64,
 ) -> Option<Split> {
-    splits([receiver_size, sender_size], lambda, working_bytes)
-        .find_map(|(split, bytes)| (bytes <= memory).then_some(split))
+    splits(
+        [receiver_size, sender_size],
+        lambda,
+        most_items,
+        working_bytes,
+    )
+    .find_map(|(split, bytes)| (bytes <= memory).then_some(split))
 }
 
 /// The least memory in bytes with which [`split`] finds a number of buckets.
 pub(crate) fn least_memory(
     sizes: [u64; 2],
     lambda: u32,
+    most_items: u64,
     working_bytes: impl Fn([u64; 2], u32) -> u64,
 ) -> Option<u64> {
-    let bytes = splits(sizes, lambda, working_bytes).map(|(_, bytes)| bytes);
+    let bytes = splits(sizes, lambda, most_items, working_bytes).map(|(_, bytes)| bytes);
     bytes.min()
 }
 
@@ -61,6 +69,7 @@ pub(crate) fn least_memory(
 fn splits(
     [receiver_size, sender_size]: [u64; 2],
     lambda: u32,
+    most_items: u64,
     working_bytes: impl Fn([u64; 2], u32) -> u64,
 ) -> impl Iterator<Item = (Split, u64)> {
     let most = (receiver_size.saturating_add(sender_size) / MIN_ITEMS).max(1);
@@ -69,12 +78,15 @@ fn splits(
         .take_while(move |buckets| u64::from(*buckets) <= most)
         .map(move |buckets| {
             let capacity = |items| capacity(items, buckets, lambda_each(lambda, 4));
-            let split = Split {
+            Split {
                 buckets,
                 receiver: capacity(receiver_size),
                 sender: capacity(sender_size),
-            };
-            let lambda = lambda_of_bucket(lambda, buckets);
+            }
+        })
+        .filter(move |split| split.receiver.max(split.sender) <= most_items)
+        .map(move |split| {
+            let lambda = lambda_of_bucket(lambda, split.buckets);
             (split, working_bytes([split.receiver, split.sender], lambda))
         })
 }
@@ -185,6 +197,8 @@ mod tests {
     use chacha20::ChaCha20Rng;
     use rand_core::SeedableRng;
     use vesica_plan::Registry;
+
+    use crate::MAX_ITEMS;
 
     const CASES: [(u64, u32, u32); 12] = [
         (1000, 8, 40),
@@ -308,7 +322,7 @@ mod tests {
         let spec = |name| Registry::standard().get(name).unwrap().spec();
         let working_bytes =
             |name| move |sizes, lambda| spec(name).working_bytes_of(sizes, None, lambda);
-        let split_of = |name, sizes, memory| split(sizes, 40, memory, working_bytes(name));
+        let split_of = |name, sizes, memory| split(sizes, 40, memory, 1 << 28, working_bytes(name));
         let dh = |n_r, n_s, memory| split_of("dh", [n_r, n_s], memory);
         assert_eq!(
             dh(1000, 2000, u64::MAX),
@@ -333,7 +347,7 @@ mod tests {
             }
         }
         assert_eq!(dh(1000, 1000, 1), None);
-        let least = least_memory([1000; 2], 40, working_bytes("dh")).unwrap();
+        let least = least_memory([1000; 2], 40, 1 << 28, working_bytes("dh")).unwrap();
         assert!(dh(1000, 1000, least).is_some() && dh(1000, 1000, least - 1).is_none());
         assert_eq!(dh(u64::MAX, u64::MAX, 1 << 40), None);
         assert_eq!(dh(0, 0, 0).map(|s| s.buckets), Some(1));
@@ -343,6 +357,11 @@ mod tests {
         let large = 1 << 26;
         let vole = split_of("vole", [large; 2], 2 << 30).unwrap();
         assert_eq!(vole.buckets, 4);
+        // Sets that are too large for one bucket, in any memory, and the largest.
+        let larger = split_of("vole", [1 << 29, 100], u64::MAX).unwrap();
+        assert_eq!(larger.buckets, 4);
+        let largest = split_of("vole", [MAX_ITEMS; 2], 5 << 30).unwrap();
+        assert_eq!(largest.buckets, 64);
         // RT21 takes more for its polynomial.
         let rt = split_of("compact-dh", [4000; 2], 1 << 20).unwrap();
         assert!(rt.buckets > dh(4000, 4000, 1 << 20).unwrap().buckets);

@@ -18,8 +18,8 @@ use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
 use crate::terms::{
-    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE,
-    REVEAL, SECURITY, Term, TermValue, Terms,
+    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_ITEMS,
+    MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY, Term, TermValue, Terms,
 };
 use crate::value::{self, ValueTerms};
 
@@ -384,7 +384,8 @@ impl Hello {
                 };
                 let labels = self.local.labels.agree(&theirs.local.labels);
                 registry.auto(&Open {
-                    sizes,
+                    // Of larger sets it is those of a bucket.
+                    sizes: sizes.map(|size| size.min(MAX_BUCKET_ITEMS)),
                     reveal,
                     security: terms.get(&SECURITY),
                     lambda: terms.get(&LAMBDA),
@@ -528,9 +529,25 @@ impl Contract {
         (each > most).then(|| most.saturating_sub(each - lambda))
     }
 
+    /// The most items of a side. What a protocol takes at most is for a bucket, so that one that takes the most goes on in
+    /// several.
+    pub(crate) fn most_items(&self, protocol: &dyn Protocol) -> u64 {
+        let most = protocol.spec().max_items;
+        match most >= MAX_BUCKET_ITEMS && self.may_be_divided(protocol) {
+            true => MAX_ITEMS,
+            false => most,
+        }
+    }
+
+    /// Whether the run may be in several buckets. What has to be opened bucket by bucket would reveal more than the whole.
+    fn may_be_divided(&self, protocol: &dyn Protocol) -> bool {
+        let is_found = self.get(&REVEAL) == Reveal::Matches || self.adds_up(protocol);
+        is_found && self.offline.is_none()
+    }
+
     /// Whether memory and λ suffice for the run. A peer may claim any size; the protocol has a limit.
     fn fits(&self, protocol: &dyn Protocol) -> bool {
-        let most = protocol.spec().max_items;
+        let most = self.most_items(protocol);
         if self.receiver_size > most || self.sender_size > most {
             return false;
         }
@@ -561,9 +578,9 @@ impl Contract {
         let working_bytes =
             |sizes, lambda| self.working_bytes(protocol, sizes, lambda_each(lambda, attempts));
         let reveal = self.get(&REVEAL);
-        let enough = working_bytes(sizes, lambda);
-        // What has to be opened bucket by bucket would reveal more than the whole.
-        if reveal != Reveal::Matches && !self.adds_up(protocol) && enough > memory {
+        let is_whole = !self.may_be_divided(protocol);
+        let enough = is_whole.then(|| working_bytes(sizes, lambda));
+        if let Some(enough) = enough.filter(|enough| *enough > memory) {
             return Err(WireError::limit(
                 Limit::Reveal { enough },
                 format!(
@@ -572,9 +589,10 @@ impl Contract {
                 ),
             ));
         }
-        let split = buckets::split(sizes, lambda, memory, working_bytes);
+        let most = protocol.spec().max_items;
+        let split = buckets::split(sizes, lambda, memory, most, working_bytes);
         let split = split.ok_or_else(|| {
-            let enough = buckets::least_memory(sizes, lambda, working_bytes);
+            let enough = buckets::least_memory(sizes, lambda, most, working_bytes);
             WireError::limit(
                 Limit::Memory { enough },
                 format!(
@@ -591,7 +609,7 @@ impl Contract {
         let (split, at_once) = halved(at_once)
             .find_map(|at_once| {
                 let memory = memory / u64::from(at_once);
-                let split = buckets::split(sizes, lambda, memory, working_bytes)?;
+                let split = buckets::split(sizes, lambda, memory, most, working_bytes)?;
                 Some((split, at_once))
             })
             .unwrap_or((split, 1));

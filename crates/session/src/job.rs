@@ -8,8 +8,8 @@ use vesica_wire::Link;
 
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
-    KEY_BITS, LAMBDA, LEARNS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
-    NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
+    KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION,
+    MIN_SIZE, NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
 };
 use crate::{Error, Fingerprint, LabelExchange, Learns, ProtocolRequest, Role, ValueTerms};
 
@@ -41,7 +41,7 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerLimits {
     /// Items. What pads them in buckets counts too, since a dishonest peer can put items in its place; on top of
-    /// [`MAX_ITEMS`] there is a sixteenth for it.
+    /// [`MAX_BUCKET_ITEMS`] and more there is a sixteenth for it.
     pub items: u64,
     /// Largest bound that it may declare for its values, in units of their last digit; `None` is any. A receiver that
     /// chooses its values can make one result tell more the larger they may be.
@@ -53,7 +53,7 @@ pub struct PeerLimits {
 impl Default for PeerLimits {
     fn default() -> PeerLimits {
         PeerLimits {
-            items: MAX_ITEMS,
+            items: MAX_BUCKET_ITEMS,
             value_bound: None,
             values: MAX_VALUE_COLUMNS as u8,
         }
@@ -63,9 +63,10 @@ impl Default for PeerLimits {
 impl PeerLimits {
     /// Maximum number of items with those in the place of padding.
     pub(crate) fn padded(&self) -> u64 {
-        match self.items < MAX_ITEMS {
-            true => self.items,
-            false => MAX_ITEMS + MAX_ITEMS / 16,
+        let items = self.items.min(MAX_ITEMS);
+        match items < MAX_BUCKET_ITEMS {
+            true => items,
+            false => items + items / 16,
         }
     }
 }
@@ -301,12 +302,15 @@ mod tests {
             };
             limits.padded()
         };
-        assert_eq!(most(MAX_ITEMS - 1), MAX_ITEMS - 1);
-        assert_eq!([most(MAX_ITEMS), most(u64::MAX)], [285_212_672; 2]);
-        // The largest set has room in any number of buckets.
-        for buckets in (0..=MAX_BUCKETS.ilog2()).map(|log| 1 << log) {
-            let padded = capacity(MAX_ITEMS, buckets, 128) * u64::from(buckets);
-            assert!(padded <= most(MAX_ITEMS), "{buckets} buckets");
+        assert_eq!(most(MAX_BUCKET_ITEMS - 1), MAX_BUCKET_ITEMS - 1);
+        assert_eq!(most(MAX_BUCKET_ITEMS), 285_212_672);
+        assert_eq!([most(MAX_ITEMS), most(u64::MAX)], [2_281_701_376; 2]);
+        // The largest sets have room in any number of buckets.
+        for items in [MAX_BUCKET_ITEMS, MAX_ITEMS] {
+            for buckets in (0..=MAX_BUCKETS.ilog2()).map(|log| 1 << log) {
+                let padded = capacity(items, buckets, 128) * u64::from(buckets);
+                assert!(padded <= most(items), "{items} items, {buckets} buckets");
+            }
         }
     }
 }

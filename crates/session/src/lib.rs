@@ -78,7 +78,7 @@ pub use report::{Report, rfc3339};
 pub use run::{Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over};
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
-pub use terms::{MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
+pub use terms::{MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
 pub use threads::{buckets_for_threads, with_threads};
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};

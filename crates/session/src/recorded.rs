@@ -134,7 +134,7 @@ fn two_buckets(job: &Job) -> Option<u64> {
     let sizes = SIZES_IN_BUCKETS;
     let whole = working_bytes(sizes, 40);
     let has_two = |memory: &u64| {
-        let split = split(sizes, 40, *memory, working_bytes);
+        let split = split(sizes, 40, *memory, spec.max_items, working_bytes);
         split.is_some_and(|split| split.buckets == 2)
     };
     (1..100)

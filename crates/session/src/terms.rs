@@ -29,8 +29,10 @@ pub use optimize::OptimizeRequest;
 use value::AnyValue;
 pub use value::TermValue;
 
-/// Maximum number of items of a side, whatever the protocol and the number of buckets.
-pub const MAX_ITEMS: u64 = 1 << 28;
+/// Maximum number of items of a side in a run, which takes them in buckets if they are more than [`MAX_BUCKET_ITEMS`].
+pub const MAX_ITEMS: u64 = 1 << 31;
+/// Maximum number of items of a side in a bucket, whatever the protocol, and of a peer unless more are allowed.
+pub const MAX_BUCKET_ITEMS: u64 = 1 << 28;
 /// Maximum number of key columns of a job.
 pub const MAX_KEY_COLUMNS: usize = 64;
 /// Longest name of a normalisation, in bytes.
@@ -360,17 +362,29 @@ fn reveal_names() -> String {
     format!("there are {}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// A number of keys: digits, or a power as `2^20`; at most 2^28.
+/// A number of keys for a run in one bucket: digits, or a power as `2^20`; at most 2^28.
 ///
 /// # Errors
 /// What can be given.
 pub fn parse_size(text: &str) -> Result<u64, &'static str> {
-    let value = match text.strip_prefix("2^") {
+    let size = parse_items(text).filter(|size| *size <= MAX_BUCKET_ITEMS);
+    size.ok_or("a size is a number up to 2^28, as 65536 or 2^16")
+}
+
+/// The most keys that a peer may bring, written as [`parse_size`] takes it; at most 2^31.
+///
+/// # Errors
+/// What can be given.
+pub fn parse_max_items(text: &str) -> Result<u64, &'static str> {
+    let most = parse_items(text).filter(|most| *most <= MAX_ITEMS);
+    most.ok_or("the most keys of a peer are a number up to 2^31, as 65536 or 2^16")
+}
+
+fn parse_items(text: &str) -> Option<u64> {
+    match text.strip_prefix("2^") {
         Some(power) => power.parse().ok().and_then(|power| 1u64.checked_shl(power)),
         None => text.parse().ok(),
-    };
-    let value = value.filter(|size| *size <= MAX_ITEMS);
-    value.ok_or("a size is a number up to 2^28, as 65536 or 2^16")
+    }
 }
 
 /// The values of all terms, of one side or agreed.

@@ -100,7 +100,8 @@ pub use vesica_session::{
     LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_STRING_BYTES, Name, NoProgress,
     OnRefused, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused,
     Registry, Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms,
-    Transport, connect, read_secret, rfc3339, terms, terms::parse_size,
+    Transport, connect, read_secret, rfc3339, terms,
+    terms::{parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;

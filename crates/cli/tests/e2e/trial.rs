@@ -249,8 +249,9 @@ pub(crate) fn split(
     lambda: u32,
     memory: u64,
 ) -> Option<Split> {
-    vesica_session::split(sizes, lambda, memory, |sizes, lambda| {
-        spec(protocol).working_bytes_of(sizes, bits, lambda)
+    let spec = spec(protocol);
+    vesica_session::split(sizes, lambda, memory, spec.max_items, |sizes, lambda| {
+        spec.working_bytes_of(sizes, bits, lambda)
     })
 }
 

@@ -13,10 +13,10 @@ use vesica_session::terms::{
 };
 use vesica_session::{
     Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, HalfSource, Hello,
-    Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKETS, MAX_HELLO, MAX_ITEMS,
-    MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits, Problem,
-    ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms,
-    VERSION, ValueTerms, agree, confirm_done,
+    Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKET_ITEMS, MAX_BUCKETS,
+    MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits,
+    Problem, ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security,
+    Terms, VERSION, ValueTerms, agree, confirm_done,
 };
 use vesica_testing::{bad_value, misbehaviour, pair_within, run_both, too_long};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -568,6 +568,43 @@ fn shares_of_what_does_not_fit_into_memory_say_how_much_is_enough() {
         ),
         (1, 1)
     );
+}
+
+/// A set that is too large for a bucket is put into several, whatever the memory; where that cannot be, it is refused.
+#[test]
+fn sets_larger_than_a_bucket_run_in_several() {
+    let agree_on = |size, max_peer_items, reveal: Reveal| {
+        let jobs = [Role::Receiver, Role::Sender].map(|role| {
+            let mut side = job(role).with(&REVEAL, reveal.into());
+            side.peer_limits.items = max_peer_items;
+            match reveal {
+                Reveal::Matches => side,
+                _ => side.with(&SECURITY, Security::SemiHonest),
+            }
+        });
+        agreed_on([&jobs[0], &jobs[1]], [size, 1000])
+    };
+    for (size, buckets) in [
+        (MAX_BUCKET_ITEMS, 1),
+        (MAX_BUCKET_ITEMS + 1, 2),
+        (MAX_ITEMS, 16),
+    ] {
+        for contract in agree_on(size, MAX_ITEMS, Reveal::Matches) {
+            let contract = contract.unwrap();
+            assert_eq!((&*contract.protocol, contract.buckets), ("vole", buckets));
+            assert!(contract.receiver_bucket <= MAX_BUCKET_ITEMS);
+        }
+    }
+    let limit_of = |agreed: [Result<Contract, Error>; 2]| match agreed {
+        [_, Err(Error::Run(WireError::Resource { limit, .. }))] => limit,
+        other => panic!("{other:?}"),
+    };
+    let not_allowed = agree_on(MAX_BUCKET_ITEMS + 1, MAX_BUCKET_ITEMS, Reveal::Matches);
+    assert_eq!(limit_of(not_allowed), Limit::PeerItems);
+    let too_large = agree_on(MAX_ITEMS + 1, u64::MAX, Reveal::Matches);
+    assert_eq!(limit_of(too_large), Limit::Size);
+    let whole = agree_on(MAX_BUCKET_ITEMS + 1, MAX_ITEMS, Reveal::Shares);
+    assert_eq!(limit_of(whole), Limit::Size);
 }
 
 #[test]

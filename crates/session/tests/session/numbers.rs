@@ -82,7 +82,7 @@ impl Question {
         let bytes = |sizes, lambda| protocol.working_bytes(&task, sizes, None, lambda);
         let limits = (0..1000).map(|step| bytes(sizes, 40) - 1000 * step);
         let mut several = limits.filter(|memory| {
-            let split = split(sizes, 40, *memory, bytes);
+            let split = split(sizes, 40, *memory, protocol.spec().max_items, bytes);
             split.is_some_and(|split| split.buckets >= buckets)
         });
         several.next().expect("some memory makes so many buckets")
