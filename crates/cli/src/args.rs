@@ -395,6 +395,14 @@ impl Bench {
         }
     }
 
+    /// The party that is measured by itself.
+    pub(crate) fn alone(&self) -> Option<Role> {
+        self.alone.as_deref().map(|role| match role {
+            "receiver" => Role::Receiver,
+            _ => Role::Sender,
+        })
+    }
+
     /// Items of the sender.
     pub(crate) fn sender_size(&self) -> u64 {
         self.sender_size.unwrap_or(self.receiver_size)
@@ -664,6 +672,11 @@ pub(crate) struct Bench {
     pub(crate) threads: NonZeroUsize,
     #[command(flatten)]
     agreed: TermOptions,
+    /// Measure one party by itself, which has all processors: both run once, and then this one again, with the same
+    /// randomness, and takes the peer's frames from memory. Tables, TLS and the network do not take part
+    #[arg(long, value_name = "receiver|sender", value_parser = ["receiver", "sender"],
+          conflicts_with_all = ["items", "payload_width", "transport", "value_columns"])]
+    alone: Option<String>,
     /// Runs, of which medians are given
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,

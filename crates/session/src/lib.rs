@@ -75,7 +75,9 @@ pub use parties::{Learns, Role};
 pub use problem::Problem;
 pub use progress::{NoProgress, ObservedChannel, Progress};
 pub use report::{Report, rfc3339};
-pub use run::{Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over};
+pub use run::{
+    Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over, run_whole_with,
+};
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
 pub use terms::{MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};

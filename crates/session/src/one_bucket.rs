@@ -1,5 +1,6 @@
 //! The protocol over the keys of one bucket, or of a whole set.
 
+use rand_core::CryptoRng;
 use vesica_psi::{Exact, Input, Output, Prepared};
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
@@ -18,8 +19,31 @@ pub(crate) struct BucketRun<'a> {
     pub(crate) session: [u8; 32],
 }
 
-/// The protocol over the keys of one bucket.
+impl<'a> BucketRun<'a> {
+    /// The only bucket of a run.
+    pub(crate) fn whole(role: Role, agreement: &'a Agreement) -> BucketRun<'a> {
+        BucketRun {
+            role,
+            agreement,
+            bucket: 0,
+            session: agreement.params.session,
+        }
+    }
+}
+
+/// The protocol over the keys of one bucket, with fresh randomness.
 pub(crate) fn one_bucket(
+    channel: &mut dyn Channel,
+    run: &BucketRun<'_>,
+    stored: Option<Zeroizing<Vec<u8>>>,
+    carried: Option<&[u64]>,
+    keys: BucketKeys<'_>,
+) -> Result<Output, WireError> {
+    one_bucket_with(channel, run, stored, carried, keys, &mut fresh_rng()?)
+}
+
+/// The same with this randomness.
+pub(crate) fn one_bucket_with(
     channel: &mut dyn Channel,
     &BucketRun {
         role,
@@ -30,8 +54,8 @@ pub(crate) fn one_bucket(
     stored: Option<Zeroizing<Vec<u8>>>,
     carried: Option<&[u64]>,
     mut keys: BucketKeys<'_>,
+    rng: &mut dyn CryptoRng,
 ) -> Result<Output, WireError> {
-    let mut rng = fresh_rng()?;
     let (protocol, task) = (agreement.protocol, &agreement.task_of(bucket));
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
@@ -55,7 +79,7 @@ pub(crate) fn one_bucket(
         check_numbers(bits, own, keys.numbers.as_deref())?;
     }
     let mut items = salt_items(&params.session, std::mem::take(&mut keys.digests));
-    if !pad(&mut items, agreement.own_size(role), &mut rng) {
+    if !pad(&mut items, agreement.own_size(role), rng) {
         // The number is not for the peer.
         return Err(WireError::limit(
             Limit::Encoding,
@@ -87,12 +111,12 @@ pub(crate) fn one_bucket(
             agreement.contract.get(&KEY_BITS),
             half,
         )?,
-        (None, Role::Receiver) => protocol.prepare(items.len(), &mut rng),
+        (None, Role::Receiver) => protocol.prepare(items.len(), rng),
         (None, Role::Sender) => Prepared::nothing(),
     };
     let mut output = match role {
-        Role::Receiver => protocol.receive(channel, &params, task, input, prepared, &mut rng)?,
-        Role::Sender => protocol.send(channel, &params, task, input, prepared, &mut rng)?,
+        Role::Receiver => protocol.receive(channel, &params, task, input, prepared, rng)?,
+        Role::Sender => protocol.send(channel, &params, task, input, prepared, rng)?,
     };
     // Padding is nobody's item, whatever the peer says of it.
     match &mut output {

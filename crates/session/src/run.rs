@@ -2,17 +2,18 @@
 
 use std::time::Instant;
 
-use vesica_psi::{Reveal, indices_vartime};
+use rand_core::CryptoRng;
+use vesica_psi::{Output, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, Interrupt, Limit};
 use zeroize::Zeroizing;
 
 use crate::codec::bad;
-use crate::one_bucket::{BucketRun, one_bucket};
+use crate::one_bucket::{BucketRun, one_bucket, one_bucket_with};
 use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connection};
 use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::{
-    Agreement, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet, ObservedChannel,
-    Progress, Report, Role, State, agree, confirm_done, halves,
+    Agreement, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
+    ObservedChannel, Progress, Report, Role, State, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -281,6 +282,25 @@ fn run_agreed(
     Ok(report)
 }
 
+/// The protocol over a whole set that runs in one bucket, with this randomness: nobody else may know it, and no other run
+/// may have it. The peer does not hear of a failure.
+///
+/// Fails with [`Error::Usage`] if the contract has several buckets or stored correlations, else with [`Error::Run`].
+pub fn run_whole_with(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    keys: BucketKeys<'_>,
+    rng: &mut dyn CryptoRng,
+) -> Result<Output, Error> {
+    if agreement.contract.buckets > 1 || agreement.contract.offline.is_some() {
+        let problem = "the run has several buckets, or correlations from a store";
+        return Err(Error::Usage(problem.into()));
+    }
+    let run = BucketRun::whole(role, agreement);
+    Ok(one_bucket_with(channel, &run, None, None, keys, rng)?)
+}
+
 /// Runs every bucket, and the confirmation; returns the state at the end, and the answer if it is no set.
 fn protocol(
     lanes: &mut Lanes<'_, '_>,
@@ -296,12 +316,7 @@ fn protocol(
     match agreement.contract.buckets {
         _ if state.is_complete() => {}
         1 => {
-            let run = BucketRun {
-                role,
-                agreement,
-                bucket: 0,
-                session: agreement.params.session,
-            };
+            let run = BucketRun::whole(role, agreement);
             let output = one_bucket(lanes.first, &run, stored, None, set.load(0)?)?;
             answer = Answer::of(&output);
             state.add(&output);

@@ -3,8 +3,9 @@
 //! Every run is one of the commands `receive` and `send`, as two processes that read generated tables and write their
 //! results ([`parties`]); where a dealer hands out what a run takes, `dealer` and `offline make` come before it. What
 //! counts is in their reports: the time from the agreed contract to the result, and that of dealing. Reading and writing
-//! tables does not count.
+//! tables does not count. With `--alone` one party runs against a recording of the other ([`alone`]).
 
+mod alone;
 mod inputs;
 pub(crate) mod machine;
 mod parties;
@@ -69,6 +70,14 @@ fn measure(options: &Bench) -> Result<String, Failure> {
     let registered = protocol.and_then(|protocol| Registry::standard().get(protocol.name));
     let offline = registered.and_then(|protocol| protocol.offline());
     let origin = offline.map_or(Origin::Parties, |offline| offline.origin());
+    if let Some(role) = options.alone() {
+        if origin.is_dealt() {
+            let problem = "a party that takes what a dealer made is not measured by itself";
+            return Err(Failure::usage(problem));
+        }
+        let speed = aes_blocks_per_second(YARDSTICK, 15);
+        return alone::measure(options, role, protocol, &terms, speed);
+    }
     let carrier = options.transport(origin.is_dealt())?;
     if carrier == Carrier::Tcp {
         log::say(

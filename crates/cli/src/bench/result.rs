@@ -294,7 +294,7 @@ fn table(m: &Measured) -> String {
 }
 
 /// The value in the middle; the mean of the two there for an even number.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     match values.len() {

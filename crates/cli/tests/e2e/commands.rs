@@ -32,6 +32,10 @@ fn help_and_bad_command_lines() {
             "--payload-width is for --reveal shares",
         ),
         (
+            "bench --protocol circuit-okvs --reveal sum --receiver-size 1 --alone sender",
+            "a party with values is not measured by itself",
+        ),
+        (
             "bench --protocol dh --receiver-size 1 --sender-size 1 --threads 0",
             "threads",
         ),
@@ -531,6 +535,35 @@ fn bench_alone_measures_what_runs_do_by_themselves() {
     assert_eq!(result["reveal"], "matches");
     assert_eq!(result["sender_size"], 1 << 14);
     assert_eq!(result["matches"], 1 << 13);
+}
+
+/// A party against a recorded peer sends what it sent before, with however many threads.
+#[test]
+fn bench_measures_one_party_by_itself() {
+    let place = Place::new();
+    for (role, other) in [("receiver", "sender"), ("sender", "receiver")] {
+        for (protocol, threads) in [("vole", 1), ("vole", 3), ("circuit-okvs", 2)] {
+            let words = format!(
+                "bench --alone {role} --protocol {protocol} --receiver-size 300 --sender-size 500 --runs 2 --json \
+                 --threads {threads}"
+            );
+            let ended = place.run(&words);
+            ended.expect_success();
+            let result: Value = serde_json::from_slice(&ended.out).unwrap();
+            assert_eq!(result["alone"], role);
+            assert_eq!(result["threads"], threads);
+            let phases = result["phases"].as_array().unwrap();
+            let sum = |key: &str| -> f64 { phases.iter().map(|p| p[key].as_f64().unwrap()).sum() };
+            assert!(sum("seconds") <= result["seconds"].as_f64().unwrap());
+            // What passes is what passes between two.
+            let words = words.replace(&format!("--alone {role} "), "");
+            let both: Value = serde_json::from_slice(&place.run(&words).out).unwrap();
+            let sent = both["bytes"][format!("{role}_to_{other}")]
+                .as_f64()
+                .unwrap();
+            assert!((sum("bytes_sent") - sent).abs() < 200.0, "{result} {both}");
+        }
+    }
 }
 
 #[test]
