@@ -258,12 +258,17 @@ class Rt21(Page):
         ("Ours (var. 2)", "semi-honest"): "compact-dh-sh2",
         ("Ours", "malicious"): "compact-dh",
     }
+    SECURITY: ClassVar = {
+        "semi-honest": SEMI_HONEST,
+        "one-sided": MALICIOUS_SENDER,
+        "malicious": MALICIOUS,
+    }
     LINKS_2 = (Link("10gbps-0.2ms"), Link("50mbps-80ms"))
     LINKS_3 = (*LINKS_2, Link("1mbps-80ms"))
 
     def subject(self, row: printed.Row, receiver: int, sender: int) -> Subject | None:
         protocol = self.SYSTEMS.get((row["system"], row["security"]))
-        security = MALICIOUS if row["security"] == "malicious" else SEMI_HONEST
+        security = self.SECURITY[row["security"]]
         return None if protocol is None else bench(protocol, receiver, sender, *security)
 
     def blocks(self) -> Iterator[Block]:
