@@ -23,6 +23,7 @@ use parquet::file::properties::WriterProperties;
 use rand_core::{Rng, SeedableRng};
 use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
+use vesica_fuzz::session::said_by_courier;
 use vesica_fuzz::transfers::Party;
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
 use vesica_session::{
@@ -89,6 +90,19 @@ fn wire(seeds: &Seeds) -> Result<()> {
 }
 
 fn session(seeds: &Seeds) -> Result<()> {
+    let offer = said_by_courier(Role::Sender, true, &[]).ok_or("an offer")?;
+    let start = said_by_courier(Role::Receiver, false, &[&offer]).ok_or("a start")?;
+    seeds.put("courier", "offer", &[&[2], &offer[..]].concat())?;
+    seeds.put("courier", "start", &[&[1], &start[..]].concat())?;
+    let head = [
+        b"vesicax1",
+        &[0; 65][..],
+        &[2, 0, 7, 7, 0, 0],
+        &offer,
+        &[0; 64],
+    ]
+    .concat();
+    seeds.put("courier", "envelope", &[&[0], &head[..]].concat())?;
     let hello = |role, protocol| Hello {
         role,
         terms: Job::new(role, vec!["email/1".into()]).terms,

@@ -4,11 +4,13 @@ use std::sync::LazyLock;
 
 use vesica_psi::Output;
 use vesica_session::{
-    Assignment, BucketKeys, Checkpoint, Fingerprint, Hello, Identity, Job, KeySet, NoProgress,
-    PeerLimits, Problem, ProtocolRequest, Role, State, Terms, agree as agree_on, confirm_done,
-    run_set_over,
+    Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Job, KeySet,
+    MemorySet, NoProgress, PeerLimits, Problem, ProtocolRequest, Role, State, Terms, Turn, Turns,
+    agree as agree_on, confirm_done, run_set_over, take_turn,
 };
+use vesica_testing::digests;
 use vesica_wire::{Channel, Error};
+use zeroize::Zeroizing;
 
 use crate::record::received;
 use crate::script::Script;
@@ -60,6 +62,51 @@ pub fn agree(bytes: &[u8]) {
     let done = handshake(&mut channel, role);
     // Its commitment and nonce fit whatever ours are.
     assert!(!channel.faithful() || done);
+}
+
+/// What one side of a run by courier says after it has heard these messages.
+pub fn said_by_courier(role: Role, is_first: bool, heard: &[&[u8]]) -> Option<Vec<u8>> {
+    let turns = Turns::kept(is_first, Zeroizing::new([u8::from(is_first); 32]));
+    let job = Job {
+        protocol: ProtocolRequest::named("compact-dh"),
+        ..Job::new(role, vec!["email/1".into()])
+    };
+    let keys = digests(0..3);
+    let mut set = MemorySet::new(&keys).expect("three keys");
+    let sides = [u8::from(is_first), u8::from(!is_first)].map(|b| Fingerprint::from_bytes([b; 32]));
+    let heard = heard.iter().map(|heard| Zeroizing::new(heard.to_vec()));
+    let turn = take_turn(
+        &turns,
+        sides,
+        heard.collect(),
+        &[],
+        &job,
+        &mut set,
+        &mut NoProgress,
+    );
+    match turn {
+        Ok(Turn::Said(said)) => Some(said),
+        Ok(Turn::Over { said, .. }) => said,
+        Err(_) => None,
+    }
+}
+
+/// A message that a courier brings: as it arrives, or what a sender that has offered or a receiver that has not hears.
+pub fn courier(bytes: &[u8]) {
+    let Some((choice, message)) = bytes.split_first() else {
+        return;
+    };
+    match choice % 3 {
+        0 => {
+            let [peer, local] = [1, 0].map(|b| Fingerprint::from_bytes([b; 32]));
+            assert!(
+                Envelope::read(message, peer, local).is_err(),
+                "nobody has this fingerprint"
+            );
+        }
+        1 => drop(said_by_courier(Role::Sender, true, &[message])),
+        _ => drop(said_by_courier(Role::Receiver, false, &[message])),
+    }
 }
 
 /// A fingerprint as a person types it. What is read is written in its canonical form.

@@ -21,12 +21,12 @@ use clap::{
 use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
-    CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, KeySpec, LabelExchange,
-    Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, PayloadColumn, PeerLimits, ProtocolRequest, Query,
-    Resources, Reveal, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path,
-    find_protocol, half_of_the_machine, has_credentials, label_exchange, parse_address,
-    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
-    parse_protocol, parse_size, query, value_columns,
+    CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, Identity,
+    KeySpec, LabelExchange, Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, PayloadColumn,
+    PeerLimits, ProtocolRequest, Query, Resources, Reveal, Role, Rows, Source, SourceOptions,
+    Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
+    label_exchange, parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
+    parse_max_items, parse_protocol, parse_size, query, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Receive(Receive),
     /// Helps the receiver; learns only how many distinct keys it has
     Send(Send),
+    /// Takes a step of a run between parties that are never online together: messages go by files
+    Exchange(Box<Exchange>),
     /// Reports what a run would see of a table; needs no peer
     Check(Check),
     /// Prepares, lists and checks correlations that later runs take
@@ -599,6 +601,104 @@ pub(crate) struct Receive {
     /// as text, each under its name with peer_ before it
     #[arg(long)]
     pub(crate) take_values: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Exchange {
+    /// offer begins a run, start takes an offer, answer takes a message and makes the next, finish takes the last and
+    /// writes the result. Each step repeats the options of the first
+    #[arg(value_name = "offer|start|answer|finish", value_parser = courier_step)]
+    pub(crate) step: CourierStep,
+    /// What this side is in the run; either may offer, and three messages are enough if the sender does
+    #[arg(long, value_name = "receiver|sender", value_parser = role)]
+    pub(crate) role: Role,
+    #[command(flatten)]
+    pub(crate) table: Table,
+    /// This side's identity, made by `vesica keygen`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// The peer's fingerprint, vs1:…
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(crate) peer: Fingerprint,
+    /// Directory for what this side keeps from step to step, encrypted; made by the first. Remove it when both sides are
+    /// done, and never put an older copy in its place
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: PathBuf,
+    /// The peer's message, but for offer
+    #[arg(long, value_name = "FILE")]
+    pub(crate) message: Option<PathBuf>,
+    /// File for the message to the peer. A step that is repeated with the same message makes the same one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// With finish: file for the matching rows, in the format of the input; `-`, the default, is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    agreed: TermOptions,
+    /// compact-dh, which withstands malicious peers and takes up to 2^20 keys, or another protocol of two messages
+    #[arg(long, value_name = "auto|NAME", default_value = "auto")]
+    protocol: String,
+    /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to the sender about them
+    #[arg(long)]
+    pub(crate) both: bool,
+    /// Most distinct keys that the peer may bring
+    #[arg(long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
+    max_peer_items: u64,
+    /// Approximate memory for keys, such as 512M or 4G; half of this machine's if not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    memory: Option<u64>,
+    /// Threads to compute on; all of this machine's if not given
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<NonZeroUsize>,
+    /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
+    #[arg(long)]
+    allow_empty: bool,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
+}
+
+impl Exchange {
+    /// This side as the options describe it.
+    pub(crate) fn party(&self, identity: &Identity) -> Result<Party, Failure> {
+        let mut terms = self.agreed.terms.clone();
+        if self.both {
+            terms.set(&LEARNS, Learns::Both);
+        }
+        Ok(Party {
+            protocol: parse_protocol(&self.protocol, None)?,
+            terms,
+            peer_limits: PeerLimits {
+                items: self.max_peer_items,
+                ..PeerLimits::default()
+            },
+            resources: Resources {
+                memory: self.memory.or_else(half_of_the_machine),
+                threads: self.threads,
+                ..Resources::default()
+            },
+            allow_empty: self.allow_empty,
+            ..Party::new(identity, self.peer, Endpoint::Courier)
+        })
+    }
+}
+
+fn courier_step(text: &str) -> Result<CourierStep, &'static str> {
+    Ok(match text {
+        "offer" => CourierStep::Offer,
+        "start" => CourierStep::Start,
+        "answer" => CourierStep::Answer,
+        "finish" => CourierStep::Finish,
+        _ => return Err("the steps are offer, start, answer and finish"),
+    })
+}
+
+fn role(text: &str) -> Result<Role, &'static str> {
+    match text {
+        "receiver" => Ok(Role::Receiver),
+        "sender" => Ok(Role::Sender),
+        _ => Err("a side is the receiver or the sender"),
+    }
 }
 
 #[derive(Debug, Args)]

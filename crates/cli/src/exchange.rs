@@ -252,7 +252,7 @@ fn complete(side: &Side<'_>, labels: LabelExchange, party: &mut Party) -> Result
 }
 
 /// The summary.
-fn tell(report: &Report) {
+pub(crate) fn tell(report: &Report) {
     let fields = serde_json::to_value(report).unwrap_or_default();
     log::event(
         "done",

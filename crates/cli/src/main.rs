@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod conditions;
 mod config;
+mod courier;
 mod demo;
 mod exchange;
 mod failure;
@@ -71,6 +72,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Fingerprint(options) => keygen::fingerprint(&options),
         Command::Receive(options) => exchange::receive(&options, Conditions::REAL),
         Command::Send(options) => exchange::send(&options, Conditions::REAL),
+        Command::Exchange(options) => courier::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Offline(options) => offline::run(&options, Conditions::REAL),
         Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),

@@ -14,6 +14,7 @@ use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
 use crate::set::MAX_CARRIED;
 use crate::terms::KEY_BITS;
+use crate::turns::{Turns, takes_two_messages};
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
     Resume, Role, StartOver, State, nonces,
@@ -42,6 +43,8 @@ pub struct Agreement {
     pub begin: Begin,
     /// What is finished at the beginning: nothing, or the buckets of an earlier run.
     pub state: State,
+    /// How this side takes part, if the two are never there at the same time.
+    pub(crate) turns: Option<Turns>,
 }
 
 impl Agreement {
@@ -86,6 +89,18 @@ pub fn agree(
     local: Option<Fingerprint>,
     peer: Option<Fingerprint>,
 ) -> Result<Agreement, Error> {
+    agree_as(channel, job, items, checkpoint, [local, peer], None)
+}
+
+/// The same; or, if there are `turns`, with hello and nonce of one side after those of the other.
+pub(crate) fn agree_as(
+    channel: &mut dyn Channel,
+    job: &Job,
+    items: u64,
+    checkpoint: &Checkpoint,
+    [local, peer]: [Option<Fingerprint>; 2],
+    turns: Option<&Turns>,
+) -> Result<Agreement, Error> {
     job.check()?;
     job.check_offline()?;
     channel.begin_phase("contract");
@@ -100,7 +115,8 @@ pub fn agree(
     if let Some(offers) = &mut offers {
         offers.truncate(MAX_OFFERS);
     }
-    exchange(channel, job, items, checkpoint, offers, local, peer).inspect_err(|error| {
+    let sides = [local, peer];
+    exchange(channel, job, items, checkpoint, offers, sides, turns).inspect_err(|error| {
         if let Error::Run(error) = error {
             channel.abort(error);
         }
@@ -113,8 +129,8 @@ fn exchange(
     items: u64,
     checkpoint: &Checkpoint,
     offline: Option<Vec<Offer>>,
-    local: Option<Fingerprint>,
-    peer: Option<Fingerprint>,
+    [local, peer]: [Option<Fingerprint>; 2],
+    turns: Option<&Turns>,
 ) -> Result<Agreement, Error> {
     let ours = Hello {
         role: job.role,
@@ -131,24 +147,13 @@ fn exchange(
         },
     };
     let ours_encoded = ours.encode();
-    // An abort overtakes what is queued; the peer must read the hello first, to find the field itself.
-    let sent = channel
-        .send(HELLO, ours_encoded.clone())
-        .and_then(|()| channel.flush());
-    let heard = match sent {
-        // A peer that cannot take part says so and leaves, perhaps long before this side has read its table.
-        Err(WireError::Closed | WireError::Connection(_)) | Ok(()) => {
-            channel.recv(HELLO, MAX_HELLO)
+    let (theirs_encoded, their_nonce) = match turns {
+        None => (exchange_hellos(channel, &ours_encoded)?, None),
+        Some(turns) => {
+            let (hello, nonce) = nonces::in_turn(channel, turns, &ours_encoded)?;
+            (hello, Some(nonce))
         }
-        Err(error) => return Err(error.into()),
     };
-    if let Ok(heard) = &heard
-        && let Some(problem) = Problem::decode(heard)?
-    {
-        return Err(Error::PeerProblem(problem));
-    }
-    sent?;
-    let theirs_encoded = heard?;
     let theirs = Hello::decode(&theirs_encoded, &job.terms)?;
     let (mut contract, protocol) = ours.agree(&theirs, &job.registry)?;
     let (their_role, theirs) = (theirs.role, theirs.local);
@@ -187,6 +192,10 @@ fn exchange(
         .into());
     }
     let begin = begin(&mut contract, protocol, checkpoint, &theirs.resume)?;
+    if turns.is_some() && contract.buckets > 1 {
+        let why = "a run by courier goes over whole sets, and one side has memory for a part";
+        return Err(WireError::limit(Limit::Memory { enough: None }, why).into());
+    }
     // Padding lets a dishonest peer bring so many more items. The limit that every run has leaves some room for it.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
@@ -208,14 +217,22 @@ fn exchange(
     if let Some(most) = contract.lambda_problem(protocol) {
         return Err(offers_at_most(spec, contract.get(&KEY_BITS), most).into());
     }
-    let mut nonce = [0; 32];
-    random::fill(&mut nonce)?;
     let hellos = match job.role {
         Role::Receiver => [&ours_encoded, &theirs_encoded],
         Role::Sender => [&theirs_encoded, &ours_encoded],
     };
     let agreed = agreed(&contract, hellos);
-    let session = nonces::session(channel, job.role, &agreed, &nonce, local, peer)?;
+    let session = match turns.zip(their_nonce) {
+        Some((turns, theirs)) => {
+            let nonces = [turns.nonce(), theirs];
+            nonces::session_by_messages(job.role, &agreed, nonces, [local, peer])
+        }
+        None => {
+            let mut nonce = [0; 32];
+            random::fill(&mut nonce)?;
+            nonces::session(channel, job.role, &agreed, &nonce, local, peer)?
+        }
+    };
     let size = |items: u64| {
         usize::try_from(items).map_err(|_| {
             WireError::limit(
@@ -238,21 +255,55 @@ fn exchange(
             carried: Vec::new(),
         },
     };
-    Ok(Agreement {
-        begin,
-        state,
-        protocol,
-        task: contract.task(),
-        params: Params {
+    let (task, params) = (
+        contract.task(),
+        Params {
             security: contract.runs,
             lambda: contract.lambda_of_attempt(),
             receiver_size: size(contract.receiver_bucket)?,
             sender_size: size(contract.sender_bucket)?,
             session,
         },
+    );
+    if turns.is_some() && !takes_two_messages(protocol, &params, &task) {
+        let why = format!(
+            "{} takes more than two messages for so many items",
+            spec.name
+        );
+        return Err(WireError::limit(Limit::Size, why).into());
+    }
+    Ok(Agreement {
+        begin,
+        state,
+        protocol,
+        task,
+        params,
         contract,
         peer_items: theirs.items,
+        turns: turns.cloned(),
     })
+}
+
+/// Sends this side's hello, and receives the peer's.
+fn exchange_hellos(channel: &mut dyn Channel, ours: &[u8]) -> Result<Vec<u8>, Error> {
+    // An abort overtakes what is queued; the peer must read the hello first, to find the field itself.
+    let sent = channel
+        .send(HELLO, ours.to_vec())
+        .and_then(|()| channel.flush());
+    let heard = match sent {
+        // A peer that cannot take part says so and leaves, perhaps long before this side has read its table.
+        Err(WireError::Closed | WireError::Connection(_)) | Ok(()) => {
+            channel.recv(HELLO, MAX_HELLO)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Ok(heard) = &heard
+        && let Some(problem) = Problem::decode(heard)?
+    {
+        return Err(Error::PeerProblem(problem));
+    }
+    sent?;
+    Ok(heard?)
 }
 
 /// Hash of everything agreed so far: the contract, and the receiver's and the sender's hello.

@@ -77,6 +77,11 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    /// All that is left.
+    pub fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Nothing may be left.
     pub fn end(self) -> Result<(), Error> {
         if self.rest.is_empty() {

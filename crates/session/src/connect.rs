@@ -28,6 +28,8 @@ pub enum Endpoint {
     Bound(BoundListener),
     /// Connects to this address (`host:port`), retrying until the wait is over.
     Connect(String),
+    /// There is no connection: somebody carries messages.
+    Courier,
 }
 
 impl Endpoint {
@@ -45,6 +47,7 @@ impl fmt::Display for Endpoint {
         match self {
             Endpoint::Listen(address) | Endpoint::Connect(address) => f.write_str(address),
             Endpoint::Bound(listener) => listener.local_addr().fmt(f),
+            Endpoint::Courier => f.write_str("a courier"),
         }
     }
 }
@@ -72,6 +75,7 @@ pub fn connect(
         Endpoint::Listen(address) => Listener::bind(address)?.accept(transport, options),
         Endpoint::Bound(listener) => listener.take()?.accept(transport, options),
         Endpoint::Connect(address) => dial(address, transport, options),
+        Endpoint::Courier => Err(Error::Usage("a courier is no connection".into())),
     }
 }
 

@@ -163,6 +163,9 @@ pub enum Error {
         /// What is wrong with it; never its content.
         problem: &'static str,
     },
+    /// A message of a run by courier that is not the one which this step takes.
+    #[error("the message cannot be used: {0}")]
+    Message(&'static str),
     /// A peer with this side's own key.
     #[error("the peer's fingerprint is that of this side's own identity")]
     OwnFingerprint,
@@ -233,6 +236,7 @@ impl Error {
             | Error::NotAnIdentity { .. } => ErrorClass::Usage,
             Error::Connect { .. } | Error::PeerProblem(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
+            Error::Message(_) => ErrorClass::Data,
             Error::Halves { class, .. } => *class,
             Error::Run(error) => error.blame().into(),
         }

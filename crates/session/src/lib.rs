@@ -19,6 +19,7 @@ pub mod codec;
 mod connect;
 mod connection;
 mod contract;
+mod courier;
 mod deadline;
 mod error;
 mod fingerprint;
@@ -48,6 +49,7 @@ pub mod terms;
 mod threads;
 mod tls;
 mod tls_stream;
+mod turns;
 mod value;
 mod wait;
 
@@ -60,6 +62,7 @@ pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
     VERSION,
 };
+pub use courier::{Envelope, MAX_MESSAGE, Turn, goes_by_messages, hash_of_said, take_turn};
 pub use error::{Error, ErrorClass, NoConnection, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use halves::{HalfSource, Purpose};
@@ -82,6 +85,7 @@ pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
 pub use terms::{MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
 pub use threads::{buckets_for_threads, with_threads};
+pub use turns::Turns;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
 pub use vesica_plan::Registry;

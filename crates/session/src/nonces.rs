@@ -18,10 +18,12 @@
 //! buckets allows for 2^10 attempts ([`crate::ATTEMPTS`]); all other statistical bounds are per attempt, so
 //! that A attempts sum up to at most A·2^-λ.
 
-use vesica_wire::{Channel, Error, Kind, Misbehaviour};
+use vesica_wire::{Channel, Error, Kind, recv_exact};
 
 use crate::codec::differ;
 use crate::codec::{Reader, bad};
+use crate::contract::{HELLO, MAX_HELLO};
+use crate::turns::Turns;
 use crate::{Fingerprint, Role};
 
 const COMMITMENT: Kind = Kind {
@@ -44,15 +46,21 @@ fn commitment(role: Role, contract: &[u8; 32], nonce: &[u8; 32]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// The session. Fingerprints are `None` over plaintext.
+/// The session, from the nonces and fingerprints of this side and the peer. Fingerprints are `None` over plaintext.
 fn derive(
+    context: &str,
+    role: Role,
     contract: &[u8; 32],
-    receiver: (&[u8; 32], Option<Fingerprint>),
-    sender: (&[u8; 32], Option<Fingerprint>),
+    [ours, theirs]: [&[u8; 32]; 2],
+    [local, peer]: [Option<Fingerprint>; 2],
 ) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key("vesica/1 session");
+    let mut hasher = blake3::Hasher::new_derive_key(context);
     hasher.update(contract);
-    for (nonce, fingerprint) in [receiver, sender] {
+    let mut sides = [(ours, local), (theirs, peer)];
+    if role == Role::Sender {
+        sides.reverse();
+    }
+    for (nonce, fingerprint) in sides {
         hasher.update(nonce);
         match fingerprint {
             Some(fingerprint) => hasher.update(&[1]).update(fingerprint.as_bytes()),
@@ -90,23 +98,55 @@ pub(crate) fn session(
 
     channel.send(NONCE, nonce.to_vec())?;
     channel.flush()?;
-    let message = channel.recv(NONCE, 32)?;
-    let their_nonce: [u8; 32] =
-        message
-            .as_slice()
-            .try_into()
-            .map_err(|_| Misbehaviour::WrongLength {
-                what: NONCE.name,
-                bytes: message.len(),
-            })?;
+    let their_nonce = recv_nonce(channel)?;
     if commitment(role.other(), contract, &their_nonce) != theirs {
         return Err(bad(NONCE.name, "not what the commitment was made to"));
     }
-    let (ours, theirs) = ((nonce, local), (&their_nonce, peer));
-    Ok(match role {
-        Role::Receiver => derive(contract, ours, theirs),
-        Role::Sender => derive(contract, theirs, ours),
-    })
+    let nonces = [nonce, &their_nonce];
+    Ok(derive(
+        "vesica/1 session",
+        role,
+        contract,
+        nonces,
+        [local, peer],
+    ))
+}
+
+/// Says hello and nonce of this side, and hears those of the peer: before or after, as `turns` say.
+pub(crate) fn in_turn(
+    channel: &mut dyn Channel,
+    turns: &Turns,
+    hello: &[u8],
+) -> Result<(Vec<u8>, [u8; 32]), Error> {
+    let say = |channel: &mut dyn Channel| {
+        channel.send(HELLO, hello.to_vec())?;
+        channel.send(NONCE, turns.nonce().to_vec())
+    };
+    if turns.is_first {
+        say(channel)?;
+    }
+    let theirs = channel.recv(HELLO, MAX_HELLO)?;
+    let nonce = recv_nonce(channel)?;
+    if !turns.is_first {
+        say(channel)?;
+    }
+    Ok((theirs, nonce))
+}
+
+/// The session of sides that are never there at the same time.
+pub(crate) fn session_by_messages(
+    role: Role,
+    contract: &[u8; 32],
+    [ours, theirs]: [[u8; 32]; 2],
+    sides: [Option<Fingerprint>; 2],
+) -> [u8; 32] {
+    let context = "vesica/1 session by messages";
+    derive(context, role, contract, [&ours, &theirs], sides)
+}
+
+fn recv_nonce(channel: &mut dyn Channel) -> Result<[u8; 32], Error> {
+    let message = recv_exact(channel, NONCE, 32)?;
+    Ok(message.try_into().expect("so many bytes"))
 }
 
 #[cfg(test)]

@@ -31,15 +31,36 @@ impl<'a> BucketRun<'a> {
     }
 }
 
-/// The protocol over the keys of one bucket, with fresh randomness.
+/// The protocol over the keys of one bucket, with fresh randomness, or with that of this side's turn.
 pub(crate) fn one_bucket(
     channel: &mut dyn Channel,
     run: &BucketRun<'_>,
     stored: Option<Zeroizing<Vec<u8>>>,
     carried: Option<&[u64]>,
-    keys: BucketKeys<'_>,
+    mut keys: BucketKeys<'_>,
 ) -> Result<Output, WireError> {
-    one_bucket_with(channel, run, stored, carried, keys, &mut fresh_rng()?)
+    let Some(turns) = &run.agreement.turns else {
+        return one_bucket_with(channel, run, stored, carried, keys, &mut fresh_rng()?);
+    };
+    // Each turn reads the table anew, whose rows may have another order then.
+    let order = sort(keys.digests.to_mut());
+    let rng = &mut turns.rng(&run.session, &keys.digests);
+    let mut output = one_bucket_with(channel, run, stored, carried, keys, rng)?;
+    if let Output::Matches(matched) = &mut output {
+        let mut in_rows = vec![false; matched.len()];
+        (order.iter().zip(&*matched)).for_each(|(row, matched)| in_rows[*row] = *matched);
+        *matched = in_rows;
+    }
+    Ok(output)
+}
+
+/// Puts digests into their order; gives the place that each had.
+fn sort(digests: &mut [[u8; 32]]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..digests.len()).collect();
+    order.sort_unstable_by_key(|place| digests[*place]);
+    let sorted: Vec<_> = order.iter().map(|place| digests[*place]).collect();
+    digests.copy_from_slice(&sorted);
+    order
 }
 
 /// The same with this randomness.

@@ -7,10 +7,12 @@ use vesica_psi::{Output, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, Interrupt, Limit};
 use zeroize::Zeroizing;
 
+use crate::agree::agree_as;
 use crate::codec::bad;
 use crate::one_bucket::{BucketRun, one_bucket, one_bucket_with};
 use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connection};
 use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
+use crate::turns::Turns;
 use crate::{
     Agreement, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
     ObservedChannel, Progress, Report, Role, State, agree, confirm_done, halves,
@@ -221,6 +223,30 @@ pub fn run_set_over(
     run_agreed(&mut lanes, &agreement, began, job, set)
 }
 
+/// Runs the job over the messages of a peer that is not there.
+pub(crate) fn run_by_turns(
+    channel: &mut dyn Channel,
+    turns: &Turns,
+    [local, peer]: [Fingerprint; 2],
+    job: &Job,
+    set: &mut dyn KeySet,
+    progress: &mut dyn Progress,
+) -> Result<Report, Error> {
+    let began = Instant::now();
+    let mut channel = ObservedChannel::new(channel, progress);
+    let (items, checkpoint) = (set.items(), set.checkpoint());
+    let sides = [Some(local), Some(peer)];
+    let job = &job.clone().with(&BUCKETS_AT_ONCE, 1);
+    let agreement = agree_as(&mut channel, job, items, &checkpoint, sides, Some(turns))?;
+    let mut lanes = Lanes {
+        first: &mut channel,
+        interrupt: Interrupt::new(),
+        more: &mut [],
+        fingerprints: sides,
+    };
+    run_agreed(&mut lanes, &agreement, began, job, set)
+}
+
 /// The contract of a run over a set, between this side and the peer.
 fn agree_for(
     channel: &mut dyn Channel,
@@ -324,6 +350,9 @@ fn protocol(
         }
         _ => answer = in_rounds(lanes, role, agreement, &mut state, set)?,
     }
-    confirm_done(lanes.first, role)?;
+    // Nobody waits for a message to hear that.
+    if agreement.turns.is_none() {
+        confirm_done(lanes.first, role)?;
+    }
     Ok((state, answer))
 }

@@ -38,6 +38,9 @@ pub enum WorkDirProblem {
     /// Another run goes on in it.
     #[error("is in use by another run")]
     InUse,
+    /// No run by courier has begun in it.
+    #[error("has no run by courier; begin one with an offer, or take one")]
+    NoRun,
     /// Its journal is not sealed.
     #[error(
         "holds a journal that an earlier version wrote, in clear; finish that run with the version that began it, \
@@ -61,6 +64,7 @@ impl WorkDirProblem {
         Some(match self {
             WorkDirProblem::Unsafe(_)
             | WorkDirProblem::OtherFiles
+            | WorkDirProblem::NoRun
             | WorkDirProblem::JournalInClear => return None,
             WorkDirProblem::InUse => {
                 "wait for that run to end, or name another directory for this one".into()

@@ -56,6 +56,7 @@
 //! (`OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 #![forbid(unsafe_code)]
 
+mod courier;
 mod error;
 mod items;
 mod memory;
@@ -67,6 +68,7 @@ mod shares;
 mod stored;
 mod work_dir;
 
+pub use courier::{Carried, Courier, CourierStep};
 pub use error::{Error, ErrorClass, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use memory::{bucket_memory, key_memory};
@@ -97,10 +99,10 @@ pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
 pub use vesica_session::{
     Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, LabelExchange,
-    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_STRING_BYTES, Name, NoProgress,
-    OnRefused, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused,
-    Registry, Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms,
-    Transport, connect, read_secret, rfc3339, terms,
+    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name,
+    NoProgress, OnRefused, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest,
+    Readiness, Refused, Registry, Report, Reveal, Reveals, Role, Security, Setting, StartOver,
+    Term, TermValue, Terms, Transport, connect, read_secret, rfc3339, terms,
     terms::{parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]

@@ -102,11 +102,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a run has before its peer.
-struct Ready {
+pub(crate) struct Ready {
     work: Option<(WorkDir, Option<Journal>)>,
-    file: Option<Output>,
+    pub(crate) file: Option<Output>,
     keys: Option<Stored>,
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 /// One side of a job: who we are, who the peer is, how to reach it, and on which terms.
@@ -222,7 +222,7 @@ impl Party {
         }
     }
 
-    fn job(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
+    pub(crate) fn job(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
         let mut job = Job {
             offline: self.halves()?,
             ..self.without_table(role)
@@ -281,7 +281,7 @@ impl Party {
     }
 
     /// First pass: the keys of the table.
-    fn read(
+    pub(crate) fn read(
         &self,
         job: &Job,
         source: &Source,
@@ -328,7 +328,7 @@ impl Party {
         let listener = match &self.endpoint {
             Endpoint::Listen(address) => Listener::bind(address)?,
             Endpoint::Bound(listener) => listener.take()?,
-            Endpoint::Connect(_) => return Ok(None),
+            Endpoint::Connect(_) | Endpoint::Courier => return Ok(None),
         };
         observer.listening(listener.local_addr());
         Ok(Some(listener))
@@ -420,6 +420,7 @@ impl Party {
             Endpoint::Listen(address) => Listener::bind(address).ok(),
             Endpoint::Bound(listener) => listener.take().ok(),
             Endpoint::Connect(_) => None,
+            Endpoint::Courier => return,
         };
         self.tell(listener.as_ref(), problem);
     }
@@ -623,7 +624,7 @@ impl Party {
     }
 
     /// What comes before the peer: the work directory, the output, and the table if an earlier run has found the answer.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         job: &Job,
         source: &Source,
@@ -671,7 +672,7 @@ impl Party {
 
     /// Second pass, if there is a file to write: the matching rows or shares, and the report's figures about the
     /// table.
-    fn write(
+    pub(crate) fn write(
         &self,
         source: &Source,
         file: Option<Output>,
@@ -751,7 +752,7 @@ fn value_terms(column: &ValueColumn) -> ValueTerms {
 }
 
 /// The job in words, by which an earlier run is recognised.
-fn words(job: &Job) -> String {
+pub(crate) fn words(job: &Job) -> String {
     format!("{} {} {}", job.role, job.protocol, job.terms.in_words())
 }
 

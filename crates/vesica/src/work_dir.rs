@@ -91,11 +91,30 @@ impl Keys {
     pub(crate) fn input(&self, identity: &[u8; 32]) -> [u8; 32] {
         *blake3::keyed_hash(&self.input, identity).as_bytes()
     }
+}
 
-    /// The cipher of the journal that begins with `legible`.
-    fn sealed(&self, legible: &[u8]) -> Sealed {
-        Sealed::new(&self.journal, &[legible])
-    }
+/// Writes a magic number and a fresh salt, and the content sealed under a key of this side's identity.
+pub(crate) fn seal(
+    magic: &[u8; 8],
+    key: &[u8; 32],
+    content: &[u8],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut legible = [0; LEGIBLE];
+    let (head, salt) = legible.split_at_mut(magic.len());
+    head.copy_from_slice(magic);
+    getrandom::fill(salt).map_err(io::Error::other)?;
+    out.write_all(&legible)?;
+    Sealed::new(key, &[&legible]).write(&legible, content, out)
+}
+
+/// What [`seal`] has sealed under the same magic number and key; `None` if it is anything else.
+pub(crate) fn unseal(magic: &[u8; 8], key: &[u8; 32], bytes: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let (legible, mut rest) = bytes.split_at_checked(LEGIBLE)?;
+    legible.strip_prefix(magic)?;
+    let length = rest.len() as u64;
+    let sealed = Sealed::new(key, &[legible]);
+    sealed.read(legible, length, &mut rest).ok()
 }
 
 impl Head {
@@ -115,20 +134,12 @@ impl Journal {
         }
         content.resize(HEAD, b' ');
         content.extend_from_slice(&matched.to_bytes());
-        let mut legible = [0; LEGIBLE];
-        let (magic, salt) = legible.split_at_mut(MAGIC.len());
-        magic.copy_from_slice(MAGIC);
-        getrandom::fill(salt).map_err(io::Error::other)?;
-        out.write_all(&legible)?;
-        keys.sealed(&legible).write(&legible, &content, out)
+        seal(MAGIC, &keys.journal, &content, out)
     }
 
     /// Reads exactly what [`Journal::encode`] writes under the same keys.
     fn decode(bytes: &[u8], keys: &Keys) -> Option<Journal> {
-        let (legible, mut rest) = bytes.split_at_checked(LEGIBLE)?;
-        legible.strip_prefix(MAGIC)?;
-        let length = rest.len() as u64;
-        let content = keys.sealed(legible).read(legible, length, &mut rest).ok()?;
+        let content = unseal(MAGIC, &keys.journal, bytes)?;
         let (head, bits) = content.split_at_checked(HEAD)?;
         let head: Head = serde_json::from_slice(head).ok()?;
         let matched = RowSet::from_bytes(head.rows, bits).ok()?;
@@ -158,34 +169,7 @@ impl WorkDir {
         keys: Keys,
         owner: Owner,
     ) -> Result<(WorkDir, Option<Journal>), Error> {
-        prepare_work_dir(path)?;
-        let problem = |e: io::Error| failed(path, &e);
-        let mut parts = Vec::new();
-        for entry in fs::read_dir(path).map_err(problem)? {
-            let name = entry.map_err(problem)?.file_name();
-            let text = name.to_string_lossy();
-            if text.starts_with(".vesica-") && text.ends_with(".part") {
-                parts.push(name);
-            } else if name != JOURNAL && name != LOCK {
-                return Err(refused(path, WorkDirProblem::OtherFiles));
-            }
-        }
-        let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
-            .open(path.join(LOCK))
-            .map_err(problem)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(refused(path, WorkDirProblem::InUse)),
-            Err(TryLockError::Error(e)) => return Err(problem(e)),
-        }
-        if !is_at(&lock, &path.join(LOCK)) {
-            // A run that has just ended took the lock and its file with it.
-            return Err(refused(path, WorkDirProblem::InUse));
-        }
-        for part in parts {
-            // Of a run that was killed; as well as it can.
-            let _ = fs::remove_file(path.join(part));
-        }
+        let lock = lock(path, JOURNAL)?;
         let mut work = WorkDir {
             path: path.to_owned(),
             keys,
@@ -212,13 +196,9 @@ impl WorkDir {
 
     /// What an earlier run left, if one did.
     fn read(&self) -> Result<Option<Journal>, Error> {
-        let mut bytes = Vec::new();
-        let opened = own_file(OpenOptions::new().read(true)).open(self.path.join(JOURNAL));
-        match opened.and_then(|mut file| file.read_to_end(&mut bytes)) {
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(failed(&self.path, &e)),
-        }
+        let Some(bytes) = read_if_there(&self.path, JOURNAL)? else {
+            return Ok(None);
+        };
         if IN_CLEAR.iter().any(|magic| bytes.starts_with(*magic)) {
             return Err(refused(&self.path, WorkDirProblem::JournalInClear));
         }
@@ -275,6 +255,53 @@ impl WorkDir {
             );
             SessionError::Run(WireError::limit(Limit::Storage, line)).into()
         })
+    }
+}
+
+/// Creates a directory, for this user only, or takes over one with nothing but a file of this name and what is left of
+/// a killed process, and locks it.
+///
+/// Fails as [`WorkDir::open`] does.
+pub(crate) fn lock(path: &Path, own: &str) -> Result<File, Error> {
+    prepare_work_dir(path)?;
+    let problem = |e: io::Error| failed(path, &e);
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(path).map_err(problem)? {
+        let name = entry.map_err(problem)?.file_name();
+        let text = name.to_string_lossy();
+        if text.starts_with(".vesica-") && text.ends_with(".part") {
+            parts.push(name);
+        } else if name != own && name != LOCK {
+            return Err(refused(path, WorkDirProblem::OtherFiles));
+        }
+    }
+    let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
+        .open(path.join(LOCK))
+        .map_err(problem)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(refused(path, WorkDirProblem::InUse)),
+        Err(TryLockError::Error(e)) => return Err(problem(e)),
+    }
+    if !is_at(&lock, &path.join(LOCK)) {
+        // A run that has just ended took the lock and its file with it.
+        return Err(refused(path, WorkDirProblem::InUse));
+    }
+    for part in parts {
+        // Of a run that was killed; as well as it can.
+        let _ = fs::remove_file(path.join(part));
+    }
+    Ok(lock)
+}
+
+/// The bytes of the file of this name in a directory, if there is one.
+pub(crate) fn read_if_there(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let mut bytes = Vec::new();
+    let opened = own_file(OpenOptions::new().read(true)).open(path.join(name));
+    match opened.and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed(path, &e)),
     }
 }
 
@@ -348,14 +375,14 @@ fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-fn refused(path: &Path, problem: WorkDirProblem) -> Error {
+pub(crate) fn refused(path: &Path, problem: WorkDirProblem) -> Error {
     Error::WorkDir {
         path: path.to_owned(),
         problem,
     }
 }
 
-fn failed(path: &Path, e: &io::Error) -> Error {
+pub(crate) fn failed(path: &Path, e: &io::Error) -> Error {
     let line = format!("the work directory {}: {e}", path.display());
     match is_exhausted(e) {
         true => SessionError::Run(WireError::limit(Limit::System, line)).into(),

@@ -8,6 +8,7 @@ mod cheats;
 mod codes;
 mod columns;
 mod commands;
+mod courier;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod crash;
 #[cfg(unix)]

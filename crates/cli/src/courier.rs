@@ -1,0 +1,169 @@
+//! `vesica exchange`: runs whose messages go by files.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use vesica::{
+    CourierStep, Gets, Identity, MAX_MESSAGE, Role, Rows, SourceOptions, WholeFile, is_in,
+    same_file,
+};
+use vesica_files::is_exhausted;
+
+use crate::args::Exchange;
+use crate::exchange::tell;
+use crate::failure::{DATA, Failure, RESOURCE, USAGE};
+use crate::log::{self, Level};
+use crate::progress::Progress;
+use crate::report::not_among_inputs;
+use crate::signals::Signals;
+
+pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    let identity = Identity::load(&options.identity)?;
+    identity.check_peer(options.peer)?;
+    let mut party = options.party(&identity)?;
+    party.connect.interrupt = signals.interrupt().clone();
+    party.check(options.role)?;
+    let gets = Gets::of(options.role, &party.terms);
+    let finishes = options.step == CourierStep::Finish;
+    let output = match (&options.output, finishes && gets == Gets::Rows) {
+        (None, true) => Some(Path::new("-")),
+        (Some(output), true) => Some(&**output),
+        (Some(_), false) => {
+            return Err(Failure::usage(
+                "--output is for finish, on a side that learns the matches",
+            ));
+        }
+        (None, false) => None,
+    };
+    if finishes && gets == Gets::Nothing {
+        let problem = "this side learns no rows, and has nothing to finish: it answers";
+        return Err(Failure::usage(problem));
+    }
+    check_files(options, output)?;
+    let message = match (&options.message, options.step) {
+        (None, CourierStep::Offer) => None,
+        (Some(path), CourierStep::Start | CourierStep::Answer | CourierStep::Finish) => {
+            Some(read(path)?)
+        }
+        (Some(_), _) => return Err(Failure::usage("an offer takes no --message")),
+        (None, _) => return Err(Failure::usage("give the peer's message: --message FILE")),
+    };
+    let message = message.as_deref();
+    let key = options.table.key()?;
+    let (step, role) = (options.step, options.role);
+    let courier = party.courier(step, role, &key, Rows::Matching, &options.state)?;
+    let made = courier.made(step, message)?.map(<[u8]>::to_vec);
+    if let Some(made) = &made
+        && !finishes
+    {
+        log::say(
+            Level::Info,
+            "this step was done before; its message is the same",
+        );
+        return put(options, made);
+    }
+    let mut progress = Progress::new(options.progress, signals, "reading the table");
+    let source = options.table.open(SourceOptions {
+        passes: match output {
+            Some(_) => vesica::Passes::Two,
+            None => vesica::Passes::One,
+        },
+        allow_no_rows: party.allow_empty,
+        memory: party.resources.memory,
+        ..SourceOptions::default()
+    })?;
+    let carried = courier.step(step, message, &source, output, &mut progress)?;
+    progress.finish();
+    if let Some(message) = carried.message.or(made) {
+        put(options, &message)?;
+    }
+    if let Some(outcome) = carried.outcome {
+        tell(&outcome.finish()?);
+    }
+    Ok(())
+}
+
+/// Refuses files in the place of each other.
+fn check_files(options: &Exchange, output: Option<&Path>) -> Result<(), Failure> {
+    let makes = match options.step {
+        CourierStep::Offer | CourierStep::Start | CourierStep::Answer => true,
+        // A receiver tells the sender what matches.
+        CourierStep::Finish => options.both && options.role == Role::Receiver,
+    };
+    match (&options.out, makes) {
+        (None, true) => {
+            return Err(Failure::usage(
+                "say where the message to the peer goes: --out FILE",
+            ));
+        }
+        (Some(_), false) => {
+            return Err(Failure::usage(
+                "this step makes no message; leave --out away",
+            ));
+        }
+        _ => {}
+    }
+    let read = [Some(&*options.identity), options.message.as_deref()];
+    let written = [options.out.as_deref(), output];
+    for (at, file) in written.iter().enumerate() {
+        let Some(file) = file else { continue };
+        let mut others = read.iter().chain(&written[..at]).flatten();
+        if others.any(|other| same_file(file, other)) {
+            let line = format!("{} would be two files of this step", file.display());
+            return Err(Failure::usage(line));
+        }
+        not_among_inputs(file, &options.table)?;
+        if is_in(file, &options.state) {
+            let line = format!("{} would be in the state's directory", file.display());
+            return Err(Failure::usage(line));
+        }
+        let databases = options.table.database_files();
+        if let Some((what, _)) = databases.iter().find(|(_, path)| same_file(path, file)) {
+            return Err(Failure::usage(format!("{} is {what}", file.display())));
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let unreadable = |e| Failure::new(DATA, format!("{}: cannot be read: {e}", path.display()));
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let count = file.take(MAX_MESSAGE + 1).read_to_end(&mut bytes);
+    match count.map_err(unreadable)? as u64 > MAX_MESSAGE {
+        true => {
+            let line = format!("{}: is too long for a message", path.display());
+            Err(Failure::new(DATA, line))
+        }
+        false => Ok(bytes),
+    }
+}
+
+/// Writes the message, and says what to do with it.
+fn put(options: &Exchange, message: &[u8]) -> Result<(), Failure> {
+    let Some(path) = &options.out else {
+        return Ok(());
+    };
+    let write = || {
+        let mut file = WholeFile::create(path)?;
+        file.write_all(message)?;
+        file.commit()
+    };
+    write().map_err(|e: std::io::Error| {
+        let code = if is_exhausted(&e) { RESOURCE } else { USAGE };
+        let line = format!("{}: cannot be written: {e}", path.display());
+        Failure::new(code, line).hint("the same step again makes the same message")
+    })?;
+    let next = match options.step {
+        CourierStep::Offer => "start",
+        _ => "answer or finish",
+    };
+    let said = format!(
+        "{} is for the peer, whose next step is {next}",
+        path.display()
+    );
+    log::say(Level::Info, &said);
+    Ok(())
+}
