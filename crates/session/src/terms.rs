@@ -167,7 +167,7 @@ terms! {
             default: "time",
             help: &[
                 Part::Words(
-                    "What a circuit protocol saves; traffic if either side says so, which is faster below some 40 Mb/s. auto decides \
+                    "What a circuit protocol saves; traffic if either side says so, which is faster below some 100 Mb/s. auto decides \
                      by this side's ",
                 ),
                 Part::Argument(Argument::Bandwidth),
