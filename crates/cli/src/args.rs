@@ -1,6 +1,7 @@
 //! The command line.
 
 mod published;
+mod tasks;
 mod terms;
 mod values;
 
@@ -41,6 +42,7 @@ use crate::offline::{Dealer, Generator, Offline};
 use crate::patience::seconds;
 use crate::progress::ProgressMode;
 pub(crate) use published::{Lookup, Publish, Serve};
+pub(crate) use tasks::{Bucket, Collect, Split};
 use terms::{TermOptions, typed};
 use values::{Network, Quote, quote};
 
@@ -110,6 +112,12 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Says what a run would take with each protocol: seconds, bytes, memory and money
     Plan(Plan),
+    /// Agrees on a job with the peer, and cuts a table up for tasks that each run a bucket of it
+    Split(Box<Split>),
+    /// Runs one bucket of a job that was split, against the peer's task for it
+    Bucket(Bucket),
+    /// Writes the rows that match by the results of all buckets of a job
+    Collect(Box<Collect>),
     /// Prints a script that completes commands and options in a shell
     Completions(Completions),
     /// Prints the manual page of vesica or of one of its commands, in roff
@@ -1018,7 +1026,7 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {
+pub(crate) fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "there is at least one thread")
 }
 

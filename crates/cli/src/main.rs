@@ -24,6 +24,7 @@ mod report;
 mod signals;
 mod stdout;
 mod summary;
+mod tasks;
 
 use std::panic;
 use std::process::ExitCode;
@@ -82,6 +83,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Lookup(options) => published::lookup(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Plan(options) => plan::run(&options),
+        Command::Split(options) => tasks::split(&options, Conditions::REAL),
+        Command::Bucket(options) => tasks::bucket(&options, Conditions::REAL),
+        Command::Collect(options) => tasks::collect(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
         Command::BenchParty(options) => bench::party(&options),

@@ -53,11 +53,20 @@ enum Command {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Side {
+pub(crate) enum Side {
     /// The side that will receive
     Receiver,
     /// The side that will send
     Sender,
+}
+
+impl Side {
+    pub(crate) fn role(self) -> Role {
+        match self {
+            Side::Receiver => Role::Receiver,
+            Side::Sender => Role::Sender,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -250,10 +259,7 @@ impl Make {
             return Err(Failure::usage("--generator goes with --offline tee"));
         }
         let expected = Expectations::new(origin, &self.shown, &self.peer_shown)?;
-        let role = match self.role {
-            Side::Receiver => Role::Receiver,
-            Side::Sender => Role::Sender,
-        };
+        let role = self.role.role();
         let signals = Signals::install()?;
         let identity = Identity::load(&self.identity)?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;

@@ -5,6 +5,7 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
+use vesica_plan::Registry;
 use vesica_psi::{Params, Part, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
@@ -48,8 +49,75 @@ pub struct Agreement {
 }
 
 impl Agreement {
+    /// What the drivers of a job have agreed on, from its contract and its value, which is the session of their agreement.
+    /// `role` is this side's.
+    ///
+    /// Fails with [`Error::Usage`] for a contract that this version did not make.
+    pub fn of_job(
+        role: Role,
+        contract: Contract,
+        value: [u8; 32],
+        registry: &Registry,
+    ) -> Result<Agreement, Error> {
+        let protocol = registry.get(&contract.protocol);
+        let protocol = protocol.filter(|_| contract.is_whole());
+        let protocol = protocol
+            .ok_or_else(|| Error::Usage("the contract is not one of this version".into()))?;
+        let peer_items = match role {
+            Role::Receiver => contract.sender_size,
+            Role::Sender => contract.receiver_size,
+        };
+        let state = State {
+            contract,
+            origin: value,
+            found: Vec::new(),
+            carried: Vec::new(),
+        };
+        Ok(Agreement::new(
+            protocol,
+            value,
+            peer_items,
+            Begin::Afresh,
+            state,
+        )?)
+    }
+
+    fn new(
+        protocol: &'static dyn Protocol,
+        session: [u8; 32],
+        peer_items: u64,
+        begin: Begin,
+        state: State,
+    ) -> Result<Agreement, WireError> {
+        let size = |items: u64| {
+            usize::try_from(items).map_err(|_| {
+                WireError::limit(
+                    Limit::Memory { enough: None },
+                    format!("{items} items do not fit into memory"),
+                )
+            })
+        };
+        let contract = state.contract.clone();
+        Ok(Agreement {
+            begin,
+            state,
+            protocol,
+            task: contract.task(),
+            params: Params {
+                security: contract.runs,
+                lambda: contract.lambda_of_attempt(),
+                receiver_size: size(contract.receiver_bucket)?,
+                sender_size: size(contract.sender_bucket)?,
+                session,
+            },
+            contract,
+            peer_items,
+            turns: None,
+        })
+    }
+
     /// Items that this side brings to each bucket, padding included.
-    pub(crate) fn own_size(&self, role: Role) -> usize {
+    pub fn own_size(&self, role: Role) -> usize {
         match role {
             Role::Receiver => self.params.receiver_size,
             Role::Sender => self.params.sender_size,
@@ -233,14 +301,6 @@ fn exchange(
             nonces::session(channel, job.role, &agreed, &nonce, local, peer)?
         }
     };
-    let size = |items: u64| {
-        usize::try_from(items).map_err(|_| {
-            WireError::limit(
-                Limit::Memory { enough: None },
-                format!("{items} items do not fit into memory"),
-            )
-        })
-    };
     let state = match (begin, checkpoint) {
         (Begin::After(buckets), Checkpoint::State(earlier)) => State {
             contract: contract.clone(),
@@ -255,33 +315,18 @@ fn exchange(
             carried: Vec::new(),
         },
     };
-    let (task, params) = (
-        contract.task(),
-        Params {
-            security: contract.runs,
-            lambda: contract.lambda_of_attempt(),
-            receiver_size: size(contract.receiver_bucket)?,
-            sender_size: size(contract.sender_bucket)?,
-            session,
-        },
-    );
-    if turns.is_some() && !takes_two_messages(protocol, &params, &task) {
+    let agreement = Agreement {
+        turns: turns.cloned(),
+        ..Agreement::new(protocol, session, theirs.items, begin, state)?
+    };
+    if turns.is_some() && !takes_two_messages(protocol, &agreement.params, &agreement.task) {
         let why = format!(
             "{} takes more than two messages for so many items",
             spec.name
         );
         return Err(WireError::limit(Limit::Size, why).into());
     }
-    Ok(Agreement {
-        begin,
-        state,
-        protocol,
-        task,
-        params,
-        contract,
-        peer_items: theirs.items,
-        turns: turns.cloned(),
-    })
+    Ok(agreement)
 }
 
 /// Sends this side's hello, and receives the peer's.

@@ -16,7 +16,9 @@ use crate::codec::{Reader, bad, differ};
 use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::terms::BUCKET_ATTEMPTS;
-use crate::{Agreement, BucketKeys, Error, Fingerprint, Role, nonces, random};
+use crate::{
+    Agreement, BucketKeys, Connection, Error, Fingerprint, Role, confirm_done, nonces, random,
+};
 
 /// Says what a side runs.
 const BUCKET: Kind = Kind {
@@ -62,6 +64,25 @@ pub fn run_bucket(
     check(role, agreement, attempt, &keys.digests)?;
     let output = attempted(channel, role, agreement, attempt, fingerprints, keys);
     Ok(output.inspect_err(|error| channel.abort(error))?)
+}
+
+/// Makes an attempt as [`run_bucket`] does, on a connection of its own, within the time that a run of these sizes may take.
+///
+/// Fails as [`run_bucket`] does.
+pub fn run_bucket_on(
+    connection: &mut Connection,
+    role: Role,
+    agreement: &Agreement,
+    attempt: Attempt,
+    keys: BucketKeys<'_>,
+) -> Result<Output, Error> {
+    connection.deadline.of_run(agreement);
+    let fingerprints = [connection.local, connection.peer];
+    let channel = &mut connection.channel;
+    let output = run_bucket(channel, role, agreement, attempt, fingerprints, keys)?;
+    Ok(confirm_done(channel, role)
+        .map(|()| output)
+        .inspect_err(|error| channel.abort(error))?)
 }
 
 fn check(

@@ -465,6 +465,12 @@ impl Contract {
         blake3::derive_key("vesica/1 contract", &out)
     }
 
+    /// Whether it is one of this version, as it was sealed.
+    pub(crate) fn is_whole(&self) -> bool {
+        let digest = blake3::Hash::from_bytes(self.digest());
+        self.version == VERSION && self.hash == digest.to_string()
+    }
+
     /// The contract without what may differ between a run and one that resumes it.
     pub(crate) fn of_all_runs(&self) -> Contract {
         Contract {

@@ -54,7 +54,7 @@ mod value;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use attempt::{Attempt, run_bucket};
+pub use attempt::{Attempt, run_bucket, run_bucket_on};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, connect, connect_once};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};

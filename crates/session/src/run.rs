@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rand_core::CryptoRng;
 use vesica_psi::{Output, Reveal, indices_vartime};
-use vesica_wire::{Channel, Error as WireError, Interrupt, Limit};
+use vesica_wire::{Channel, Error as WireError, Interrupt, Kind, Limit};
 use zeroize::Zeroizing;
 
 use crate::agree::agree_as;
@@ -80,6 +80,12 @@ pub fn run_set(
 ) -> Result<Report, Error> {
     agree_on_set(connection, job, set, progress)?.run(job, set, progress)
 }
+
+/// Says that a side has kept a job.
+const KEPT: Kind = Kind {
+    code: 31,
+    name: "job kept",
+};
 
 /// A connection over which both sides have agreed on a contract.
 pub struct Agreed {
@@ -164,6 +170,24 @@ impl Agreed {
         connection.deadline.of_run(&self.agreement);
         self.more[place] = Some(connection);
         Ok(())
+    }
+
+    /// Ends the connection once both sides have kept the job for tasks, as `keep` does on this one.
+    ///
+    /// Fails with [`Error::Run`] if one of them cannot, and then the peer has been told.
+    pub fn keep<T>(
+        mut self,
+        keep: impl FnOnce(&Agreement) -> Result<T, WireError>,
+    ) -> Result<T, Error> {
+        let channel = &mut self.connection.channel;
+        let kept = keep(&self.agreement).and_then(|kept| {
+            channel.begin_phase("done");
+            channel.send(KEPT, Vec::new())?;
+            channel.flush()?;
+            channel.recv(KEPT, 0)?;
+            Ok(kept)
+        });
+        Ok(kept.inspect_err(|error| channel.abort(error))?)
     }
 
     /// Tells the peer that the run does not take place.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice};
-use vesica_session::{Error as SessionError, Problem};
+use vesica_session::{Attempt, Error as SessionError, Problem};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{memory_for, show_bytes};
@@ -79,6 +79,43 @@ impl WorkDirProblem {
     }
 }
 
+/// Why a job cannot be used. Displayed behind the name of its directory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobProblem {
+    /// Others can change what is in the directory, or it is none.
+    #[error("{0}")]
+    Unsafe(UnsafeDirectory),
+    /// There is a job already.
+    #[error("has a job already")]
+    Taken,
+    /// There is none, or none of this version.
+    #[error("has no job of this version: {0}")]
+    NoJob(String),
+    /// The contract has no such bucket or attempt.
+    #[error("has {buckets} buckets of {attempts} attempts each; there is no attempt {} at bucket {}", asked.number, asked.bucket)]
+    NoSuchAttempt {
+        /// How many there are.
+        buckets: u32,
+        /// How many there are at each.
+        attempts: u32,
+        /// What was asked for.
+        asked: Attempt,
+    },
+    /// A task has begun it before.
+    #[error("has had attempt {} at bucket {}; the next attempt has another number, on both sides", .0.number, .0.bucket)]
+    Attempted(Attempt),
+    /// The keys of a bucket are not those that the driver left.
+    #[error("has other keys in bucket {0} than those that were split")]
+    OtherKeys(u32),
+    /// No attempt at a bucket has a result.
+    #[error("has no result of bucket {0}")]
+    NoResult(u32),
+    /// The results go to the other side.
+    #[error("is one from which this side learns no matches")]
+    LearnsNothing,
+}
+
 /// Why a job failed: because of this side's table, or because of the session with the peer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -98,6 +135,14 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         problem: WorkDirProblem,
+    },
+    /// A directory of a job that cannot be used.
+    #[error("the directory {} {problem}", path.display())]
+    Job {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: JobProblem,
     },
     /// The table could not be read, or the result could not be written.
     #[error(transparent)]
@@ -157,7 +202,11 @@ impl Error {
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Usage { .. } | Error::WorkDir { .. } => ErrorClass::Usage,
+            Error::Job {
+                problem: JobProblem::OtherKeys(_),
+                ..
+            } => ErrorClass::Data,
+            Error::Usage { .. } | Error::WorkDir { .. } | Error::Job { .. } => ErrorClass::Usage,
             Error::Table(error) => match error.class() {
                 vesica_tables::ErrorClass::Usage => ErrorClass::Usage,
                 vesica_tables::ErrorClass::Data => ErrorClass::Data,
@@ -196,6 +245,7 @@ impl Error {
         Some(match self {
             Error::Usage { remedy, .. } => return remedy.clone(),
             Error::WorkDir { problem, .. } => return problem.remedy(),
+            Error::Job { .. } => return None,
             Error::Table(error) => return error.remedy(),
             Error::NoKeys(_) => advice![
                 Command::Check,

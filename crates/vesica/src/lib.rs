@@ -65,11 +65,12 @@ mod options;
 mod party;
 mod published;
 mod shares;
+mod split_job;
 mod stored;
 mod work_dir;
 
 pub use courier::{Carried, Courier, CourierStep};
-pub use error::{Error, ErrorClass, WorkDirProblem};
+pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use memory::{bucket_memory, key_memory};
 pub use observer::Observer;
@@ -78,8 +79,9 @@ pub use options::{
     parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_quote,
     value_columns,
 };
-pub use party::{Gets, Outcome, Party, Resources, no_match_hint};
+pub use party::{Gets, Outcome, Party, Resources, collect, no_match_hint};
 pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published};
+pub use split_job::{SplitJob, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
@@ -97,7 +99,7 @@ pub use vesica_offline::{
 #[cfg(feature = "tee")]
 pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
 pub use vesica_session::{
-    Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
+    Attempt, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
     Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, LabelExchange,
     LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name,
     NoProgress, OnRefused, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest,

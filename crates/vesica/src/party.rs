@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vesica_files::{Advice, Argument, Command, advice};
-use vesica_session::terms::{BUCKETS_AT_ONCE, KEY_BITS, LEARNS, NORMALIZATION, REVEAL};
+use vesica_session::terms::{
+    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LEARNS, NORMALIZATION, REVEAL,
+};
 use vesica_session::{
     Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
     Identity, Job, LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest,
@@ -21,6 +23,7 @@ use vesica_tables::{
 use vesica_wire::Error as WireError;
 
 use crate::memory::{bucket_memory, key_memory};
+use crate::split_job::{SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored, shares_need_memory};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer, PayloadColumn};
@@ -481,6 +484,7 @@ impl Party {
     fn agree(
         &self,
         job: &Job,
+        tasks: Option<Tasks>,
         read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
         listener: Option<Listener>,
         observer: &mut dyn Observer,
@@ -491,11 +495,16 @@ impl Party {
         };
         let listener = listener.as_ref();
         let (keys, mut connection) = self.read_and_meet(read, listener, &options, observer)?;
+        let own = self.resources.for_a_bucket(job, keys.counts().items);
+        let (memory, at_once) = match tasks {
+            Some(tasks) => (Some(tasks.memory), 1),
+            None => (own, buckets_for_threads()),
+        };
         let job = Job {
-            memory: self.resources.for_a_bucket(job, keys.counts().items),
+            memory,
             ..job.clone()
         };
-        let job = &job.with(&BUCKETS_AT_ONCE, buckets_for_threads());
+        let job = &job.with(&BUCKETS_AT_ONCE, at_once);
         let (mut told, mut rest) = (Vec::new(), FIRST_PAUSE);
         loop {
             observer.connected(&connection);
@@ -522,6 +531,60 @@ impl Party {
                 met => met?,
             };
         }
+    }
+
+    /// Agrees on a job with the peer's driver, and cuts the keys of `source` up in `directory`, for tasks that make an
+    /// attempt at one bucket each ([`SplitJob::run`]). The job is for the matches, without columns to hand over, a work
+    /// directory or stored correlations. The directory is made for this user alone.
+    ///
+    /// # Errors
+    /// Any [`Error`]. Usage: a job that tasks cannot do. Job: the directory is unsafe, or has a job.
+    pub fn split(
+        &self,
+        role: Role,
+        source: &Source,
+        key: &KeySpec,
+        directory: &Path,
+        tasks: Tasks,
+        observer: &mut dyn Observer,
+    ) -> Result<SplitJob, Error> {
+        self.check_endpoint()?;
+        let job = self.split_job(role, key, directory, tasks);
+        let job = job.inspect_err(|error| self.tell_of(error))?;
+        with_threads(self.resources.threads, || {
+            let listener = self.bind(observer)?;
+            let read = |observer: &mut dyn Observer| {
+                self.read(&job, source, key, directory, None, observer)
+            };
+            let (mut keys, agreed) = self.agree(&job, Some(tasks), read, listener, observer)?;
+            let kept = agreed
+                .keep(|agreement| SplitJob::make(directory, role, self.peer, agreement, &mut keys));
+            Ok(kept.inspect_err(|_| SplitJob::discard(directory))?)
+        })?
+    }
+
+    /// What tasks are to do, and an empty directory for them.
+    fn split_job(
+        &self,
+        role: Role,
+        key: &KeySpec,
+        directory: &Path,
+        tasks: Tasks,
+    ) -> Result<Job, Error> {
+        let job = self.job(role, key, Rows::Matching)?;
+        let is_plain = job.labels.is_nothing() && job.offline.is_none();
+        let reveals = job.terms.get(&REVEAL) == Reveal::Matches;
+        let in_order = job.terms.get(&LEARNS) == Learns::Aligned;
+        let exact = job.terms.get(&KEY_BITS).is_some();
+        if !is_plain || !reveals || in_order || exact || self.resources.work_dir.is_some() {
+            let problem = "tasks find matches of hashed keys, in no common order, without columns to hand over, a work \
+                           directory or stored correlations";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
+        let job = job.with(&BUCKET_ATTEMPTS, tasks.attempts);
+        job.check()?;
+        SplitJob::prepare(directory)?;
+        Ok(job)
     }
 
     /// Runs one side, from its table to its result: meets the peer, and gets what the terms give to a side with this role
@@ -615,7 +678,7 @@ impl Party {
             Some(keys) => Ok(keys),
             None => self.read(job, source, key, &directory, work, observer),
         };
-        let (mut keys, agreed) = self.agree(job, read, listener, observer)?;
+        let (mut keys, agreed) = self.agree(job, None, read, listener, observer)?;
         let report = agreed.run(job, &mut keys, observer)?;
         if let Some(why) = keys.confirmed() {
             observer.warning(&format!("the answer is not kept: {why}").into());
@@ -731,6 +794,34 @@ impl Party {
         let checked = self.connect.interrupt.check();
         Ok(checked.map_err(vesica_session::Error::from)?)
     }
+}
+
+/// Writes the rows of `source` that match by the results of all tasks of a job, as a run would: all columns, in the order of
+/// the input, to `output`. `source` and `key` are those that were split. Returns how many rows.
+///
+/// # Errors
+/// Any [`Error`]; no output file is left then. Job: a bucket has no result, the table has changed, or the job is one from
+/// which this side learns nothing.
+pub fn collect(
+    job: &SplitJob,
+    source: &Source,
+    key: &KeySpec,
+    resources: &Resources,
+    output: &Path,
+) -> Result<u64, Error> {
+    let mut file = Output::create(output, source)?;
+    let parent = output.parent().filter(|path| !path.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new(".")).to_owned();
+    let memory = resources.memory.unwrap_or(u64::MAX);
+    with_threads(resources.threads, || {
+        let keys = key_memory(memory, false);
+        let keys = read_keys_within(source, key, &[], None, keys, &directory)?;
+        let mut stored = Stored::new(keys, memory, directory.clone(), None)?;
+        job.collect(&mut stored)?;
+        let written = write_rows(source, stored.matched_with(None, memory / 2), &mut file)?;
+        file.commit()?;
+        Ok(written)
+    })?
 }
 
 /// Whether more than the protocol needs its keys while a job runs.

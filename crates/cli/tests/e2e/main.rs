@@ -33,6 +33,7 @@ mod support;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod system_faults;
 mod tables;
+mod tasks;
 mod timing;
 mod trial;
 mod values;

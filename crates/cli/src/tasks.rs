@@ -1,0 +1,137 @@
+//! `vesica split`, `vesica bucket` and `vesica collect`: a job whose buckets are tasks of their own.
+
+use serde_json::json;
+use vesica::{
+    Attempt, ConnectOptions, Endpoint, Identity, OnRefused, Party, Passes, Resources, Role,
+    SourceOptions, SplitJob, Tasks, collect as collect_rows, half_of_the_machine,
+};
+
+use crate::args::{Bucket, Collect, Split};
+use crate::conditions::Conditions;
+use crate::failure::Failure;
+use crate::log;
+use crate::progress::Progress;
+use crate::report::not_among_inputs;
+use crate::signals::Signals;
+
+pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failure> {
+    let (link, role) = (&options.link, options.role.role());
+    if link.report.is_some() {
+        return Err(Failure::usage("--report is for runs; a job has job.json"));
+    }
+    let signals = Signals::install()?;
+    let identity = Identity::load(&link.identity)?;
+    identity.check_peer(link.peer)?;
+    let key = options.table.key()?;
+    let interrupt = signals.interrupt().clone();
+    let mut progress = Progress::new(link.progress, signals, "reading the table");
+    let labels = link.labels(role, false)?;
+    let mut party = Party {
+        protocol: link.protocol()?,
+        terms: link.terms(),
+        peer_limits: link.peer_limits(),
+        values: link.values(&labels)?,
+        labels,
+        payload: link.payload()?,
+        resources: link.resources(),
+        allow_empty: link.allow_empty,
+        plaintext_for_benchmarks_only: conditions.is_plaintext,
+        ..Party::new(&identity, link.peer, link.endpoint()?)
+    };
+    party.connect = ConnectOptions {
+        wait: link.wait,
+        timeout: link.timeout,
+        deadline: link.deadline,
+        on_refused: OnRefused::new(progress.refusals()),
+        interrupt,
+        link: conditions.link,
+        bandwidth: link.bandwidth,
+        ..ConnectOptions::default()
+    };
+    party.check(role)?;
+    let source = options.table.open(SourceOptions {
+        passes: Passes::One,
+        allow_no_rows: link.allow_empty,
+        memory: party.resources.memory,
+        wait: Some(link.wait),
+        ..SourceOptions::default()
+    })?;
+    let tasks = Tasks {
+        memory: options.task_memory,
+        attempts: options.attempts,
+    };
+    let job = party.split(role, &source, &key, &options.job, tasks, &mut progress)?;
+    progress.finish();
+    let contract = job.contract();
+    let size = match role {
+        Role::Receiver => contract.receiver_bucket,
+        Role::Sender => contract.sender_bucket,
+    };
+    let (buckets, protocol) = (contract.buckets, &contract.protocol);
+    log::event(
+        "split",
+        &format!("{buckets} buckets of {size} places each, for {protocol}"),
+        &json!({"buckets": buckets, "places": size, "protocol": protocol}),
+    );
+    Ok(())
+}
+
+pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Failure> {
+    let endpoint = match (&options.listen, &options.connect) {
+        (Some(address), None) => Endpoint::Listen(address.clone()),
+        (None, Some(address)) => Endpoint::Connect(address.clone()),
+        _ => return Err(Failure::usage("give either --listen or --connect")),
+    };
+    let signals = Signals::install()?;
+    let identity = Identity::load(&options.identity)?;
+    let job = SplitJob::open(&options.job)?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "reading the bucket");
+    let connect = options.patience.options(&progress, &signals, conditions);
+    let attempt = Attempt {
+        bucket: options.bucket,
+        number: options.attempt,
+    };
+    let report = job.run(
+        attempt,
+        &identity,
+        &endpoint,
+        &connect,
+        options.threads,
+        &mut progress,
+    )?;
+    progress.finish();
+    let line = format!(
+        "bucket {} of {}, attempt {}: done, {} bytes sent, {} received",
+        report.bucket,
+        job.contract().buckets,
+        report.attempt,
+        report.bytes_sent,
+        report.bytes_received,
+    );
+    let fields = serde_json::to_value(&report).unwrap_or_default();
+    log::event("bucket done", &line, &fields);
+    Ok(())
+}
+
+pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
+    not_among_inputs(&options.output, &options.table)?;
+    let key = options.table.key()?;
+    let job = SplitJob::open(&options.job)?;
+    let resources = Resources {
+        memory: options.memory.or_else(half_of_the_machine),
+        threads: options.threads,
+        ..Resources::default()
+    };
+    let source = options.table.open(SourceOptions {
+        passes: Passes::Two,
+        memory: resources.memory,
+        ..SourceOptions::default()
+    })?;
+    let rows = collect_rows(&job, &source, &key, &resources, &options.output)?;
+    log::event(
+        "done",
+        &format!("{rows} rows match"),
+        &json!({"rows_written": rows}),
+    );
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Jobs whose buckets are tasks of their own.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::support::{Ended, Place, Running, csv_of};
+use crate::tables::{HEADER, plain, rows};
+
+/// Cuts the tables of [`place`] into eight buckets.
+const WORDS: &str =
+    "--protocol dh --security semi-honest --task-memory 180K --both --key key --progress plain";
+
+/// Two tables, and the rows that are to come out on each side.
+fn place() -> (Place, [String; 2]) {
+    let place = Place::new();
+    let (ours, theirs) = (rows(3000, 1, 4000), rows(2900, 2, 4000));
+    place.write("ours.csv", csv_of(&HEADER, &ours));
+    place.write("theirs.csv", csv_of(&HEADER, &theirs));
+    let expected = [
+        csv_of(&HEADER, &plain(&ours, 1, &theirs, 1)),
+        csv_of(&HEADER, &plain(&theirs, 1, &ours, 1)),
+    ];
+    (place, expected)
+}
+
+fn start(place: &Place, words: &str) -> Running {
+    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+    Running::start(place.command(&words))
+}
+
+/// Both drivers, which leave these directories.
+fn split(place: &Place, [near, far]: [&str; 2]) -> [Ended; 2] {
+    let (receiver, sender) = (place.receiver, place.sender);
+    let far = format!(
+        "split --role sender --input theirs.csv --job {far} {WORDS} --identity sender.key --peer {receiver} --listen 127.0.0.1:0"
+    );
+    let mut far = start(place, &far);
+    let endpoint = far.endpoint();
+    let near = format!(
+        "split --role receiver --input ours.csv --job {near} {WORDS} --identity receiver.key --peer {sender} {endpoint}"
+    );
+    [start(place, &near).wait(), far.wait()]
+}
+
+/// A task of each side, for these jobs, buckets and attempts.
+fn tasks(place: &Place, near: (&str, u32, u32), far: (&str, u32, u32)) -> [Ended; 2] {
+    let words = |(job, bucket, attempt): (&str, u32, u32)| {
+        format!(
+            "bucket --job {job} --bucket {bucket} --attempt {attempt} --progress plain --threads 1"
+        )
+    };
+    let far = format!("{} --identity sender.key --listen 127.0.0.1:0", words(far));
+    let mut far = start(place, &far);
+    let Some(endpoint) = far.endpoint_if_any() else {
+        panic!("{}", far.wait().err);
+    };
+    let near = format!("{} --identity receiver.key {endpoint}", words(near));
+    [start(place, &near).wait(), far.wait()]
+}
+
+fn succeed(both: [Ended; 2]) {
+    both.iter().for_each(Ended::expect_success);
+}
+
+fn collect(place: &Place, job: &str, input: &str) -> Ended {
+    place.run(&format!(
+        "collect --job {job} --input {input} --key key --output {job}.csv"
+    ))
+}
+
+fn buckets(place: &Place, job: &str) -> u32 {
+    let job: serde_json::Value =
+        serde_json::from_str(&place.read(&format!("{job}/job.json"))).unwrap();
+    job["contract"]["buckets"].as_u64().unwrap() as u32
+}
+
+#[test]
+fn tasks_find_what_one_run_finds() {
+    let (place, expected) = place();
+    succeed(split(&place, ["near", "far"]));
+    let count = buckets(&place, "near");
+    assert_eq!((count, buckets(&place, "far")), (8, 8));
+    // What is on the disk depends on the contract alone, and is for this user.
+    let of = |path: &Path| path.metadata().unwrap();
+    let mut lengths: Vec<u64> = Vec::new();
+    for bucket in 0..count {
+        let keys = of(&place.path(&format!("near/bucket-{bucket}.keys")));
+        lengths.push(keys.len());
+        assert_eq!(keys.permissions().mode() & 0o777, 0o600);
+    }
+    assert!(lengths.iter().all(|length| *length == lengths[0]));
+    assert_eq!(
+        of(&place.path("near/job.json")).permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(of(&place.path("near")).permissions().mode() & 0o777, 0o700);
+
+    collect(&place, "near", "ours.csv").expect_failure(2, "has no result of bucket 0");
+    for bucket in (0..count).rev() {
+        let task = |job| (job, bucket, 0);
+        succeed(tasks(&place, task("near"), task("far")));
+    }
+    let bits = |bucket| of(&place.path(&format!("near/bucket-{bucket}.attempt-0.bits"))).len();
+    assert!((0..count).all(|bucket| bits(bucket) == bits(0)));
+    for (job, input, expected) in [
+        ("near", "ours.csv", &expected[0]),
+        ("far", "theirs.csv", &expected[1]),
+    ] {
+        collect(&place, job, input).expect_success();
+        assert!(place.read(&format!("{job}.csv")) == *expected);
+    }
+}
+
+#[test]
+fn what_tasks_can_do_wrong_is_an_exact_error() {
+    let (place, expected) = place();
+    succeed(split(&place, ["near", "far"]));
+    let sender = place.sender;
+    let again = format!(
+        "split --role receiver --input ours.csv --job near {WORDS} --identity receiver.key --peer {sender} --connect 127.0.0.1:1"
+    );
+    place.run(&again).expect_failure(2, "has a job already");
+    succeed(split(&place, ["near-2", "far-2"]));
+    let fail = |near, far, code, line: &str| {
+        let [near, far] = tasks(&place, near, far);
+        near.expect_failure(code, line);
+        assert_ne!(far.code, Some(0));
+    };
+    // A task of another job, of another bucket, of another attempt.
+    fail(("near", 0, 0), ("far-2", 0, 0), 6, "disagree on job");
+    fail(
+        ("near", 1, 0),
+        ("far", 2, 0),
+        6,
+        "disagree on bucket: here 1, there 2",
+    );
+    fail(
+        ("near", 3, 0),
+        ("far", 3, 1),
+        6,
+        "disagree on attempt: here 0, there 1",
+    );
+    // The same attempt again: the peer has to come before it is known to be taken.
+    fail(
+        ("near", 0, 0),
+        ("far", 0, 0),
+        2,
+        "has had attempt 0 at bucket 0",
+    );
+    // More attempts than agreed, and a bucket that there is none of.
+    let refused = |words: &str, code, line: &str| {
+        let words =
+            format!("bucket --job near {words} --identity receiver.key --connect 127.0.0.1:1");
+        place.run(&words).expect_failure(code, line);
+    };
+    refused("--bucket 0 --attempt 4", 2, "8 buckets of 4 attempts each");
+    refused("--bucket 8", 2, "8 buckets of 4 attempts each");
+    // Keys of another bucket in the place of these.
+    let kept = std::fs::read(place.path("near/bucket-4.keys")).unwrap();
+    std::fs::copy(
+        place.path("near/bucket-5.keys"),
+        place.path("near/bucket-4.keys"),
+    )
+    .unwrap();
+    refused("--bucket 4", 3, "has other keys in bucket 4");
+    place.write("near/bucket-4.keys", kept);
+
+    // Attempts with other numbers find the rows.
+    for bucket in 0..8 {
+        let attempt = if bucket < 4 { 2 } else { 0 };
+        let task = |job| (job, bucket, attempt);
+        succeed(tasks(&place, task("near"), task("far")));
+    }
+    let table = place.read("ours.csv");
+    place.write("ours.csv", table.replace(",k1", ",z1"));
+    collect(&place, "near", "ours.csv").expect_failure(3, "has other keys in bucket");
+    assert!(!place.path("near.csv").exists());
+    place.write("ours.csv", table);
+    collect(&place, "near", "ours.csv").expect_success();
+    assert!(place.read("near.csv") == expected[0]);
+}
+
+/// The examples are read by who will run them, and their command lines by the binary, which finds no job.
+#[test]
+fn the_examples_are_commands_of_tasks() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scale-out");
+    let place = Place::new();
+    let manifest = std::fs::read_to_string(examples.join("kubernetes.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let container = &manifest["spec"]["template"]["spec"]["containers"][0];
+    let words = [&container["command"], &container["args"]].map(|words| words.as_array().unwrap());
+    let words: Vec<String> = words
+        .into_iter()
+        .flatten()
+        .map(|word| {
+            word.as_str()
+                .unwrap()
+                .replace("$(JOB_COMPLETION_INDEX)", "5")
+        })
+        .collect();
+    assert_eq!(words[0], "vesica");
+    let words = words[1..]
+        .join(" ")
+        .replace("/identity/vesica.key", "sender.key");
+    let job = place.path("job");
+    std::fs::create_dir(&job).unwrap();
+    let words = words.replace("/job", job.to_str().unwrap());
+    place
+        .run(&words)
+        .expect_failure(2, "has no job of this version");
+
+    // `vesica` is the binary.
+    let binary = Path::new(env!("CARGO_BIN_EXE_vesica"));
+    let mut path = vec![binary.parent().unwrap().to_owned()];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let ran = std::process::Command::new("bash")
+        .arg(examples.join("slurm.sh"))
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .envs([("SLURM_ARRAY_TASK_ID", "5"), ("IDENTITY", "sender.key")])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains("has no job of this version"), "{said}");
+}

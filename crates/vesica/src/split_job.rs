@@ -1,0 +1,483 @@
+//! A job that is cut up for tasks on several machines.
+//!
+//! A driver leaves a directory for this user alone: `bucket-I.keys` with the keys of each bucket, padded to a size that the
+//! contract determines, and last `job.json` with the contract, the job value, and a key of this side. A task makes an
+//! attempt at one bucket over a connection of its own, and leaves `bucket-I.attempt-A.bits` with one bit per padded place.
+//! All but `job.json` is encrypted under that key, so that only that file has to be kept secret.
+//!
+//! The key also keys a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails
+//! before it connects, and a table that has changed fails before rows are written.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use vesica_files::{PrivateFile, private_directory, read_regular, sync_name};
+use vesica_primitives::sealed::{Sealed, Unreadable};
+use vesica_psi::Output as Learnt;
+use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS};
+use vesica_session::{
+    Agreement, Attempt, ConnectOptions, Contract, Endpoint, Error as SessionError, Fingerprint,
+    Identity, KeySet, Listener, Registry, Role, State, Transport, connect, random, run_bucket_on,
+    with_threads,
+};
+use vesica_wire::{Channel, Error as WireError, Limit};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::{Error, JobProblem, Observer};
+
+const JOB: &str = "job.json";
+/// Longest `job.json`, in bytes: 1024 buckets take 70 KiB.
+const MAX_JOB: u64 = 1 << 20;
+/// Version of the files.
+const FORMAT: u32 = 1;
+const SALT: usize = 32;
+
+/// What files hold.
+#[derive(Clone, Copy)]
+enum Content {
+    Keys,
+    Bits,
+}
+
+/// How much a task may take, and how often a bucket may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tasks {
+    /// Bytes of memory for the protocol in a task, approximately. The smaller one of both sides counts.
+    pub memory: u64,
+    /// Attempts at each bucket, 1 to 16. The smaller number of both sides counts.
+    pub attempts: u32,
+}
+
+/// A job of one side, in its directory.
+#[derive(Debug)]
+pub struct SplitJob {
+    directory: PathBuf,
+    role: Role,
+    peer: Fingerprint,
+    agreement: Agreement,
+    key: Zeroizing<[u8; 32]>,
+    /// The keyed hash of each bucket's digests.
+    hashes: Vec<[u8; 32]>,
+}
+
+/// `job.json`.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    format: u32,
+    role: Role,
+    peer: String,
+    contract: Contract,
+    value: String,
+    key: String,
+    buckets: Vec<String>,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.value.zeroize();
+        self.key.zeroize();
+    }
+}
+
+/// What a task did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskReport {
+    /// The bucket, counted from 0.
+    pub bucket: u32,
+    /// The attempt, counted from 0.
+    pub attempt: u32,
+    /// Bytes sent to the peer, including framing but not TLS.
+    pub bytes_sent: u64,
+    /// Bytes received from the peer, including framing but not TLS.
+    pub bytes_received: u64,
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*bytes).to_string()
+}
+
+fn of_hex(text: &str) -> Result<[u8; 32], String> {
+    let hash = blake3::Hash::from_hex(text).map_err(|e| e.to_string())?;
+    Ok(*hash.as_bytes())
+}
+
+/// The hash of a bucket's digests, in whatever order.
+fn hash_of(key: &[u8; 32], bucket: u32, digests: &[[u8; 32]]) -> [u8; 32] {
+    let mut sorted = digests.to_vec();
+    sorted.sort_unstable();
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher
+        .update(b"vesica/1 digests of a bucket")
+        .update(&bucket.to_le_bytes())
+        .update(sorted.as_flattened());
+    *hasher.finalize().as_bytes()
+}
+
+impl SplitJob {
+    /// Cuts the keys of a set up in `directory`, under this agreement with this peer.
+    pub(crate) fn make(
+        directory: &Path,
+        role: Role,
+        peer: Fingerprint,
+        agreement: &Agreement,
+        set: &mut dyn KeySet,
+    ) -> Result<SplitJob, WireError> {
+        let storage = |e: io::Error| {
+            WireError::limit(Limit::Storage, format!("a bucket cannot be kept: {e}"))
+        };
+        let mut key = Zeroizing::new([0; 32]);
+        random::fill(key.as_mut())?;
+        let mut job = SplitJob {
+            directory: directory.to_owned(),
+            role,
+            peer,
+            agreement: agreement.clone(),
+            key,
+            hashes: Vec::new(),
+        };
+        set.assign(&agreement.assignment(), &agreement.state)?;
+        for bucket in 0..agreement.contract.buckets {
+            let digests = std::mem::take(&mut set.load(bucket)?.digests).into_owned();
+            let capacity = agreement.own_size(role);
+            if digests.len() > capacity {
+                // The number is not for the peer.
+                return Err(WireError::limit(
+                    Limit::Encoding,
+                    "too many items fell into one bucket; run again",
+                ));
+            }
+            let mut content = Zeroizing::new(Vec::with_capacity(8 + 32 * capacity));
+            content.extend((digests.len() as u64).to_le_bytes());
+            content.extend_from_slice(digests.as_flattened());
+            content.resize(8 + 32 * capacity, 0);
+            let first = Attempt { bucket, number: 0 };
+            job.seal(Content::Keys, first, &content).map_err(storage)?;
+            job.hashes.push(hash_of(&job.key, bucket, &digests));
+        }
+        job.record().map_err(storage)?;
+        Ok(job)
+    }
+
+    /// Writes `job.json`, with which there is a job.
+    fn record(&self) -> io::Result<()> {
+        let record = Record {
+            format: FORMAT,
+            role: self.role,
+            peer: self.peer.to_string(),
+            contract: self.agreement.contract.clone(),
+            value: hex(&self.agreement.params.session),
+            key: hex(&self.key),
+            buckets: self.hashes.iter().map(hex).collect(),
+        };
+        let text = Zeroizing::new(serde_json::to_vec_pretty(&record)?);
+        let path = self.directory.join(JOB);
+        let mut file = PrivateFile::create(&path)?;
+        file.write_all(&text)?;
+        file.place_new()?;
+        sync_name(&path);
+        Ok(())
+    }
+
+    /// Makes a directory for a job.
+    ///
+    /// # Errors
+    /// Job: it is unsafe, or has a job. Resource: it cannot be made.
+    pub(crate) fn prepare(directory: &Path) -> Result<(), Error> {
+        let problem = |problem| Error::Job {
+            path: directory.to_owned(),
+            problem,
+        };
+        let made = private_directory(directory);
+        if let Some(reason) = made.map_err(|e| cannot(directory, &e))? {
+            return Err(problem(JobProblem::Unsafe(reason)));
+        }
+        match directory.join(JOB).symlink_metadata() {
+            Ok(_) => Err(problem(JobProblem::Taken)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Removes what [`SplitJob::make`] has left, so that no task begins a job that the peer does not have.
+    pub(crate) fn discard(directory: &Path) {
+        // What else is there is useless without it.
+        let _ = std::fs::remove_file(directory.join(JOB));
+    }
+
+    /// Opens the job in a directory.
+    ///
+    /// # Errors
+    /// Job: there is none, or none of this version.
+    pub fn open(directory: &Path) -> Result<SplitJob, Error> {
+        SplitJob::read(directory).map_err(|why| Error::Job {
+            path: directory.to_owned(),
+            problem: JobProblem::NoJob(why),
+        })
+    }
+
+    fn read(directory: &Path) -> Result<SplitJob, String> {
+        let text = read_regular(&directory.join(JOB), MAX_JOB).map_err(|e| e.to_string())?;
+        let text = Zeroizing::new(text);
+        let record: Record = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        if record.format != FORMAT {
+            return Err(format!("its files are of version {}", record.format));
+        }
+        let value = of_hex(&record.value)?;
+        let agreement = Agreement::of_job(
+            record.role,
+            record.contract.clone(),
+            value,
+            Registry::standard(),
+        );
+        let agreement = agreement.map_err(|e| e.to_string())?;
+        let hashes: Vec<_> = record
+            .buckets
+            .iter()
+            .map(|hash| of_hex(hash))
+            .collect::<Result<_, _>>()?;
+        if hashes.len() != agreement.contract.buckets as usize {
+            return Err("it does not have all buckets".into());
+        }
+        Ok(SplitJob {
+            directory: directory.to_owned(),
+            role: record.role,
+            peer: record
+                .peer
+                .parse()
+                .map_err(|_| "its peer has no fingerprint")?,
+            key: Zeroizing::new(of_hex(&record.key)?),
+            agreement,
+            hashes,
+        })
+    }
+
+    /// What both sides have agreed on.
+    pub fn contract(&self) -> &Contract {
+        &self.agreement.contract
+    }
+
+    /// This side's part.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    fn problem(&self, problem: JobProblem) -> Error {
+        Error::Job {
+            path: self.directory.clone(),
+            problem,
+        }
+    }
+
+    fn path(&self, content: Content, Attempt { bucket, number }: Attempt) -> PathBuf {
+        self.directory.join(match content {
+            Content::Keys => format!("bucket-{bucket}.keys"),
+            Content::Bits => format!("bucket-{bucket}.attempt-{number}.bits"),
+        })
+    }
+
+    fn cipher(&self, content: Content, Attempt { bucket, number }: Attempt, salt: &[u8]) -> Sealed {
+        let what: &[u8; 23] = match content {
+            Content::Keys => b"vesica/1 keys of bucket",
+            Content::Bits => b"vesica/1 bits of bucket",
+        };
+        let place = [bucket.to_le_bytes(), number.to_le_bytes()];
+        Sealed::new(&self.key, &[what, place.as_flattened(), salt])
+    }
+
+    fn seal(&self, content: Content, attempt: Attempt, bytes: &[u8]) -> io::Result<()> {
+        let mut salt = [0; SALT];
+        random::fill(&mut salt).map_err(io::Error::other)?;
+        let path = self.path(content, attempt);
+        let mut file = PrivateFile::create(&path)?;
+        file.write_all(&salt)?;
+        self.cipher(content, attempt, &salt)
+            .write(&[], bytes, &mut file)?;
+        file.replace()?;
+        sync_name(&path);
+        Ok(())
+    }
+
+    fn unseal(&self, content: Content, attempt: Attempt) -> Result<Zeroizing<Vec<u8>>, Unreadable> {
+        let mut file = File::open(self.path(content, attempt))?;
+        let mut salt = [0; SALT];
+        file.read_exact(&mut salt)?;
+        let length = file.metadata()?.len().saturating_sub(SALT as u64);
+        self.cipher(content, attempt, &salt)
+            .read(&[], length, &mut file)
+    }
+
+    /// The digests of a bucket, which are those that the driver left.
+    fn digests(&self, bucket: u32) -> Result<Vec<[u8; 32]>, Error> {
+        let first = Attempt { bucket, number: 0 };
+        let content = match self.unseal(Content::Keys, first) {
+            Ok(content) => content,
+            Err(Unreadable::Io(e)) => return Err(cannot(&self.path(Content::Keys, first), &e)),
+            Err(_) => return Err(self.problem(JobProblem::OtherKeys(bucket))),
+        };
+        let digests = content.split_first_chunk::<8>().and_then(|(count, rest)| {
+            let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
+            let (digests, _) = rest.as_chunks::<32>();
+            digests.get(..count)
+        });
+        let expected = &self.hashes[bucket as usize];
+        match digests {
+            Some(digests) if hash_of(&self.key, bucket, digests) == *expected => {
+                Ok(digests.to_vec())
+            }
+            _ => Err(self.problem(JobProblem::OtherKeys(bucket))),
+        }
+    }
+
+    /// Makes an attempt at a bucket, against the peer's task for the same attempt.
+    ///
+    /// # Errors
+    /// Any [`Error`]. Job: no such attempt, one that was begun before, or keys other than those that the driver left. An
+    /// attempt has begun once the peer is connected.
+    pub fn run(
+        &self,
+        attempt: Attempt,
+        identity: &Identity,
+        endpoint: &Endpoint,
+        options: &ConnectOptions,
+        threads: Option<NonZeroUsize>,
+        observer: &mut dyn Observer,
+    ) -> Result<TaskReport, Error> {
+        let contract = self.contract();
+        let (buckets, attempts) = (contract.buckets, contract.get(&BUCKET_ATTEMPTS));
+        if attempt.bucket >= buckets || attempt.number >= attempts {
+            return Err(self.problem(JobProblem::NoSuchAttempt {
+                buckets,
+                attempts,
+                asked: attempt,
+            }));
+        }
+        let digests = self.digests(attempt.bucket)?;
+        let peer = self.peer;
+        let transport = Transport::Tls { identity, peer };
+        let listener = match endpoint {
+            Endpoint::Listen(address) => Some(Listener::bind(address)?),
+            Endpoint::Bound(listener) => Some(listener.take()?),
+            Endpoint::Connect(_) | Endpoint::Courier => None,
+        };
+        let mut connection = match listener {
+            Some(listener) => {
+                observer.listening(listener.local_addr());
+                listener.accept(&transport, options)?
+            }
+            None => {
+                observer.connecting(endpoint);
+                connect(endpoint, &transport, options)?
+            }
+        };
+        observer.connected(&connection);
+        self.begin(attempt)?;
+        let learnt = with_threads(threads, || {
+            run_bucket_on(
+                &mut connection,
+                self.role,
+                &self.agreement,
+                attempt,
+                digests[..].into(),
+            )
+        })??;
+        if let Some(matched) = learnt.matched() {
+            let mut bits =
+                Zeroizing::new(vec![0u8; self.agreement.own_size(self.role).div_ceil(8)]);
+            for (place, matched) in matched.iter().enumerate() {
+                bits[place / 8] |= u8::from(*matched) << (place % 8);
+            }
+            let sealed = self.seal(Content::Bits, attempt, &bits);
+            sealed.map_err(|e| cannot(&self.path(Content::Bits, attempt), &e))?;
+        }
+        let traffic = connection.channel.traffic();
+        let bytes_sent = traffic.iter().map(|phase| phase.bytes_sent).sum();
+        let bytes_received = traffic.iter().map(|phase| phase.bytes_received).sum();
+        Ok(TaskReport {
+            bucket: attempt.bucket,
+            attempt: attempt.number,
+            bytes_sent,
+            bytes_received,
+        })
+    }
+
+    /// Takes the attempt, which nobody can then make again.
+    fn begin(&self, attempt: Attempt) -> Result<(), Error> {
+        let path = self.path(Content::Bits, attempt).with_extension("begun");
+        let file = PrivateFile::create(&path).map_err(|e| cannot(&path, &e))?;
+        match file.place_new() {
+            Ok(()) => {
+                sync_name(&path);
+                Ok(())
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                Err(self.problem(JobProblem::Attempted(attempt)))
+            }
+            Err(e) => Err(cannot(&path, &e)),
+        }
+    }
+
+    /// Tells a set, which has the keys that were split, what all tasks have found.
+    ///
+    /// # Errors
+    /// Job: a bucket without a result, keys that have changed since, or a job from which this side learns nothing.
+    pub(crate) fn collect(&self, set: &mut dyn KeySet) -> Result<(), Error> {
+        if !(self.role == Role::Receiver || self.contract().get(&LEARNS).is_both()) {
+            return Err(self.problem(JobProblem::LearnsNothing));
+        }
+        let run = |error: WireError| Error::from(SessionError::from(error));
+        let mut state = State {
+            found: Vec::new(),
+            ..self.agreement.state.clone()
+        };
+        set.assign(&self.agreement.assignment(), &state)
+            .map_err(run)?;
+        for bucket in 0..self.contract().buckets {
+            let digests = std::mem::take(&mut set.load(bucket).map_err(run)?.digests).into_owned();
+            if hash_of(&self.key, bucket, &digests) != self.hashes[bucket as usize] {
+                return Err(self.problem(JobProblem::OtherKeys(bucket)));
+            }
+            let found = self.found(bucket)?;
+            let matched: Vec<bool> = digests
+                .iter()
+                .map(|digest| found.contains(digest))
+                .collect();
+            state.found.push(found.len() as u64);
+            set.finished(Learnt::Matches(matched), &state)
+                .map_err(run)?;
+        }
+        Ok(())
+    }
+
+    /// The digests of a bucket that match, by its first attempt that has a result.
+    fn found(&self, bucket: u32) -> Result<HashSet<[u8; 32]>, Error> {
+        let attempts = self.contract().get(&BUCKET_ATTEMPTS);
+        for number in 0..attempts {
+            let attempt = Attempt { bucket, number };
+            let bits = match self.unseal(Content::Bits, attempt) {
+                Ok(bits) => bits,
+                Err(Unreadable::Io(e)) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => {
+                    return Err(cannot(
+                        &self.path(Content::Bits, attempt),
+                        &io::Error::other(e),
+                    ));
+                }
+            };
+            let digests = self.digests(bucket)?.into_iter().enumerate();
+            let matched = digests.filter(|(place, _)| {
+                bits.get(place / 8)
+                    .is_some_and(|byte| byte >> (place % 8) & 1 == 1)
+            });
+            return Ok(matched.map(|(_, digest)| digest).collect());
+        }
+        Err(self.problem(JobProblem::NoResult(bucket)))
+    }
+}
+
+fn cannot(path: &Path, why: &io::Error) -> Error {
+    let line = format!("{}: {why}", path.display());
+    SessionError::Run(WireError::limit(Limit::Storage, line)).into()
+}
