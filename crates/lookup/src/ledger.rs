@@ -215,7 +215,14 @@ impl Ledger {
         if is_done() {
             return Ok(());
         }
-        let written = self.accounts().records;
+        // An error of the disk is told once: a later call would succeed over what is lost.
+        let (written, broken) = {
+            let accounts = self.accounts();
+            (accounts.records, accounts.broken.clone())
+        };
+        if let Some(why) = broken {
+            return Err(storage(&why));
+        }
         file.sync_data().map_err(|e| self.fail(&e))?;
         self.synchronised.store(written, Ordering::Release);
         Ok(())

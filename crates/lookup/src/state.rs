@@ -12,32 +12,43 @@ use vesica_files::{WholeFile, open_regular};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, Progress, random};
+use vesica_wire::{Blame, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::client::Client;
 use crate::database::{check_private, lock};
 use crate::error::{Error, StoreProblem};
 use crate::header::{Header, Value};
+use crate::messages::MAX_QUESTION;
 use crate::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 
 const FILE: &str = "state";
 const HEAD: &[u8] = b"vesica look-up 1\n";
 
+/// Keys whose values are kept at once.
+const AT_ONCE: usize = 32 * MAX_QUESTION;
+
 /// Questions that were or will be asked, exactly so.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Pending {
     seed: [u8; 32],
     digests: Vec<[u8; 32]>,
 }
 
 /// The values that a client has under a published key.
-#[derive(Debug)]
 pub struct State {
     /// Where it is kept, and the lock of the directory; nowhere otherwise.
     place: Option<(PathBuf, Identity, File)>,
     key: [u8; ELEMENT_BYTES],
     values: HashMap<[u8; 32], Value>,
     pending: Pending,
+}
+
+/// Does not show them.
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("State")
+    }
 }
 
 impl State {
@@ -123,17 +134,18 @@ impl State {
         write().map_err(|e| Error::io(path, &e))
     }
 
-    /// Whether the server has to be asked about some of these digests, or about what an earlier look-up asked.
+    /// Whether the server has to be asked about some of these digests.
     pub fn must_ask(&self, digests: &[[u8; 32]]) -> bool {
         let is_missing = |digest| !self.values.contains_key(digest);
-        !self.pending.digests.is_empty() || digests.iter().any(is_missing)
+        digests.iter().any(is_missing)
     }
 
     /// Asks for the values that are missing, each once; returns how many these were. What an earlier look-up may have asked
-    /// is asked again in the same words, which costs nothing if it was answered.
+    /// is asked again in the same words, which costs nothing if it was answered. More than the server said that it would
+    /// answer is not asked.
     ///
     /// # Errors
-    /// As [`Client::ask`]; Usage and Resource where the directory cannot be written.
+    /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written.
     pub fn ask(
         &mut self,
         client: &mut Client,
@@ -144,7 +156,15 @@ impl State {
         let mut seen = HashSet::new();
         let is_missing =
             |digest: &&[u8; 32]| !self.values.contains_key(*digest) && seen.insert(**digest);
-        let missing = digests.iter().filter(is_missing).copied().collect();
+        let missing: Vec<_> = digests.iter().filter(is_missing).copied().collect();
+        let left = client.left();
+        if missing.len() as u64 > left {
+            let reason = format!(
+                "{} keys would have to be asked about, and {left} queries are left",
+                missing.len()
+            );
+            return Err(WireError::limit(Limit::Queries, reason).into());
+        }
         random::fill(&mut self.pending.seed)?;
         self.pending.digests = missing;
         if !self.pending.digests.is_empty() {
@@ -153,17 +173,29 @@ impl State {
         Ok(again + self.finish(client, progress)?)
     }
 
-    /// Asks what is pending.
+    /// Asks what is pending, and keeps what was answered from time to time: a server remembers so many questions at least.
     fn finish(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<u64, Error> {
-        if self.pending.digests.is_empty() {
-            return Ok(0);
+        let mut asked = 0;
+        while !self.pending.digests.is_empty() {
+            let Pending { seed, digests } = &self.pending;
+            let count = digests.len().min(AT_ONCE);
+            let values = client.ask(&digests[..count], seed, progress);
+            if let Err(WireError::PeerAborted {
+                blame: Blame::Resource,
+                ..
+            }) = values
+                && client.left() < asked + digests.len() as u64
+            {
+                // The quota does not suffice for the rest, now or later.
+                self.pending = Pending::default();
+                self.save()?;
+            }
+            let values = values?;
+            let answered = self.pending.digests.drain(..count);
+            self.values.extend(answered.zip(values));
+            asked += count as u64;
+            self.save()?;
         }
-        let Pending { seed, digests } = &self.pending;
-        let values = client.ask(digests, seed, progress)?;
-        let pending = std::mem::take(&mut self.pending);
-        let asked = pending.digests.len() as u64;
-        self.values.extend(pending.digests.into_iter().zip(values));
-        self.save()?;
         Ok(asked)
     }
 

@@ -8,7 +8,10 @@
 //! in mode VOPRF that all are under the key that it knows. A server whose key answers q blinded elements solves a static
 //! Diffie–Hellman problem for whoever asks: Brown and Gallant (2004) and Cheon (2006) lose about half of log₂ q bits.
 //!
-//! Deviation: encodings are computed in batches. A batch of elements is encoded as doubles of halves
+//! Deviations: in a batch of more than two elements the weights of the composites depend on the whole batch. The RFC hashes
+//! each with its own element and result alone, so that a server that wants false results for n elements finds errors whose
+//! weighted sum is zero by a generalised-birthday search with a list for each (Wagner, CRYPTO 2002): some 2^32 hashes at
+//! n = 4096, and 2^126 at n = 2. Davidson et al. hash the whole batch, too. Encodings are computed in batches. A batch of elements is encoded as doubles of halves
 //! ([`RistrettoPoint::double_and_compress_batch`]), which gives the same bytes with one inversion.
 
 use curve25519_dalek::ristretto::CompressedRistretto;
@@ -184,20 +187,18 @@ impl SecretKey {
         Batch {
             key: self,
             public: self.public_key(),
-            count: 0,
-            composite: RistrettoPoint::identity(),
+            blinded: Vec::new(),
+            evaluated: Vec::new(),
         }
     }
 }
 
-/// A batch under evaluation, of which the proof needs no more than a sum.
+/// A batch under evaluation.
 pub struct Batch<'a> {
     key: &'a SecretKey,
     public: Element,
-    /// Elements so far.
-    count: usize,
-    /// The composite of the blinded elements so far.
-    composite: RistrettoPoint,
+    blinded: Vec<Element>,
+    evaluated: Vec<Element>,
 }
 
 impl Batch<'_> {
@@ -214,10 +215,9 @@ impl Batch<'_> {
 
     /// Has the proof say that these results are of these elements.
     fn add(&mut self, blinded: &[Element], evaluated: &[Element]) {
-        let weights = weights(&self.public, self.count, blinded, evaluated);
-        let points = blinded.iter().map(|element| element.point);
-        self.composite += RistrettoPoint::vartime_multiscalar_mul(&weights, points);
-        self.count += blinded.len();
+        assert!(self.blinded.len() + blinded.len() <= MAX_BATCH);
+        self.blinded.extend_from_slice(blinded);
+        self.evaluated.extend_from_slice(evaluated);
     }
 
     /// `GenerateProof` (section 2.2.1).
@@ -229,9 +229,12 @@ impl Batch<'_> {
     }
 
     fn prove_with(self, nonce: &Scalar) -> [u8; PROOF_BYTES] {
-        assert!(self.count > 0);
+        assert!(!self.blinded.is_empty());
         // ComputeCompositesFast: the composite of the results is a multiple of the other one.
-        let (key, composite) = (&self.key.key, self.composite);
+        let weights = weights(&self.public, &self.blinded, &self.evaluated);
+        let points = self.blinded.iter().map(|element| element.point);
+        let composite = RistrettoPoint::vartime_multiscalar_mul(&weights, points);
+        let key = &self.key.key;
         let composites = [composite, composite * key];
         let commitments = [RistrettoPoint::mul_base(nonce), composite * nonce];
         let challenge = challenge(&self.public, &composites, &commitments);
@@ -263,7 +266,7 @@ pub fn verify(
     };
     let (claimed, response) = (scalar(0)?, scalar(1)?);
     // ComputeComposites.
-    let weights = weights(public, 0, blinded, evaluated);
+    let weights = weights(public, blinded, evaluated);
     let composites = [blinded, evaluated].map(|elements| {
         let points = elements.iter().map(|element| element.point);
         RistrettoPoint::vartime_multiscalar_mul(&weights, points)
@@ -278,24 +281,23 @@ pub fn verify(
     }
 }
 
-/// The factors of a batch's elements, from the `first` on, in its composites (section 2.2.1).
-fn weights(
-    public: &Element,
-    first: usize,
-    blinded: &[Element],
-    evaluated: &[Element],
-) -> Vec<Scalar> {
+/// The factors of a batch's elements in its composites (section 2.2.1, and the module on larger batches).
+fn weights(public: &Element, blinded: &[Element], evaluated: &[Element]) -> Vec<Scalar> {
     assert_eq!(blinded.len(), evaluated.len());
-    assert!(first + blinded.len() <= MAX_BATCH);
+    assert!(blinded.len() <= MAX_BATCH);
     let seed_tag = Mode::Voprf.tag("Seed-");
     let mut seed = Sha512::new();
     for part in [&public.bytes, &*seed_tag] {
         prefixed(&mut seed, part);
     }
+    if blinded.len() > 2 {
+        let elements = blinded.iter().chain(evaluated);
+        elements.for_each(|element| prefixed(&mut seed, &element.bytes));
+    }
     let seed = seed.finalize();
     let tag = Mode::Voprf.tag("HashToScalar-");
     let element = (ELEMENT_BYTES as u16).to_be_bytes();
-    let pairs = (first as u16..=u16::MAX).zip(blinded.iter().zip(evaluated));
+    let pairs = (0..=u16::MAX).zip(blinded.iter().zip(evaluated));
     let weight = |(index, (blinded, evaluated)): (u16, (&Element, &Element))| {
         let parts: [&[u8]; 8] = [
             &(OUTPUT_BYTES as u16).to_be_bytes(),
@@ -557,6 +559,31 @@ mod tests {
             spoilt[bit / 8] ^= 1 << (bit % 8);
             assert!(refused(&evaluated, &spoilt), "{bit}");
         }
+    }
+
+    #[test]
+    fn weights_of_a_batch_depend_on_all_of_it() {
+        let mut rng = ChaCha20Rng::from_seed([2; 32]);
+        let key = SecretKey::random(&mut rng);
+        let inputs: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+        let blinded = Blinded::new(Mode::Voprf, &inputs, &mut rng);
+        let blinded = blinded.elements().to_vec();
+        let public = key.public_key();
+        let mut evaluated = key.blind_evaluate(&blinded);
+        let before = weights(&public, &blinded, &evaluated);
+        evaluated.swap(0, 1);
+        let after = weights(&public, &blinded, &evaluated);
+        assert!(
+            before
+                .iter()
+                .zip(&after)
+                .all(|(before, after)| before != after)
+        );
+        // Two elements have those of the RFC, whose vectors they meet.
+        let two = weights(&public, &blinded[2..], &evaluated[2..]);
+        evaluated.swap(2, 3);
+        let other = weights(&public, &blinded[2..3], &evaluated[3..]);
+        assert_eq!(two[0], other[0]);
     }
 
     #[test]

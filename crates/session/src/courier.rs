@@ -126,8 +126,10 @@ pub fn take_turn(
             Err(Error::Run(bad("message", "says less than the session has")))
         }
         (Some(said), Err(_)) => Ok(Turn::Said(said)),
-        // It has not heard anything new.
-        (None, Err(error)) => Err(error),
+        (None, Err(_)) => {
+            let problem = "it was taken in an earlier step, and the run waits for the one after";
+            Err(Error::Message(problem))
+        }
     }
 }
 

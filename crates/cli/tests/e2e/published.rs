@@ -132,7 +132,10 @@ fn a_table_is_published_once_and_looked_up_many_times() {
         &endpoint,
         "--input mine.csv --key id --output new.csv",
     );
-    refused.expect_failure(7, "the quota of 10 queries has 1 left, and 3 were asked");
+    refused.expect_failure(
+        7,
+        "3 keys would have to be asked about, and 1 queries are left",
+    );
     stop(server);
     let names = place.names();
     let expected = [

@@ -200,8 +200,8 @@ impl<'a> Envelope<'a> {
 
     /// What the message says; `offer` is that of the run, `None` where this is the offer.
     ///
-    /// Fails with [`Error::Message`] if it is of another run, and with [`Error::Run`] if its signed content cannot be
-    /// opened.
+    /// Fails with [`Error::Message`] if it is of another run or start, and with [`Error::Run`] if its content is wrongly
+    /// padded.
     pub fn open(&self, turns: &Turns, offer: Option<&[u8]>) -> Result<Zeroizing<Vec<u8>>, Error> {
         if self.job != offer.map_or([0; 32], job_of) {
             return Err(Error::Message("it is of another run"));
@@ -209,7 +209,7 @@ impl<'a> Envelope<'a> {
         if offer.is_none() {
             return Ok(Zeroizing::new(self.content.to_vec()));
         }
-        let unreadable = |_| Error::Run(bad(WHAT, "sealed to another key"));
+        let unreadable = |_| Error::Message("it answers another start of this run");
         let encapsulated = <XWing as Kem>::EncappedKey::from_bytes(self.encapsulated);
         let legible = self.head.len() - self.encapsulated.len() - 2;
         let opened = single_shot_open::<AesGcm256, HkdfSha256, XWing>(
