@@ -73,7 +73,7 @@ fn semi_honest_takes_fewer_bytes() {
 #[test]
 fn buckets() {
     for security in ["malicious", "semi-honest"] {
-        let options = format!("--protocol vole --memory 436K --security {security}");
+        let options = format!("--protocol vole --memory 436K --threads 1 --security {security}");
         for report in both_learn(6, &options) {
             assert_eq!(report["security"], security);
             assert_eq!(report["contract"]["buckets"], 4);
