@@ -40,7 +40,7 @@ pub use vesica_correlations::ole::Origin;
 pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, Spec};
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error, Traffic};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 pub use masks::MaskExchange;
 pub use ole::Ole;
@@ -272,6 +272,33 @@ impl Shares {
             sender_strings: Zeroizing::default(),
         }
     }
+
+    /// Puts the cells of another part of the sets, with as many values and bytes each, after these.
+    pub fn append(&mut self, more: Shares) {
+        if let (Some(items), Some(more)) = (&mut self.items, more.items) {
+            items.extend(more);
+        }
+        append(&mut self.matches, &more.matches);
+        append(&mut self.receiver_strings, &more.receiver_strings);
+        append(&mut self.sender_strings, &more.sender_strings);
+        let own = self
+            .receiver_values
+            .iter_mut()
+            .chain(&mut self.sender_values);
+        let more = more.receiver_values.iter().chain(&more.sender_values);
+        own.zip(more).for_each(|(own, more)| append(own, more));
+    }
+}
+
+/// Appends to what is wiped; what it outgrows is wiped too.
+fn append<T: Copy + Zeroize>(all: &mut Zeroizing<Vec<T>>, more: &[T]) {
+    let needed = all.len() + more.len();
+    if needed > all.capacity() {
+        let mut larger = Zeroizing::new(Vec::with_capacity(needed.max(2 * all.len())));
+        larger.extend_from_slice(all);
+        *all = larger;
+    }
+    all.extend_from_slice(more);
 }
 
 /// What a party has computed before it knows its items. Consumed by one run.

@@ -547,8 +547,9 @@ impl Contract {
 
     /// Whether the run may be in several buckets. What has to be opened bucket by bucket would reveal more than the whole.
     fn may_be_divided(&self, protocol: &dyn Protocol) -> bool {
-        let is_found = self.get(&REVEAL) == Reveal::Matches || self.adds_up(protocol);
-        is_found && self.offline.is_none()
+        let reveal = self.get(&REVEAL);
+        let by_bucket = reveal == Reveal::Matches || reveal == Reveal::Shares;
+        (by_bucket || self.adds_up(protocol)) && self.offline.is_none()
     }
 
     /// Whether memory and λ suffice for the run. A peer may claim any size; the protocol has a limit.

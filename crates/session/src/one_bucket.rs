@@ -150,6 +150,11 @@ pub(crate) fn one_bucket_with(
             matched.truncate(own);
             labels.truncate(own * *bytes);
         }
+        Output::Shares(shares) => {
+            for item in shares.items.iter_mut().flatten() {
+                *item = item.filter(|item| (*item as usize) < own);
+            }
+        }
         _ => {}
     }
     if role == Role::Sender

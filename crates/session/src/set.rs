@@ -305,7 +305,7 @@ impl<'a> MemorySet<'a> {
         self.handed_over.as_deref().map(Vec::as_slice)
     }
 
-    /// This side's shares, if the run made some.
+    /// This side's shares, if the run made some: those of one bucket after the other's.
     pub fn shares(&self) -> Option<&Shares> {
         self.shares.as_ref()
     }
@@ -360,7 +360,17 @@ impl KeySet for MemorySet<'_> {
                 self.place(bucket, &labels, bytes, &mut all);
                 self.handed_over = Some(all);
             }
-            Output::Shares(shares) => self.shares = Some(shares),
+            Output::Shares(mut shares) => {
+                if let Some(indices) = self.indices(bucket) {
+                    for item in shares.items.iter_mut().flatten().flatten() {
+                        *item = indices[*item as usize];
+                    }
+                }
+                match &mut self.shares {
+                    None => self.shares = Some(shares),
+                    Some(earlier) => earlier.append(shares),
+                }
+            }
             _ => {}
         }
         Ok(())

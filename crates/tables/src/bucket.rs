@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::rows::RowSet;
-use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, Shape, index};
+use crate::runs::{BUCKET_ROW_BYTES, Merged, Part, Runs, Shape, VALUE_BYTES, index};
 use crate::scratch::{Scratch, TAG, unwritable};
 
 /// Most and fewest keys that are written at once, if nothing goes with them: 16 KiB of them, or 2.
@@ -47,8 +47,8 @@ impl ChunkSize {
         self.shape.key_bytes() * self.keys + TAG
     }
 
-    /// Labels while they are apart.
-    fn label_bytes(self) -> usize {
+    /// What goes with keys while it is apart.
+    fn beside_bytes(self) -> usize {
         self.shape.label * self.keys
     }
 
@@ -67,7 +67,7 @@ impl ChunkSize {
 
     /// Bytes of what is still to be written of a bucket.
     fn pending_bytes(self) -> u64 {
-        let apart = self.number_bytes() + self.label_bytes();
+        let apart = self.number_bytes() + self.beside_bytes();
         (self.key_bytes() + apart + self.row_bytes()) as u64
     }
 }
@@ -86,6 +86,8 @@ pub struct Bucket {
     pub numbers: Option<Vec<u64>>,
     /// The texts that go with each, one key's after the other's, if some do.
     pub labels: Option<Zeroizing<Vec<u8>>>,
+    /// The values of each, one key's after the other's, if keys have values.
+    pub values: Option<Zeroizing<Vec<i64>>>,
 }
 
 /// The keys and rows of all buckets.
@@ -94,6 +96,8 @@ pub(crate) struct Buckets {
     scratch: Scratch,
     /// What goes with each key.
     shape: Shape,
+    /// Columns of values, the last of what goes with each key.
+    columns: usize,
     /// Of each group of keys, what each bucket has of it.
     groups: Vec<Vec<Portion>>,
 }
@@ -106,12 +110,21 @@ struct Portion {
     row_chunks: Vec<Chunk>,
 }
 
-/// Keys: digests, after these their numbers and then their labels if there are some. Or rows: for each the index of its
+/// Keys: digests, after these their numbers and then what goes with them if there is something. Or rows: for each the index of its
 /// key in the portion, and its number.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     place: u64,
     len: u32,
+}
+
+/// A chunk of keys that is to be read, and the places of what is in it.
+struct Task<'a> {
+    chunk: &'a Chunk,
+    digests: &'a mut [[u8; 32]],
+    numbers: &'a mut [u64],
+    labels: &'a mut [u8],
+    values: &'a mut [i64],
 }
 
 /// A portion, and what is still to be written of it.
@@ -120,7 +133,7 @@ struct Pending {
     portion: Portion,
     digests: Vec<u8>,
     numbers: Vec<u8>,
-    labels: Zeroizing<Vec<u8>>,
+    beside: Zeroizing<Vec<u8>>,
     rows: Vec<u8>,
 }
 
@@ -131,13 +144,19 @@ impl Pending {
             portion: Portion::default(),
             digests: Vec::new(),
             numbers: Vec::new(),
-            labels: Zeroizing::default(),
+            beside: Zeroizing::default(),
             rows: Vec::new(),
         }
     }
 
-    /// Adds the key at this index of those that are merged.
-    fn key(&mut self, scratch: &Scratch, merged: &Merged, key: usize) -> Result<u32> {
+    /// Adds the key at this index of those that are merged, and what goes with it.
+    fn key(
+        &mut self,
+        scratch: &Scratch,
+        merged: &Merged,
+        key: usize,
+        beside: &[u8],
+    ) -> Result<u32> {
         let (digest, number) = (&merged.digests()[key], merged.number(key));
         // A buffer that grows would take twice what it has to.
         reserve(&mut self.digests, self.chunk.key_bytes());
@@ -146,9 +165,9 @@ impl Pending {
             reserve(&mut self.numbers, self.chunk.number_bytes());
             self.numbers.extend_from_slice(&number.to_le_bytes());
         }
-        if self.chunk.shape.label > 0 {
-            reserve(&mut self.labels, self.chunk.label_bytes());
-            self.labels.extend_from_slice(merged.label(key));
+        if !beside.is_empty() {
+            reserve(&mut self.beside, self.chunk.beside_bytes());
+            self.beside.extend_from_slice(beside);
         }
         let index = self.portion.keys;
         self.portion.keys += 1;
@@ -171,7 +190,7 @@ impl Pending {
     fn write_keys(&mut self, scratch: &Scratch) -> Result<()> {
         let len = (self.digests.len() / 32) as u32;
         self.digests.append(&mut self.numbers);
-        self.digests.append(&mut self.labels);
+        self.digests.append(&mut self.beside);
         write(
             scratch,
             &mut self.digests,
@@ -228,7 +247,8 @@ impl Buckets {
         buckets: usize,
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
-        let chunk = ChunkSize::within(runs.memory(), buckets, runs.shape());
+        let shape = runs.shape().in_buckets();
+        let chunk = ChunkSize::within(runs.memory(), buckets, shape);
         let pending = || {
             (0..buckets)
                 .map(|_| Pending::new(chunk))
@@ -246,12 +266,13 @@ impl Buckets {
         );
         let groups = groups.collect::<Result<_>>().map_err(|e| {
             let rows = runs.row_count() * BUCKET_ROW_BYTES;
-            let all = runs.keys() * runs.shape().key_bytes() as u64 + rows;
+            let all = runs.keys() * shape.key_bytes() as u64 + rows;
             e.for_want_of(all.saturating_sub(scratch.written()))
         })?;
         Ok(Buckets {
             groups,
-            shape: runs.shape(),
+            shape,
+            columns: runs.shape().columns,
             scratch,
         })
     }
@@ -261,11 +282,13 @@ impl Buckets {
         let keys = self.portions(bucket).map(|portion| portion.keys as usize);
         let keys = keys.sum();
         let mut digests = vec![[0; 32]; keys];
-        let Shape { has_numbers, label } = self.shape;
+        let (has_numbers, columns) = (self.shape.has_numbers, self.columns);
+        let label = self.shape.label - VALUE_BYTES * columns;
         let mut numbers = vec![0; if has_numbers { keys } else { 0 }];
         let mut labels = Zeroizing::new(vec![0; label * keys]);
+        let mut values = Zeroizing::new(vec![0; columns * keys]);
         let (mut digests_left, mut numbers_left) = (&mut *digests, &mut *numbers);
-        let mut labels_left = &mut labels[..];
+        let (mut labels_left, mut values_left) = (&mut labels[..], &mut values[..]);
         let chunks = self
             .portions(bucket)
             .flat_map(|portion| &portion.key_chunks);
@@ -275,18 +298,35 @@ impl Buckets {
             let digests = digests_left.split_off_mut(..len).unwrap_or_default();
             let numbers = numbers_left.split_off_mut(..numbers).unwrap_or_default();
             let labels = labels_left.split_off_mut(..label * len).unwrap_or_default();
-            (chunk, digests, numbers, labels)
+            let values = values_left.split_off_mut(..columns * len);
+            Task {
+                chunk,
+                digests,
+                numbers,
+                labels,
+                values: values.unwrap_or_default(),
+            }
         });
         let tasks: Vec<_> = tasks.collect();
-        type Task<'a> = (&'a Chunk, &'a mut [[u8; 32]], &'a mut [u64], &'a mut [u8]);
-        let read = |bytes: &mut Zeroizing<Vec<u8>>, (chunk, digests, numbers, labels): Task<'_>| {
-            self.read(chunk, self.shape.key_bytes(), bytes)?;
-            let (of_digests, of_numbers, of_labels) = self.shape.columns(bytes, digests.len());
-            digests.copy_from_slice(of_digests);
-            for (number, bytes) in numbers.iter_mut().zip(of_numbers) {
+        let read = |bytes: &mut Zeroizing<Vec<u8>>, task: Task<'_>| {
+            self.read(task.chunk, self.shape.key_bytes(), bytes)?;
+            let (digests, numbers, beside) = self.shape.columns(bytes, task.digests.len());
+            task.digests.copy_from_slice(digests);
+            for (number, bytes) in task.numbers.iter_mut().zip(numbers) {
                 *number = u64::from_le_bytes(*bytes);
             }
-            labels.copy_from_slice(of_labels);
+            if columns == 0 {
+                task.labels.copy_from_slice(beside);
+                return Ok(());
+            }
+            for (place, beside) in beside.chunks_exact(self.shape.label).enumerate() {
+                let (of_key, of_columns) = beside.split_at(label);
+                task.labels[place * label..][..label].copy_from_slice(of_key);
+                let values = &mut task.values[place * columns..][..columns];
+                for (value, bytes) in values.iter_mut().zip(of_columns.as_chunks().0) {
+                    *value = i64::from_le_bytes(*bytes);
+                }
+            }
             Ok(())
         };
         tasks
@@ -296,6 +336,7 @@ impl Buckets {
             digests,
             numbers: has_numbers.then_some(numbers),
             labels: (label > 0).then_some(labels),
+            values: (columns > 0).then_some(values),
         })
     }
 
@@ -337,6 +378,17 @@ impl Buckets {
             (present, next) = (next, present);
             batch = following;
         }
+    }
+
+    /// The first row of each key of a bucket.
+    pub(crate) fn first_rows(&self, bucket: usize) -> Result<Vec<u64>> {
+        let keys = self.portions(bucket).map(|portion| portion.keys as usize);
+        let mut first = vec![u64::MAX; keys.sum()];
+        self.rows(bucket, &mut |key, row| {
+            first[key] = first[key].min(row.into());
+            Ok(())
+        })?;
+        Ok(first)
     }
 
     /// Hands each row of a bucket to `each`, with the index of its key among those of the bucket.
@@ -411,7 +463,7 @@ fn split_group(
     merged: &mut Merged,
     pending: &mut [Pending],
 ) -> Result<Vec<Portion>> {
-    let mut keys = Vec::new();
+    let (mut keys, mut beside) = (Vec::new(), Zeroizing::default());
     for part in parts {
         let merged = runs.merge(part, merged)?;
         let buckets = assign(merged.digests());
@@ -420,7 +472,8 @@ fn split_group(
         for same in merged.distinct() {
             let first = index(same[0]);
             let pending = &mut pending[buckets[first] as usize];
-            let key = pending.key(scratch, merged, first)?;
+            runs.beside_in_bucket(merged, same, &mut beside);
+            let key = pending.key(scratch, merged, first, &beside)?;
             for entry in same {
                 keys[index(*entry)] = key;
             }
@@ -514,6 +567,7 @@ mod tests {
             let shape = Shape {
                 has_numbers: false,
                 label,
+                columns: 0,
             };
             ChunkSize::within(memory, 1024, shape).keys
         };
@@ -543,7 +597,7 @@ mod tests {
         let mut digest = [0u64; 4];
         let memory = 16 << 20;
         let mut writer =
-            RunWriter::create(&std::env::temp_dir(), Shape::default(), memory).unwrap();
+            RunWriter::create(&std::env::temp_dir(), Shape::default(), &[], memory).unwrap();
         for row in 0..rows {
             // As good as random: the finalizer of splitmix64.
             digest[0] = u64::from(row)
@@ -560,7 +614,7 @@ mod tests {
                     digest,
                     row,
                     number,
-                    label: &[],
+                    beside: &[],
                 })
                 .unwrap();
         }

@@ -182,8 +182,6 @@ pub enum ErrorKind {
         /// What is wrong with it; never the value.
         problem: ValueProblem,
     },
-    /// A run over values whose keys do not fit into memory.
-    ValuesTooLarge,
     /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
     /// LZO compression in one.
     UnsupportedInput {
@@ -402,8 +400,7 @@ impl Error {
             | ErrorKind::NoRoom { .. }
             | ErrorKind::Scratch(_)
             | ErrorKind::TooLarge { .. }
-            | ErrorKind::TooMany { .. }
-            | ErrorKind::ValuesTooLarge => ErrorClass::Resource,
+            | ErrorKind::TooMany { .. } => ErrorClass::Resource,
             ErrorKind::Unreadable(e) if is_exhausted(e) => ErrorClass::Resource,
             _ => ErrorClass::Data,
         }
@@ -569,9 +566,6 @@ impl fmt::Display for Error {
             }
             ErrorKind::BadValue { problem } => {
                 write!(f, "the value in column {column:?} {problem}")
-            }
-            ErrorKind::ValuesTooLarge => {
-                f.write_str("a run over values needs all keys in memory, and they do not fit")
             }
             ErrorKind::UnsupportedInput { found } if column.is_empty() => {
                 write!(f, "cannot read {found}")

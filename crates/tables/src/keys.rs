@@ -101,6 +101,8 @@ pub struct Keys {
     values: Option<Vec<i64>>,
     /// That of one item after the other's.
     labels: Option<Labels>,
+    /// A hash of the values of all rows, if there are some.
+    pub(crate) rows_values: Option<[u8; 32]>,
     beside: Beside,
     counts: Counts,
 }
@@ -310,6 +312,13 @@ pub(crate) struct RowValues {
     pub(crate) line: Option<u64>,
 }
 
+impl RowValues {
+    /// The values of all columns, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = i64> {
+        iter::once(self.first).chain(self.others.iter().copied())
+    }
+}
+
 /// The sums of values over the rows of each item.
 struct Sums<'a> {
     columns: &'a [ValueColumn],
@@ -327,8 +336,7 @@ impl Sums<'_> {
 
     /// A row with an item that may be new.
     fn push(&mut self, values: &RowValues) {
-        let units = iter::once(&values.first).chain(&values.others);
-        self.sums.extend(units.map(|units| i128::from(*units)));
+        self.sums.extend(values.all().map(i128::from));
     }
 
     /// Where the sums of an entry are.
@@ -588,11 +596,6 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Whether values are gathered too.
-    pub(crate) fn has_values(&self) -> bool {
-        self.sums.is_some()
-    }
-
     /// Whether the keys so far take at most `memory` bytes, give or take a sixteenth of them that may be repetitions.
     pub(crate) fn fits(&mut self, memory: u64) -> Result<bool> {
         if self.keys.bytes() <= memory {
@@ -615,12 +618,23 @@ impl<'a> Collector<'a> {
         if let Some(sums) = self.sums.take() {
             self.keys.values = Some(sums.finish(&self.keys.row_items, &self.lines)?);
         }
+        Ok(self.into_keys())
+    }
+
+    /// The keys so far, and the sums of the values of each, whatever their bounds.
+    pub(crate) fn unjudged(mut self) -> Result<(Keys, Vec<i128>)> {
+        self.drop_repetitions()?;
+        let sums = self.sums.take().map_or(Vec::new(), |sums| sums.sums);
+        Ok((self.into_keys(), sums))
+    }
+
+    fn into_keys(mut self) -> Keys {
         self.keys.counts.items = self.keys.digests.len() as u64;
         self.keys.digests.shrink_to_fit();
         if let Some(numbers) = &mut self.keys.numbers {
             numbers.shrink_to_fit();
         }
-        Ok(self.keys)
+        self.keys
     }
 }
 
@@ -790,6 +804,7 @@ mod tests {
             row_items: vec![2, 0, Keys::NO_ITEM, 1, 2, 3, 0],
             values: None,
             labels: None,
+            rows_values: None,
             beside: Beside::default(),
             counts: Counts {
                 items: 4,

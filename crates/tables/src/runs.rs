@@ -13,8 +13,9 @@ use std::path::Path;
 use rayon::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, ValueProblem};
 use crate::labels::{Labels, differ};
+use crate::number::ValueColumn;
 use crate::scratch::{Scratch, unwritable};
 
 /// Bits by which keys are told apart before they are sorted.
@@ -47,8 +48,19 @@ pub(crate) struct Record<'a> {
     pub(crate) row: u32,
     /// The key itself, if keys are numbers; else 0.
     pub(crate) number: u64,
-    /// The texts that go with it; empty if there are none.
-    pub(crate) label: &'a [u8],
+    /// The texts that go with it, and after these its [values](add_values); empty if there are none.
+    pub(crate) beside: &'a [u8],
+}
+
+/// Bytes of a value of a row, and of the sum of those that a key has in a run: fewer than 2^32 terms of 64 bits.
+const SUM_BYTES: usize = 16;
+
+/// Bytes of the value of a key.
+pub(crate) const VALUE_BYTES: usize = 8;
+
+/// Appends the values of a row to what goes with its key.
+pub(crate) fn add_values(beside: &mut Vec<u8>, values: impl IntoIterator<Item = i128>) {
+    beside.extend(values.into_iter().flat_map(i128::to_le_bytes));
 }
 
 /// What goes with the digest of a key.
@@ -58,9 +70,26 @@ pub(crate) struct Shape {
     pub(crate) has_numbers: bool,
     /// Bytes of a label.
     pub(crate) label: usize,
+    /// Columns of values.
+    pub(crate) columns: usize,
 }
 
 impl Shape {
+    /// Bytes of what goes with a key in a run: its label, and the sum of each column.
+    pub(crate) fn beside(self) -> usize {
+        self.label + SUM_BYTES * self.columns
+    }
+
+    /// The shape of keys in buckets, whose sums are known: there is nothing to add any more, and values are bytes as labels
+    /// are.
+    pub(crate) fn in_buckets(self) -> Shape {
+        Shape {
+            label: self.label + VALUE_BYTES * self.columns,
+            columns: 0,
+            ..self
+        }
+    }
+
     /// Bytes of a key's number on disk.
     fn number_bytes(self) -> usize {
         if self.has_numbers { 8 } else { 0 }
@@ -68,21 +97,21 @@ impl Shape {
 
     /// Bytes of a key on disk.
     pub(crate) fn key_bytes(self) -> usize {
-        32 + self.number_bytes() + self.label
+        32 + self.number_bytes() + self.beside()
     }
 
-    /// Cuts so many keys, one column after the other, into digests, numbers and labels.
+    /// Cuts so many keys, one column after the other, into digests, numbers and what goes with them.
     pub(crate) fn columns(self, keys: &[u8], count: usize) -> (&[[u8; 32]], &[[u8; 8]], &[u8]) {
         let (digests, rest) = keys.split_at(32 * count);
-        let (numbers, labels) = rest.split_at(self.number_bytes() * count);
-        (digests.as_chunks().0, numbers.as_chunks().0, labels)
+        let (numbers, beside) = rest.split_at(self.number_bytes() * count);
+        (digests.as_chunks().0, numbers.as_chunks().0, beside)
     }
 }
 
 /// A partition of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Section {
-    /// Where its distinct keys are: digests, after these their numbers and then their labels if there are some.
+    /// Where its distinct keys are: digests, after these their numbers and then what goes with them if there is something.
     keys_at: u64,
     /// Where its rows are: a bit for each, 1 where it is the first of its key, and after these the rows, those of one
     /// key after the other's.
@@ -98,7 +127,7 @@ pub(crate) struct RunWriter {
     digests: Vec<[u8; 32]>,
     rows: Vec<u32>,
     numbers: Vec<u64>,
-    labels: Labels,
+    beside: Labels,
     most: usize,
     /// The [entries](Mix::entry) of these rows, while they are sorted.
     entries: Vec<u64>,
@@ -107,10 +136,20 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Writes keys of this shape to a file in `directory`, and uses approximately `memory` bytes.
-    pub(crate) fn create(directory: &Path, shape: Shape, memory: u64) -> Result<RunWriter> {
+    /// Writes keys of this shape, which have values of these columns, to a file in `directory`, and uses approximately
+    /// `memory` bytes.
+    ///
+    /// # Panics
+    /// If the shape has other columns.
+    pub(crate) fn create(
+        directory: &Path,
+        shape: Shape,
+        columns: &[ValueColumn],
+        memory: u64,
+    ) -> Result<RunWriter> {
+        assert_eq!(shape.columns, columns.len(), "the columns of the shape");
         let number_bytes = if shape.has_numbers { NUMBER_BYTES } else { 0 };
-        let row_bytes = ROW_BYTES + number_bytes + shape.label as u64;
+        let row_bytes = ROW_BYTES + number_bytes + shape.beside() as u64;
         // The index of an entry has 32 bits.
         let most = (memory / row_bytes).min(1 << 31) as usize;
         // Labels as long as thousands of keys would make the fewest rows of a run many bytes.
@@ -120,13 +159,14 @@ impl RunWriter {
                 scratch: Scratch::create(directory).map_err(unwritable)?,
                 mix: Mix::random().map_err(unwritable)?,
                 shape,
+                columns: columns.to_vec(),
                 memory,
                 runs: Vec::new(),
             },
             digests: Vec::new(),
             rows: Vec::new(),
             numbers: Vec::new(),
-            labels: Labels::new(shape.label),
+            beside: Labels::new(shape.beside()),
             most: most.max(fewest),
             entries: Vec::new(),
             pushed: 0,
@@ -144,7 +184,7 @@ impl RunWriter {
         if self.runs.shape.has_numbers {
             self.numbers.push(record.number);
         }
-        self.labels.push(record.label);
+        self.beside.push(record.beside);
         Ok(())
     }
 
@@ -155,8 +195,9 @@ impl RunWriter {
 
     /// Bytes that are still to be written of the rows so far, as runs and in buckets, if each has a key of its own.
     fn missing(&self) -> u64 {
-        let key = self.runs.shape().key_bytes() as u64;
-        let all = self.pushed * (key + RUN_ROW_BYTES + key + BUCKET_ROW_BYTES);
+        let shape = self.runs.shape();
+        let keys = shape.key_bytes() + shape.in_buckets().key_bytes();
+        let all = self.pushed * (keys as u64 + RUN_ROW_BYTES + BUCKET_ROW_BYTES);
         all.saturating_sub(self.runs.scratch.written())
     }
 
@@ -188,11 +229,11 @@ impl RunWriter {
             of_partition
         });
         let rows = RowsOfRun {
-            scratch: &self.runs.scratch,
+            runs: &self.runs,
             digests: &self.digests,
             rows: &self.rows,
             numbers: self.runs.shape.has_numbers.then_some(&*self.numbers),
-            labels: &self.labels,
+            beside: &self.beside,
         };
         let sections = partitions
             .into_par_iter()
@@ -206,18 +247,19 @@ impl RunWriter {
         self.digests.clear();
         self.rows.clear();
         self.numbers.clear();
-        self.labels.truncate(0);
+        self.beside.truncate(0);
         Ok(())
     }
 }
 
 /// The rows of a run that is being written.
 struct RowsOfRun<'a> {
-    scratch: &'a Scratch,
+    /// The runs before it.
+    runs: &'a Runs,
     digests: &'a [[u8; 32]],
     rows: &'a [u32],
     numbers: Option<&'a [u64]>,
-    labels: &'a Labels,
+    beside: &'a Labels,
 }
 
 /// What a thread needs to write the partitions of a run.
@@ -225,7 +267,7 @@ struct RowsOfRun<'a> {
 struct Buffers {
     keys: Vec<u8>,
     numbers: Vec<u8>,
-    labels: Zeroizing<Vec<u8>>,
+    beside: Zeroizing<Vec<u8>>,
     /// Whether each row is the first of its key, in bits.
     first: Vec<u8>,
     rows: Vec<u8>,
@@ -241,14 +283,14 @@ impl RowsOfRun<'_> {
         let Buffers {
             keys,
             numbers,
-            labels,
+            beside,
             first,
             rows,
         } = buffers;
         for buffer in [
             &mut *keys,
             &mut *numbers,
-            &mut **labels,
+            &mut **beside,
             &mut *first,
             &mut *rows,
         ] {
@@ -261,16 +303,18 @@ impl RowsOfRun<'_> {
             let index = index(*entry);
             let digest = &self.digests[index];
             if let Some(last) = last.filter(|last| self.digests[*last] == *digest) {
-                if self.labels.of(last) != self.labels.of(index) {
-                    let [first, row] = [last, index].map(|index| self.rows[index].into());
-                    return Err(differ(first, row, None));
-                }
+                let of_key = beside.len() - self.runs.shape.beside();
+                let joined = self.runs.join(&mut beside[of_key..], self.beside.of(index));
+                joined.map_err(|clash| {
+                    let rows = [last, index].map(|index| Some(self.rows[index]));
+                    self.runs.clash(&clash, rows)
+                })?;
             } else {
                 keys.extend_from_slice(digest);
                 if let Some(all) = self.numbers {
                     numbers.extend_from_slice(&all[index].to_le_bytes());
                 }
-                labels.extend_from_slice(self.labels.of(index));
+                beside.extend_from_slice(self.beside.of(index));
                 first[place / 8] |= 1 << (place % 8);
                 last = Some(index);
             }
@@ -278,16 +322,31 @@ impl RowsOfRun<'_> {
         }
         let count = keys.len() / 32;
         keys.extend_from_slice(numbers);
-        keys.extend_from_slice(labels);
+        keys.extend_from_slice(beside);
         first.extend_from_slice(rows);
+        let scratch = &self.runs.scratch;
         Ok(Section {
-            keys_at: self.scratch.append(keys).map_err(unwritable)?,
-            rows_at: self.scratch.append(first).map_err(unwritable)?,
+            keys_at: scratch.append(keys).map_err(unwritable)?,
+            rows_at: scratch.append(first).map_err(unwritable)?,
             // Both are at most as many as rows, which have numbers of 32 bits.
             keys: count as u32,
             rows: entries.len() as u32,
         })
     }
+}
+
+/// Why what goes with a key in two rows or runs does not go together.
+enum Clash {
+    /// Its labels are different.
+    Labels,
+    /// It is repeated, and this column's values must not be added.
+    Repeated(usize),
+}
+
+/// The sums in what goes with a key, after its label.
+fn sums_of(beside: &[u8], label: usize) -> impl Iterator<Item = i128> {
+    let (sums, _) = beside[label..].as_chunks();
+    sums.iter().map(|sum| i128::from_le_bytes(*sum))
 }
 
 /// Sorted runs of the keys of a table.
@@ -296,6 +355,8 @@ pub(crate) struct Runs {
     scratch: Scratch,
     mix: Mix,
     shape: Shape,
+    /// What the values of keys are.
+    columns: Vec<ValueColumn>,
     /// Approximate bytes for keys that are merged.
     memory: u64,
     /// Each has [`PARTITIONS`] sections.
@@ -343,7 +404,7 @@ impl Runs {
     fn parts_within(&self, memory: u64) -> Vec<Part> {
         let of_partition = |partition: usize| {
             let keys = self.runs.iter().map(|run| u64::from(run[partition].keys));
-            let bytes = keys.sum::<u64>() * (MERGED_BYTES + self.shape.label as u64);
+            let bytes = keys.sum::<u64>() * (MERGED_BYTES + self.shape.beside() as u64);
             let parts = bytes.div_ceil(memory.max(1));
             // As many as there are first bytes of a tag are always enough.
             let bits = parts.next_power_of_two().ilog2().min(8);
@@ -358,7 +419,7 @@ impl Runs {
 
     /// The keys of a part, in the memory of an earlier one.
     pub(crate) fn merge<'m>(&self, part: &Part, merged: &'m mut Merged) -> Result<&'m Merged> {
-        merged.clear(self.shape.label);
+        merged.clear(self.shape.beside());
         for run in &self.runs {
             let section = &run[part.partition];
             merged.starts.push(merged.digests.len());
@@ -377,7 +438,7 @@ impl Runs {
         let count = section.keys as usize;
         let length = count * self.shape.key_bytes();
         self.read(section.keys_at, length, &mut merged.bytes)?;
-        let (digests, numbers, labels) = self.shape.columns(&merged.bytes, count);
+        let (digests, numbers, beside) = self.shape.columns(&merged.bytes, count);
         let below =
             |end: u64| digests.partition_point(|digest| u64::from(self.mix.tag(digest)) < end);
         let keys = below(part.tags.start)..below(part.tags.end);
@@ -386,10 +447,10 @@ impl Runs {
             let numbers = numbers[keys.clone()].iter().copied();
             merged.numbers.extend(numbers.map(u64::from_le_bytes));
         }
-        let label = self.shape.label;
+        let each = self.shape.beside();
         merged
-            .labels
-            .push(&labels[keys.start * label..keys.end * label]);
+            .beside
+            .push(&beside[keys.start * each..keys.end * each]);
         Ok(keys.start as u32..keys.end as u32)
     }
 
@@ -406,41 +467,127 @@ impl Runs {
         Ok(())
     }
 
-    /// How many distinct keys there are. Fails if one has different labels.
+    /// How many distinct keys there are. Fails if one has different labels, is repeated and must not be, or has values beyond
+    /// their bounds.
     pub(crate) fn count(&self) -> Result<u64> {
         let parts = self.parts();
-        let counts = parts.par_iter().map_init(Merged::default, |merged, part| {
-            let merged = self.merge(part, merged)?;
-            self.compare_labels(part, merged)?;
-            Ok(merged.distinct().count() as u64)
-        });
+        let counts = parts.par_iter().map_init(
+            || (Merged::default(), Zeroizing::default()),
+            |(merged, beside), part| {
+                let merged = self.merge(part, merged)?;
+                if self.shape.beside() > 0 {
+                    self.check(part, merged, beside)?;
+                }
+                Ok(merged.distinct().count() as u64)
+            },
+        );
         counts.try_reduce(|| 0, |a, b| Ok(a + b))
     }
 
-    /// Fails if a key has another label in one run than in another.
-    fn compare_labels(&self, part: &Part, merged: &Merged) -> Result<()> {
-        let other = |same: &[u64]| {
+    /// Checks what goes with the keys of a part.
+    fn check(&self, part: &Part, merged: &Merged, beside: &mut Vec<u8>) -> Result<()> {
+        for same in merged.distinct() {
             let first = index(same[0]);
-            let label = merged.label(first);
-            let others = same.iter().map(|entry| index(*entry));
-            let mut others = others.filter(|other| merged.label(*other) != label);
-            others.next().map(|other| [first, other])
-        };
-        let Some(keys) = merged.distinct().find_map(other) else {
-            return Ok(());
-        };
-        // Rows of a key come in order, and those of an earlier run before those of a later one.
-        let mut rows = keys.map(|_| None);
+            if let Err((clash, other)) = self.join_all(merged, same, beside) {
+                let row = |key| {
+                    let rows = self.first_rows(part, merged, |index| index == key)?;
+                    Ok(rows[0])
+                };
+                return Err(self.clash(&clash, [row(first)?, row(other)?]));
+            }
+            let sums = sums_of(beside, self.shape.label).zip(&self.columns);
+            let mut beyond = sums.filter(|(sum, column)| column.within(*sum).is_none());
+            if let Some((_, column)) = beyond.next() {
+                let is_same = |key| same.iter().any(|entry| index(*entry) == key);
+                let [first, second] = self.first_rows(part, merged, is_same)?;
+                let problem = match second {
+                    None => ValueProblem::AboveBound,
+                    Some(_) => ValueProblem::SumAboveBound,
+                };
+                let row = first.map_or(0, u64::from);
+                return Err(column.wrong(problem).at_row(row + 1, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first two rows of some of the merged keys.
+    fn first_rows(
+        &self,
+        part: &Part,
+        merged: &Merged,
+        is_one: impl Fn(usize) -> bool,
+    ) -> Result<[Option<u32>; 2]> {
+        let mut first = [None; 2];
         self.rows(part, merged, |index, row| {
-            for (key, first) in keys.iter().zip(&mut rows) {
-                if *key == index {
-                    first.get_or_insert(row);
-                }
+            if let Some(free) = first.iter_mut().find(|row| row.is_none())
+                && is_one(index)
+            {
+                *free = Some(row);
             }
             Ok(())
         })?;
-        let [first, other] = rows.map(|row| row.unwrap_or(0).into());
-        Err(differ(first, other, None))
+        Ok(first)
+    }
+
+    /// Joins what goes with a key in all runs that have it; where it clashes, why and with which of its entries.
+    fn join_all(
+        &self,
+        merged: &Merged,
+        same: &[u64],
+        beside: &mut Vec<u8>,
+    ) -> Result<(), (Clash, usize)> {
+        beside.clear();
+        beside.extend_from_slice(merged.beside(index(same[0])));
+        same[1..].iter().try_for_each(|entry| {
+            let other = index(*entry);
+            self.join(beside, merged.beside(other))
+                .map_err(|clash| (clash, other))
+        })
+    }
+
+    /// Adds what another row or run has for a key.
+    fn join(&self, beside: &mut [u8], other: &[u8]) -> Result<(), Clash> {
+        let (label, sums) = beside.split_at_mut(self.shape.label);
+        let (other_label, other_sums) = other.split_at(self.shape.label);
+        if label != other_label {
+            return Err(Clash::Labels);
+        }
+        let (sums, other_sums) = (sums.as_chunks_mut().0, other_sums.as_chunks().0);
+        for (column, (sum, other)) in sums.iter_mut().zip(other_sums).enumerate() {
+            if !self.columns[column].sums_repeated {
+                return Err(Clash::Repeated(column));
+            }
+            *sum = (i128::from_le_bytes(*sum) + i128::from_le_bytes(*other)).to_le_bytes();
+        }
+        Ok(())
+    }
+
+    /// The error of a key for its first row, and the row that clashes.
+    fn clash(&self, clash: &Clash, [first, row]: [Option<u32>; 2]) -> Error {
+        let [first, row] = [first, row].map(|row| row.map_or(0, u64::from));
+        match clash {
+            Clash::Labels => differ(first, row, None),
+            Clash::Repeated(column) => self.columns[*column]
+                .wrong(ValueProblem::Repeated)
+                .at_row(row + 1, None),
+        }
+    }
+
+    /// What goes with a key in its [bucket](Shape::in_buckets), once keys have been [counted](Runs::count).
+    pub(crate) fn beside_in_bucket(&self, merged: &Merged, same: &[u64], beside: &mut Vec<u8>) {
+        if self.shape.beside() == 0 {
+            return;
+        }
+        let joined = self.join_all(merged, same, beside);
+        joined.unwrap_or_else(|_| unreachable!("keys that clash are not counted"));
+        let label = self.shape.label;
+        for column in 0..self.shape.columns {
+            let from = label + SUM_BYTES * column;
+            // A sum within its bound has its value's bytes first.
+            beside.copy_within(from..from + VALUE_BYTES, label + VALUE_BYTES * column);
+        }
+        beside.truncate(self.shape.in_buckets().beside());
     }
 
     /// Hands the rows of merged keys to `each`: the index of the key among [`Merged::digests`], and a row. Those of one key
@@ -493,7 +640,7 @@ pub(crate) struct Merged {
     /// Those of one run after the other's, each run's in [order](Mix).
     digests: Vec<[u8; 32]>,
     numbers: Vec<u64>,
-    labels: Labels,
+    beside: Labels,
     /// Which keys of each run's section these are, and where they start among all.
     keys_of_sections: Vec<Range<u32>>,
     starts: Vec<usize>,
@@ -507,7 +654,7 @@ impl Default for Merged {
         Merged {
             digests: Vec::new(),
             numbers: Vec::new(),
-            labels: Labels::new(0),
+            beside: Labels::new(0),
             keys_of_sections: Vec::new(),
             starts: Vec::new(),
             entries: Vec::new(),
@@ -517,11 +664,11 @@ impl Default for Merged {
 }
 
 impl Merged {
-    /// Makes room for keys with labels of so many bytes.
-    fn clear(&mut self, label: usize) {
+    /// Makes room for keys with so many bytes beside them.
+    fn clear(&mut self, beside: usize) {
         self.digests.clear();
         self.numbers.clear();
-        self.labels.reset(label);
+        self.beside.reset(beside);
         self.keys_of_sections.clear();
         self.starts.clear();
         self.entries.clear();
@@ -555,9 +702,9 @@ impl Merged {
         self.numbers.get(index).copied()
     }
 
-    /// What goes with a key, empty if nothing does.
-    pub(crate) fn label(&self, index: usize) -> &[u8] {
-        self.labels.of(index)
+    /// What goes with a key in its run, empty if nothing does.
+    fn beside(&self, index: usize) -> &[u8] {
+        self.beside.of(index)
     }
 
     /// The distinct keys in [order](Mix), each as the indices among [`Merged::digests`] that it has.
@@ -645,7 +792,7 @@ pub(crate) mod tests {
     /// Rows of these keys as runs of `run` rows. Every seventh row has no key.
     pub(crate) fn runs_of(keys: &[[u8; 32]], run: u64) -> Runs {
         let memory = run * (ROW_BYTES + NUMBER_BYTES + SHAPE.label as u64);
-        let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, memory).unwrap();
+        let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, &[], memory).unwrap();
         for (row, digest) in keys.iter().enumerate() {
             if row % 7 != 6 {
                 let label = label(digest);
@@ -659,14 +806,15 @@ pub(crate) mod tests {
     pub(crate) const SHAPE: Shape = Shape {
         has_numbers: true,
         label: 3,
+        columns: 0,
     };
 
-    fn record<'a>(digest: &[u8; 32], row: usize, label: &'a [u8]) -> Record<'a> {
+    fn record<'a>(digest: &[u8; 32], row: usize, beside: &'a [u8]) -> Record<'a> {
         Record {
             digest: *digest,
             row: row as u32,
             number: number(digest),
-            label,
+            beside,
         }
     }
 
@@ -729,7 +877,7 @@ pub(crate) mod tests {
                             for entry in same {
                                 assert_eq!(merged.digests()[index(*entry)], digest);
                                 assert_eq!(merged.number(index(*entry)), Some(number(&digest)));
-                                assert_eq!(merged.label(index(*entry)), label(&digest));
+                                assert_eq!(merged.beside(index(*entry)), label(&digest));
                                 all.append(&mut rows[index(*entry)]);
                             }
                             found.push((digest, all));
@@ -754,7 +902,7 @@ pub(crate) mod tests {
         let keys = tables().swap_remove(3);
         for run in [0, 500, 1 << 20] {
             let memory = run * (ROW_BYTES + NUMBER_BYTES);
-            let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, memory).unwrap();
+            let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, &[], memory).unwrap();
             // One of the later rows of a key, in the same run or in another.
             let wrong = 2000;
             let first = keys.iter().position(|key| *key == keys[wrong]).unwrap();
@@ -780,13 +928,17 @@ pub(crate) mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_says_what_is_missing() {
-        let shape = |has_numbers, label| Shape { has_numbers, label };
+        let shape = |has_numbers, label| Shape {
+            has_numbers,
+            label,
+            columns: 0,
+        };
         for (shape, each) in [
             (shape(false, 0), 76),
             (shape(true, 0), 92),
             (shape(false, 9), 94),
         ] {
-            let mut writer = RunWriter::create(&std::env::temp_dir(), shape, 0).unwrap();
+            let mut writer = RunWriter::create(&std::env::temp_dir(), shape, &[], 0).unwrap();
             let label = vec![7; shape.label];
             writer.runs.scratch = Scratch::full();
             let keys = tables().swap_remove(2);

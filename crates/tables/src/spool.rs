@@ -25,7 +25,7 @@ use crate::labels::TextColumns;
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
-use crate::runs::{Merged, Record, RunWriter, Runs, Shape, index};
+use crate::runs::{Merged, Record, RunWriter, Runs, Shape, add_values, index};
 use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
@@ -35,7 +35,7 @@ use crate::value::{Item, Row};
 #[derive(Debug)]
 pub enum KeyStore {
     /// In memory.
-    Memory(Keys),
+    Memory(Box<Keys>),
     /// On disk.
     Disk(Box<Spool>),
 }
@@ -67,8 +67,8 @@ impl KeyStore {
         }
     }
 
-    /// A hash of the key of every row, in order, and of the values that go with keys: equal for two tables whose rows have
-    /// the same keys, and whose keys have the same values, and the same wherever the keys are.
+    /// A hash of the key of every row, in order, and of its values: equal for two tables whose rows have the same, and the
+    /// same wherever the keys are.
     pub fn identity(&self) -> [u8; 32] {
         match self {
             KeyStore::Memory(keys) => {
@@ -76,10 +76,7 @@ impl KeyStore {
                 for item in keys.row_items() {
                     rows.add(keys.digests().get(*item as usize));
                 }
-                match keys.values() {
-                    None => rows.finish(),
-                    Some(values) => with_values(rows.finish(), values),
-                }
+                with_values(rows.finish(), keys.rows_values)
             }
             KeyStore::Disk(spool) => spool.identity,
         }
@@ -176,16 +173,53 @@ impl Top {
     }
 }
 
-/// A hash of the keys of rows, and of the values of keys.
-fn with_values(keys: [u8; 32], values: &[i64]) -> [u8; 32] {
-    let mut hasher = Hasher::new_derive_key("vesica/1 keys of all rows and values");
+/// A hash of the keys of rows, and of their values if they have some.
+fn with_values(keys: [u8; 32], values: Option<[u8; 32]>) -> [u8; 32] {
+    let Some(values) = values else {
+        return keys;
+    };
+    let mut hasher = Hasher::new_derive_key("vesica/1 keys and values of all rows");
     hasher.update(&keys);
-    // Together they fill the lanes of BLAKE3.
-    for values in values.chunks(RowKeys::PENDING) {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes());
-        hasher.update(&Zeroizing::new(bytes.collect::<Vec<u8>>()));
-    }
+    hasher.update(&values);
     *hasher.finalize().as_bytes()
+}
+
+/// Hashes the values of rows in order.
+struct AllValues {
+    hasher: Hasher,
+    /// Values that are not hashed yet: together they fill the lanes of BLAKE3.
+    pending: Zeroizing<Vec<u8>>,
+}
+
+impl AllValues {
+    const PENDING: usize = 1 << 14;
+
+    fn new() -> AllValues {
+        AllValues {
+            hasher: Hasher::new_derive_key("vesica/1 values of all rows"),
+            pending: Zeroizing::new(Vec::with_capacity(AllValues::PENDING)),
+        }
+    }
+
+    /// Adds those of a row, as many as every other has.
+    fn add(&mut self, values: &RowValues) {
+        for value in values.all() {
+            self.pending.extend(value.to_le_bytes());
+            if self.pending.len() == AllValues::PENDING {
+                self.hash();
+            }
+        }
+    }
+
+    fn hash(&mut self) {
+        self.hasher.update(&self.pending);
+        self.pending.clear();
+    }
+
+    fn finish(mut self) -> [u8; 32] {
+        self.hash();
+        *self.hasher.finalize().as_bytes()
+    }
 }
 
 /// Hashes the keys of rows in order.
@@ -225,13 +259,13 @@ impl RowKeys {
 
 /// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
 /// or else into an unnamed file in `directory`, 36 bytes per row, 44 if keys are numbers. If columns of values are given, the
-/// values of all rows that have a key are read with them, and everything has to fit into memory. The texts of further
-/// columns go with the keys wherever these are.
+/// values of all rows that have a key are read with them. Values, and the texts of further columns, go with the keys
+/// wherever these are.
 ///
 /// # Errors
 /// Data: whatever is wrong with the table, with its place; texts that do not fit, or differ in rows of one key. Usage: a
 /// directory in which no file can be
-/// created. Resource: more than 2³² − 1 rows, a full disk, or values that do not fit into memory.
+/// created. Resource: more than 2³² − 1 rows, or a full disk.
 pub fn read_keys_within(
     source: &Source,
     key: &KeySpec,
@@ -259,7 +293,7 @@ pub fn read_keys_within(
 /// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
 pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
     match read_keys_within(source, key, &[], None, u64::MAX, Path::new(""))? {
-        KeyStore::Memory(keys) => Ok(keys),
+        KeyStore::Memory(keys) => Ok(*keys),
         KeyStore::Disk(_) => unreachable!("no table takes all bytes of 64-bit memory"),
     }
 }
@@ -300,6 +334,8 @@ impl Sink for KeySink<'_> {
 pub(crate) struct StoreBuilder<'a> {
     memory: u64,
     directory: &'a Path,
+    columns: &'a [ValueColumn],
+    values: Option<AllValues>,
     store: Building<'a>,
 }
 
@@ -320,24 +356,27 @@ impl<'a> StoreBuilder<'a> {
         StoreBuilder {
             memory,
             directory,
+            columns: values,
+            values: (!values.is_empty()).then(AllValues::new),
             store: Building::Memory(Box::new(Collector::new(has_numbers, values, label))),
         }
     }
 
     /// Adds the item of the next row, and its values.
     pub(crate) fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
+        if let Some(all) = &mut self.values {
+            all.add(&values);
+        }
         match &mut self.store {
             Building::Disk(writer) => writer
-                .add(item, &values.label)
+                .add(item, &values)
                 .map_err(|e| in_directory(e, self.directory)),
             Building::Memory(collector) => {
                 collector.add(item, values)?;
                 if !collector.fits(self.memory)? {
-                    if collector.has_values() {
-                        return Err(Error::new(ErrorKind::ValuesTooLarge));
-                    }
-                    let keys = std::mem::take(collector).finish()?;
-                    let writer = Writer::take_over(self.directory, &keys, self.memory)?;
+                    let collector = std::mem::take(&mut **collector);
+                    let writer =
+                        Writer::take_over(self.directory, collector, self.columns, self.memory)?;
                     self.store = Building::Disk(Box::new(writer));
                 }
                 Ok(())
@@ -354,17 +393,20 @@ impl<'a> StoreBuilder<'a> {
     }
 
     pub(crate) fn finish(self) -> Result<KeyStore> {
+        let values = self.values.map(AllValues::finish);
         let writer = match self.store {
             Building::Disk(writer) => *writer,
-            Building::Memory(collector) => {
-                let keys = collector.finish()?;
-                if keys.bytes() <= self.memory {
-                    return Ok(KeyStore::Memory(keys));
+            Building::Memory(mut collector) => {
+                collector.drop_repetitions()?;
+                if collector.fits(self.memory)? {
+                    let mut keys = collector.finish()?;
+                    keys.rows_values = values;
+                    return Ok(KeyStore::Memory(keys.into()));
                 }
-                Writer::take_over(self.directory, &keys, self.memory)?
+                Writer::take_over(self.directory, *collector, self.columns, self.memory)?
             }
         };
-        let spool = writer.finish();
+        let spool = writer.finish(values);
         spool
             .map(|spool| KeyStore::Disk(spool.into()))
             .map_err(|e| in_directory(e, self.directory))
@@ -386,22 +428,31 @@ struct Writer {
     runs: RunWriter,
     counts: Counts,
     rows: RowKeys,
+    /// Columns of values.
+    columns: usize,
+    /// What goes with the key of the next row.
+    beside: Zeroizing<Vec<u8>>,
 }
 
 impl Writer {
-    /// A spool that begins with the keys that have been read into memory, which have no values.
-    fn take_over(directory: &Path, keys: &Keys, memory: u64) -> Result<Writer> {
-        if keys.values().is_some() {
-            return Err(Error::new(ErrorKind::ValuesTooLarge));
-        }
+    /// A spool that begins with the keys that have been read into memory, which have values of these columns.
+    fn take_over(
+        directory: &Path,
+        collector: Collector<'_>,
+        columns: &[ValueColumn],
+        memory: u64,
+    ) -> Result<Writer> {
+        let (keys, sums) = collector.unjudged()?;
         let in_directory = |e| in_directory(e, directory);
         let shape = Shape {
             has_numbers: keys.numbers().is_some(),
             label: keys.label_bytes(),
+            columns: columns.len(),
         };
+        let half = memory / 2;
         let mut writer = Writer {
             // Half of it, since the keys are in memory while the first run is written.
-            runs: RunWriter::create(directory, shape, memory / 2).map_err(in_directory)?,
+            runs: RunWriter::create(directory, shape, columns, half).map_err(in_directory)?,
             counts: Counts {
                 rows: 0,
                 items: 0,
@@ -409,19 +460,37 @@ impl Writer {
                 ..*keys.counts()
             },
             rows: RowKeys::new(),
+            columns: columns.len(),
+            beside: Zeroizing::new(Vec::with_capacity(shape.beside())),
         };
+        let mut first = 0;
         for item in keys.row_items() {
             let item = *item as usize;
             let number = keys.numbers().and_then(|numbers| numbers.get(item));
             let key = keys.digests().get(item);
-            let key = key.map(|digest| (digest, *number.unwrap_or(&0), keys.label(item)));
+            let key = key.map(|digest| (digest, *number.unwrap_or(&0)));
+            if key.is_some() && shape.beside() > 0 {
+                // Items have numbers in the order of their first rows, to which their sums go.
+                let sums = sums.iter().skip(columns.len() * item);
+                let is_first = item == first;
+                let sums = sums.map(|sum| if is_first { *sum } else { 0 });
+                writer.set_beside(keys.label(item), sums);
+                first += usize::from(is_first);
+            }
             writer.next_row(key).map_err(in_directory)?;
         }
         Ok(writer)
     }
 
+    /// Sets what goes with the key of the next row: its label, and the first of these values.
+    fn set_beside(&mut self, label: &[u8], values: impl Iterator<Item = i128>) {
+        self.beside.clear();
+        self.beside.extend_from_slice(label);
+        add_values(&mut self.beside, values.take(self.columns));
+    }
+
     /// Adds the item of the next row, and what goes with it.
-    fn add(&mut self, item: Item, label: &[u8]) -> Result<()> {
+    fn add(&mut self, item: Item, values: &RowValues) -> Result<()> {
         match item {
             Item::Blank => {
                 self.counts.blanks += 1;
@@ -437,13 +506,14 @@ impl Writer {
                 changed,
             } => {
                 self.counts.changed += u64::from(changed);
-                self.next_row(Some((&digest, number, label)))
+                self.set_beside(&values.label, values.all().map(i128::from));
+                self.next_row(Some((&digest, number)))
             }
         }
     }
 
-    /// Adds the digest of the next row, its number and its label.
-    fn next_row(&mut self, key: Option<(&[u8; 32], u64, &[u8])>) -> Result<()> {
+    /// Adds the digest of the next row and its number, with what goes with it.
+    fn next_row(&mut self, key: Option<(&[u8; 32], u64)>) -> Result<()> {
         let Some(row) = u32::try_from(self.counts.rows)
             .ok()
             .filter(|row| *row < Keys::NO_ITEM)
@@ -455,20 +525,20 @@ impl Writer {
             }));
         };
         self.counts.rows += 1;
-        self.rows.add(key.map(|(digest, ..)| digest));
-        let Some((&digest, number, label)) = key else {
+        self.rows.add(key.map(|(digest, _)| digest));
+        let Some((&digest, number)) = key else {
             return Ok(());
         };
         self.runs.push(&Record {
             digest,
             row,
             number,
-            label,
+            beside: &self.beside,
         })
     }
 
-    /// Counts distinct keys.
-    fn finish(self) -> Result<Spool> {
+    /// Counts distinct keys. `values` is a hash of the values of rows, if they have some.
+    fn finish(self, values: Option<[u8; 32]>) -> Result<Spool> {
         let runs = self.runs.finish()?;
         let mut counts = self.counts;
         counts.items = runs.count()?;
@@ -477,7 +547,7 @@ impl Writer {
             stage: Stage::Sorted(runs),
             handed: None,
             counts,
-            identity: self.rows.finish(),
+            identity: with_values(self.rows.finish(), values),
         })
     }
 }
@@ -577,6 +647,17 @@ impl Spool {
         self.buckets()?.mark(bucket, matched, rows)
     }
 
+    /// The first row of each of [`Bucket::digests`], counted from 0.
+    ///
+    /// # Errors
+    /// Resource: the file cannot be read back. Usage: the keys are not split.
+    ///
+    /// # Panics
+    /// If there is no such bucket.
+    pub fn first_rows(&self, bucket: usize) -> Result<Vec<u64>> {
+        self.buckets()?.first_rows(bucket)
+    }
+
     /// Keeps what the peer has handed over for the keys of a bucket: a label of `bytes` bytes for each of
     /// [`Bucket::digests`], one after the other, zeros where it does not match. The time depends only on their number.
     ///
@@ -626,8 +707,9 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorClass;
+    use crate::error::{ErrorClass, ValueProblem};
     use crate::options::SourceOptions;
+    use std::collections::BTreeMap;
 
     fn table(rows: u32) -> (Source, KeySpec) {
         let mut text = "mail,n\n".to_owned();
@@ -667,7 +749,7 @@ mod tests {
         for memory in [0, 20_000] {
             let (_directory, spool) = spooled(&source, &key, memory);
             assert_eq!(spool.counts(), keys.counts());
-            let in_memory = KeyStore::Memory(keys.clone());
+            let in_memory = KeyStore::Memory(keys.clone().into());
             assert_eq!(in_memory.identity(), spool.identity, "{memory}");
             let repeated = KeyStore::Disk(spool.into()).most_repeated(5).unwrap();
             assert_eq!(repeated, in_memory.most_repeated(5).unwrap());
@@ -721,33 +803,92 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_fit_are_not_judged() {
-        // The sum of the first key is within the bound only once all rows have been read.
-        let more: String = (0..3000).map(|i| format!("{i},1\n")).collect();
-        let text = format!("k,v\na,100\n{more}a,-100\n");
-        let source = Source::from_bytes("t.csv", text.into(), SourceOptions::default()).unwrap();
-        let key = KeySpec::parse::<&str>("k", &[]).unwrap();
-        let column = ValueColumn {
-            name: "v".into(),
-            scale: 0,
-            bound: 10,
-            sums_repeated: true,
+    fn values_go_to_disk_with_their_keys() {
+        let columns = |bound, sums_repeated| {
+            ["v", "w"].map(|name| ValueColumn {
+                name: name.into(),
+                scale: 0,
+                bound,
+                sums_repeated,
+            })
         };
-        let read = |memory| {
-            read_keys_within(
-                &source,
-                &key,
-                std::slice::from_ref(&column),
-                None,
-                memory,
-                Path::new(""),
-            )
+        let read = |rows: &str, columns: &[ValueColumn], memory| {
+            let text = format!("k,v,w\n{rows}");
+            let source = Source::from_bytes("t.csv", text.into(), SourceOptions::default());
+            let key = KeySpec::parse::<&str>("k", &[]).unwrap();
+            let directory = std::env::temp_dir();
+            read_keys_within(&source.unwrap(), &key, columns, None, memory, &directory)
         };
-        for memory in [0, 20_000, 200_000] {
-            let error = read(memory).unwrap_err();
-            assert_eq!(error.class(), ErrorClass::Resource, "{memory}: {error}");
+        // The sum of the first key is within the bound only once all rows have been read, and is in several runs.
+        let most = i64::MAX as u64;
+        let mut rows = format!("a,{most},5\na,{most},5\n");
+        for i in 0..3000 {
+            rows.push_str(&format!("{},{i},-{i}\n", i * i % 1009));
         }
-        assert!(matches!(read(u64::MAX).unwrap(), KeyStore::Memory(_)));
+        let beyond = rows.clone();
+        rows.push_str(&format!("a,-{most},0\n"));
+        let summed = columns(most, true);
+        let KeyStore::Memory(keys) = read(&rows, &summed, u64::MAX).unwrap() else {
+            panic!("it fits");
+        };
+        let values = keys.values().unwrap().chunks(2).map(<[i64]>::to_vec);
+        let expected: BTreeMap<_, _> = keys.digests().iter().copied().zip(values).collect();
+        assert!(expected.values().any(|sums| *sums == [i64::MAX, 10]));
+        for memory in [0, 20_000, 40_000] {
+            let KeyStore::Disk(mut spool) = read(&rows, &summed, memory).unwrap() else {
+                panic!("it fits into {memory}");
+            };
+            assert_eq!(spool.identity, KeyStore::Memory(keys.clone()).identity());
+            let of = |digest: &[u8; 32]| u32::from(digest[31]) % 3;
+            let assign = |digests: &[[u8; 32]]| digests.iter().map(of).collect();
+            spool.split(&std::env::temp_dir(), 3, assign).unwrap();
+            let mut found = BTreeMap::new();
+            for bucket in 0..3 {
+                let Bucket {
+                    digests,
+                    values,
+                    labels,
+                    ..
+                } = spool.load(bucket).unwrap();
+                assert!(labels.is_none());
+                let values = values.unwrap();
+                found.extend(
+                    digests
+                        .into_iter()
+                        .zip(values.chunks(2).map(<[i64]>::to_vec)),
+                );
+            }
+            assert!(found == expected, "{memory}");
+            // What must not be is refused wherever the keys are.
+            let once: String = (0..3000).map(|i| format!("{i},{i},1\n")).collect();
+            for (rows, columns, problem, row) in [
+                (&beyond, &summed, ValueProblem::SumAboveBound, 1),
+                (
+                    &format!("{once}b,3001,1\n"),
+                    &columns(3000, true),
+                    ValueProblem::AboveBound,
+                    3001,
+                ),
+                (
+                    &format!("{once}7,0,0\n"),
+                    &columns(3000, false),
+                    ValueProblem::Repeated,
+                    3001,
+                ),
+            ] {
+                for memory in [memory, u64::MAX] {
+                    let error = read(rows, columns, memory).unwrap_err();
+                    let ErrorKind::BadValue { problem: found } = error.kind() else {
+                        panic!("{error}");
+                    };
+                    assert_eq!(
+                        (*found, error.place().row),
+                        (problem, Some(row)),
+                        "{memory}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
@@ -778,7 +919,8 @@ mod tests {
             read.unwrap().identity()
         };
         let first = identity("a,1\nb,2\na,3\n");
-        assert_eq!(identity("a,3\nb,2\na,1\n"), first);
+        assert_eq!(identity("a,1\nb,2\na,3\n"), first);
+        assert_ne!(identity("a,3\nb,2\na,1\n"), first);
         assert_ne!(identity("a,1\nb,2\na,4\n"), first);
         assert_ne!(identity("a,2\nb,4\na,2\n"), first);
     }
@@ -787,7 +929,7 @@ mod tests {
     fn other_keys_are_another_identity() {
         let identity = |rows| {
             let (source, key) = table(rows);
-            KeyStore::Memory(read_keys(&source, &key).unwrap()).identity()
+            KeyStore::Memory(read_keys(&source, &key).unwrap().into()).identity()
         };
         assert_eq!(identity(50), identity(50));
         assert_ne!(identity(50), identity(51));

@@ -17,14 +17,14 @@ use vesica_session::{
     agree_on_set, buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    KeySpec, KeyStore, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
+    KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
     read_keys_within, write_rows,
 };
 use vesica_wire::Error as WireError;
 
 use crate::memory::{bucket_memory, key_memory};
 use crate::split_job::{SplitJob, Tasks};
-use crate::stored::{CheckpointStore, Stored, shares_need_memory};
+use crate::stored::{CheckpointStore, Stored};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer, PayloadColumn};
 
@@ -313,9 +313,6 @@ impl Party {
         }
         if matches!(self.labels, LabelExchange::Wanted { .. }) {
             keys.check_utf8(source)?;
-        }
-        if self.terms.get(&REVEAL) == Reveal::Shares && matches!(keys, KeyStore::Disk(_)) {
-            return Err(vesica_session::Error::Run(shares_need_memory(&counts)).into());
         }
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));
@@ -679,6 +676,13 @@ impl Party {
             None => self.read(job, source, key, &directory, work, observer),
         };
         let (mut keys, agreed) = self.agree(job, None, read, listener, observer)?;
+        let file = match Gets::of(job.role, &job.terms) {
+            Gets::Shares => {
+                file.into_iter().for_each(|file| keys.share_to(file));
+                None
+            }
+            Gets::Nothing | Gets::Rows => file,
+        };
         let report = agreed.run(job, &mut keys, observer)?;
         if let Some(why) = keys.confirmed() {
             observer.warning(&format!("the answer is not kept: {why}").into());
@@ -758,18 +762,17 @@ impl Party {
             observer.warning(&warning.into());
         }
         if let Some(mut file) = file {
-            match keys.shares() {
-                Some(shares) => file.write_text(|out| shares.write_csv(out))?,
-                None => {
-                    observer.writing();
-                    report.rows_written = Some(write_rows(source, matched, &mut file)?);
-                }
-            }
+            observer.writing();
+            report.rows_written = Some(write_rows(source, matched, &mut file)?);
             self.check_interrupt()?;
             file.commit()?;
             if let Some(rows) = report.rows_written {
                 observer.wrote(rows);
             }
+        }
+        if let Some(shared) = keys.shared() {
+            self.check_interrupt()?;
+            shared.commit()?;
         }
         Ok(Outcome {
             keys,

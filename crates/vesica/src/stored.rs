@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_psi::Output;
+use vesica_psi::{Output, Shares};
 use vesica_session::terms::MIN_SIZE;
 use vesica_session::{
     Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Role, State,
 };
-use vesica_tables::{Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, RowSet, Spool};
+use vesica_tables::{
+    Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, Output as TableFile, RowSet, Spool,
+};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::Error;
-use crate::shares::RowShares;
+use crate::shares::ShareTable;
 use crate::work_dir::{Head, Journal, WorkDir};
 
 /// The keys of a table, its matching rows, and what a work directory keeps of them.
@@ -29,6 +31,8 @@ pub(crate) struct Stored {
     handed: Option<HandedRows>,
     /// The key of the order that the matches have on both sides, if they have one.
     order_key: Option<[u8; 32]>,
+    /// Where shares go.
+    shares: Option<ShareTable>,
     checkpoints: Option<CheckpointStore>,
 }
 
@@ -37,6 +41,8 @@ enum Place {
     Memory {
         keys: Box<Keys>,
         set: Box<MemorySet<'static>>,
+        /// The first row of each key, once shares were made.
+        first_rows: Vec<u64>,
     },
     Disk(Box<Spool>),
 }
@@ -93,8 +99,11 @@ impl Stored {
                 let labels = taken.labels;
                 columns.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
                 let set = Box::new(MemorySet::of_distinct(columns)?);
-                let keys = Box::new(keys);
-                Place::Memory { keys, set }
+                Place::Memory {
+                    keys,
+                    set,
+                    first_rows: Vec::new(),
+                }
             }
             KeyStore::Disk(spool) => Place::Disk(spool),
         };
@@ -106,8 +115,19 @@ impl Stored {
             label_memory,
             handed: None,
             order_key: None,
+            shares: None,
             checkpoints,
         })
+    }
+
+    /// Writes shares to this file, bucket by bucket.
+    pub(crate) fn share_to(&mut self, file: TableFile) {
+        self.shares = Some(ShareTable::new(file));
+    }
+
+    /// The file of the shares, if that is where they go.
+    pub(crate) fn shared(&mut self) -> Option<TableFile> {
+        self.shares.take().map(ShareTable::into_file)
     }
 
     /// The rows that match, with what the peer has handed over under the contract, and with the order that both sides
@@ -118,7 +138,7 @@ impl Stored {
         memory: u64,
     ) -> Matched<'a> {
         match &self.place {
-            Place::Memory { keys, set } => {
+            Place::Memory { keys, set, .. } => {
                 let handed_over = set.handed_over().zip(terms);
                 let handed_over = handed_over.map(|(labels, terms)| {
                     HandedOver::new(&terms.columns, keys, labels, terms.bytes as usize)
@@ -176,18 +196,35 @@ impl Stored {
         &self.matched
     }
 
-    /// This side's shares, if the run made some, with the rows of its items.
-    pub(crate) fn shares(&self) -> Option<RowShares<'_>> {
-        let Place::Memory { keys, set } = &self.place else {
-            return None;
+    /// Writes the shares of a bucket.
+    fn share(&mut self, bucket: u32, shares: &Shares) -> Result<(), WireError> {
+        let Some(table) = &mut self.shares else {
+            return Ok(());
         };
-        let shares = set.shares()?;
-        let rows = shares.items.as_ref().map(|items| {
-            let first = keys.first_rows();
-            let row = |item: &Option<u32>| item.map(|item| first[item as usize]);
-            items.iter().map(row).collect()
-        });
-        Some(RowShares { rows, shares })
+        // A sender's have no items.
+        let added = match &mut self.place {
+            _ if shares.items.is_none() => table.add(shares, &[]),
+            Place::Disk(spool) => spool
+                .first_rows(bucket as usize)
+                .and_then(|first_rows| table.add(shares, &first_rows)),
+            Place::Memory {
+                keys,
+                set,
+                first_rows,
+            } => {
+                if first_rows.is_empty() {
+                    *first_rows = keys.first_rows();
+                }
+                match set.indices(bucket) {
+                    None => table.add(shares, first_rows),
+                    Some(indices) => {
+                        let of_bucket = indices.iter().map(|item| first_rows[*item as usize]);
+                        table.add(shares, &of_bucket.collect::<Vec<_>>())
+                    }
+                }
+            }
+        };
+        added.map_err(limit)
     }
 
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
@@ -211,16 +248,6 @@ impl Stored {
             None => Ok(()),
         }
     }
-}
-
-/// Why there are no shares for keys on the disk: they come with the rows of the keys, all at once.
-pub(crate) fn shares_need_memory(counts: &Counts) -> WireError {
-    // Keys have half of what a bucket has.
-    let enough = 2 * counts.bytes_in_memory();
-    WireError::limit(
-        Limit::Reveal { enough },
-        "shares are for keys that fit into memory",
-    )
 }
 
 /// Why no columns are handed over in a common order with keys on the disk: they would be read back in any order.
@@ -298,7 +325,8 @@ impl KeySet for Stored {
                 let bucket = spool.load(bucket as usize).map_err(limit)?;
                 let mut keys = BucketKeys::from(bucket.digests);
                 keys.numbers = bucket.numbers.map(Into::into);
-                let labels = bucket.labels;
+                let (labels, values) = (bucket.labels, bucket.values);
+                keys.values = values.map(|mut values| std::mem::take(&mut *values).into());
                 keys.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
                 Ok(keys)
             }
@@ -309,21 +337,22 @@ impl KeySet for Stored {
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let learns = output.matched().is_some();
         let bucket = state.finished() - 1;
+        if let Output::Shares(shares) = &output {
+            return self.share(bucket, shares);
+        }
         match &mut self.place {
-            Place::Disk(spool) => match (output.matched(), &output) {
-                (Some(matched), _) => {
-                    let marked = spool.mark(bucket as usize, matched, &mut self.matched);
+            Place::Disk(spool) => {
+                let bucket = bucket as usize;
+                if let Some(matched) = output.matched() {
+                    let marked = spool.mark(bucket, matched, &mut self.matched);
                     marked.map_err(limit)?;
-                    if let Output::Labelled { labels, bytes, .. } = &output {
-                        let kept =
-                            spool.keep_labels(&self.directory, bucket as usize, labels, *bytes);
-                        kept.map_err(limit)?;
-                    }
                 }
-                (None, Output::Shares(_)) => return Err(shares_need_memory(&self.counts)),
-                (None, _) => {}
-            },
-            Place::Memory { keys, set } => {
+                if let Output::Labelled { labels, bytes, .. } = &output {
+                    let kept = spool.keep_labels(&self.directory, bucket, labels, *bytes);
+                    kept.map_err(limit)?;
+                }
+            }
+            Place::Memory { keys, set, .. } => {
                 if let Some(matched) = output.matched() {
                     keys.mark(set.indices(bucket), matched, &mut self.matched);
                 }
@@ -353,5 +382,194 @@ impl KeySet for Stored {
             checkpoints.answer = state.is_complete().then_some(head);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use vesica_session::terms::{REVEAL, SECURITY};
+    use vesica_session::{
+        Job, LabelExchange, NoProgress, Report, Reveal, Security, ValueTerms, run_set_over,
+    };
+    use vesica_tables::{
+        KeySpec, Source, SourceOptions, TextColumns, ValueColumn, read_keys_within,
+    };
+
+    const BOUND: u64 = 1 << 20;
+
+    /// The rows of a key.
+    fn rows_of(key: u64) -> usize {
+        1 + usize::from(key.is_multiple_of(5))
+    }
+
+    /// A table of keys with a value and a text each, some in two rows.
+    fn table(keys: std::ops::Range<u64>) -> Source {
+        let rows = keys.flat_map(|key| {
+            let row = format!("{key},{},t{}\n", key % 1000, key % 77);
+            std::iter::repeat_n(row, rows_of(key))
+        });
+        let text = "k,v,t\n".to_owned() + &rows.collect::<String>();
+        Source::from_bytes("t.csv", text.into(), SourceOptions::default()).unwrap()
+    }
+
+    /// What a key has after its rows are added up.
+    fn value(key: u64) -> i128 {
+        i128::from(key % 1000) * rows_of(key) as i128
+    }
+
+    fn stored(source: &Source, job: &Job, memory: u64, directory: &Path) -> Stored {
+        let key = KeySpec::parse::<&str>("k", &[]).unwrap();
+        let values = job.values.iter().map(|terms| ValueColumn {
+            name: "v".into(),
+            scale: terms.scale,
+            bound: terms.bound,
+            sums_repeated: true,
+        });
+        let values: Vec<_> = values.collect();
+        let texts = match job.labels {
+            LabelExchange::Shared { bytes } => {
+                Some(TextColumns::payload(&key, "t", bytes as usize).unwrap())
+            }
+            _ => None,
+        };
+        let keys = read_keys_within(source, &key, &values, texts.as_ref(), memory, directory);
+        let keys = keys.unwrap();
+        assert_eq!(matches!(keys, KeyStore::Disk(_)), memory == 0);
+        Stored::new(keys, u64::MAX, directory.to_owned(), None).unwrap()
+    }
+
+    fn job(role: Role, reveal: Reveal, has_values: bool, payload: u32) -> Job {
+        let mut job = Job::new(role, vec!["exact/1".into()])
+            .with(&SECURITY, Security::SemiHonest)
+            .with(&REVEAL, reveal.into());
+        if has_values {
+            job.values.push(ValueTerms {
+                bound: BOUND,
+                scale: 0,
+                repeated: vesica_session::RepeatedKeys::Sum,
+            });
+        }
+        if payload > 0 {
+            job.labels = LabelExchange::Shared { bytes: payload };
+        }
+        // Several buckets.
+        job.memory = Some(129 << 20);
+        job
+    }
+
+    /// The report of the receiver, and what both have shares of.
+    fn run(
+        jobs: [Job; 2],
+        keys: [std::ops::Range<u64>; 2],
+        on_disk: [bool; 2],
+    ) -> (Report, [String; 2]) {
+        let directory = tempfile::tempdir().unwrap();
+        let names = ["ours.csv", "theirs.csv"].map(|name| directory.path().join(name));
+        let mut sides: Vec<_> = (0..2)
+            .map(|side| {
+                let source = table(keys[side].clone());
+                let memory = if on_disk[side] { 0 } else { u64::MAX };
+                let mut stored = stored(&source, &jobs[side], memory, directory.path());
+                stored.share_to(TableFile::create_csv(&names[side], &source).unwrap());
+                stored
+            })
+            .collect();
+        let (mut near, mut far) = vesica_wire::memory_pair();
+        let (theirs, ours) = (sides.pop().unwrap(), sides.pop().unwrap());
+        let party = |channel: &mut dyn vesica_wire::Channel, mut set: Stored, job: &Job| {
+            let report = run_set_over(channel, None, None, job, &mut set, &mut NoProgress);
+            set.shared().unwrap().commit().unwrap();
+            report.unwrap()
+        };
+        let report = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| party(&mut far, theirs, &jobs[1]));
+            let report = party(&mut near, ours, &jobs[0]);
+            sender.join().unwrap();
+            report
+        });
+        assert!(report.contract.buckets > 2, "{}", report.contract.buckets);
+        let files = names.map(|name| std::fs::read_to_string(name).unwrap());
+        (report, files)
+    }
+
+    #[test]
+    fn numbers_over_keys_on_disk_are_those_of_the_tables() {
+        let common = 1500..4000;
+        let keys = [0..4000, 1500..5000];
+        for (reveal, has_values, expected) in [
+            (
+                Reveal::Sum,
+                [false, true],
+                common.clone().map(value).sum::<i128>(),
+            ),
+            (
+                Reveal::InnerProduct,
+                [true, true],
+                common.map(|key| value(key) * value(key)).sum(),
+            ),
+        ] {
+            let jobs = [
+                job(Role::Receiver, reveal, has_values[0], 0),
+                job(Role::Sender, reveal, has_values[1], 0),
+            ];
+            for on_disk in [[true, true], [false, true]] {
+                let (report, _) = run(jobs.clone(), keys.clone(), on_disk);
+                assert_eq!(report.value.map(|value| value.units), Some(expected));
+            }
+        }
+    }
+
+    /// Lines of the two files of shares, cell by cell.
+    fn cells(files: &[String; 2]) -> Vec<[Vec<&str>; 2]> {
+        let [ours, theirs] = files.each_ref().map(|file| file.lines().skip(1));
+        ours.zip(theirs)
+            .map(|(a, b)| [a.split(',').collect(), b.split(',').collect()])
+            .collect()
+    }
+
+    #[test]
+    fn shares_come_bucket_by_bucket_wherever_keys_are() {
+        let keys = [0..3000, 1000..3500];
+        let jobs = [
+            job(Role::Receiver, Reveal::Shares, true, 4),
+            job(Role::Sender, Reveal::Shares, true, 0),
+        ];
+        // The key of each row of the receiver.
+        let rows: Vec<u64> = keys[0]
+            .clone()
+            .flat_map(|key| std::iter::repeat_n(key, rows_of(key)))
+            .collect();
+        for on_disk in [[true, true], [false, false], [true, false]] {
+            let (_, files) = run(jobs.clone(), keys.clone(), on_disk);
+            let headers = files.each_ref().map(|file| file.lines().next().unwrap());
+            let columns = "match,receiver_value,sender_value,receiver_payload";
+            assert_eq!(headers, [format!("row,{columns}"), columns.to_owned()]);
+            assert_eq!(files[0].lines().count(), files[1].lines().count());
+            let mut found = BTreeMap::new();
+            for [ours, theirs] in cells(&files) {
+                let number = |text: &str| text.parse::<u64>().unwrap();
+                let opened =
+                    |place: usize| number(ours[place + 1]).wrapping_add(number(theirs[place]));
+                let bytes = |text: &str| u32::from_str_radix(text, 16).unwrap();
+                let text = bytes(ours[4]) ^ bytes(theirs[3]);
+                if ours[1] == theirs[0] {
+                    assert_eq!((opened(1), opened(2), text), (0, 0, 0));
+                    continue;
+                }
+                let row = number(ours[0]) as usize - 1;
+                let key = rows[row];
+                assert!(row == 0 || rows[row - 1] != key, "the first row of its key");
+                assert_eq!([opened(1), opened(2)].map(i128::from), [value(key); 2]);
+                let mut expected = format!("t{}", key % 77).into_bytes();
+                expected.resize(4, 0);
+                assert_eq!(text.to_be_bytes()[..], expected);
+                assert_eq!(found.insert(key, ()), None, "{key} matches twice");
+            }
+            assert!(found.into_keys().eq(1000..3000), "{on_disk:?}");
+        }
     }
 }

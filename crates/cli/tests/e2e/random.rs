@@ -127,7 +127,7 @@ fn in_memory(variant: Variant, number: u64) -> bool {
         };
         let (texts, nowhere) = (texts.as_ref(), Path::new(""));
         match read_keys_within(&source, &spec, &values, texts, u64::MAX, nowhere) {
-            Ok(KeyStore::Memory(keys)) => keys,
+            Ok(KeyStore::Memory(keys)) => *keys,
             other => panic!("{other:?}"),
         }
     });

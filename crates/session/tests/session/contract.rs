@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use vesica_plan::Open;
 use vesica_psi::{Spec, Task};
 use vesica_session::terms::{
-    AUTO, KEY_BITS, LAMBDA, LEARNS, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY,
+    AUTO, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY,
 };
 use vesica_session::{
     Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, HalfSource, Hello,
@@ -523,17 +523,21 @@ fn values_up_to_the_peers_limit_are_agreed_on() {
     }
 }
 
-/// Whoever follows the advice gets on: it counts all columns. Numbers are found in buckets.
+/// Numbers and shares are found in buckets, rows above a threshold are not: whoever follows the advice then gets on.
 #[test]
-fn shares_of_what_does_not_fit_into_memory_say_how_much_is_enough() {
+fn a_threshold_over_what_does_not_fit_into_memory_says_how_much_is_enough() {
     let agree_within = |memory, reveal: Reveal| {
         let sides = [Role::Receiver, Role::Sender].map(|role| {
             let mut side = job(role);
             sum_of(&mut side, Some((1, 0)), None);
             side.terms.set(&REVEAL, reveal.into());
-            side.values = match role {
-                Role::Receiver => side.values.repeat(8),
-                Role::Sender => Vec::new(),
+            side.values = match (reveal, role) {
+                (Reveal::ThresholdMatches, _) => {
+                    side.terms.set(&MIN_SIZE, 1);
+                    Vec::new()
+                }
+                (_, Role::Receiver) => side.values.repeat(8),
+                (_, Role::Sender) => Vec::new(),
             };
             side.memory = Some(memory);
             side
@@ -558,9 +562,13 @@ fn shares_of_what_does_not_fit_into_memory_say_how_much_is_enough() {
     assert_eq!(near.unwrap().contract.buckets, 16);
     assert_eq!(far.unwrap().contract.buckets, 16);
     let (near, far) = agree_within(200 << 20, Reveal::Shares);
+    assert_eq!(near.unwrap().contract.buckets, 16);
+    assert_eq!(far.unwrap().contract.buckets, 16);
+    let matches = Reveal::ThresholdMatches;
+    let (near, far) = agree_within(140 << 20, matches);
     let (enough, theirs) = (enough(near), enough(far));
     assert_eq!(enough, theirs);
-    let (near, far) = agree_within(enough, Reveal::Shares);
+    let (near, far) = agree_within(enough, matches);
     assert_eq!(
         (
             near.unwrap().contract.buckets,
@@ -579,7 +587,9 @@ fn sets_larger_than_a_bucket_run_in_several() {
             side.peer_limits.items = max_peer_items;
             match reveal {
                 Reveal::Matches => side,
-                _ => side.with(&SECURITY, Security::SemiHonest),
+                _ => side
+                    .with(&SECURITY, Security::SemiHonest)
+                    .with(&MIN_SIZE, 1),
             }
         });
         agreed_on([&jobs[0], &jobs[1]], [size, 1000])
@@ -603,7 +613,7 @@ fn sets_larger_than_a_bucket_run_in_several() {
     assert_eq!(limit_of(not_allowed), Limit::PeerItems);
     let too_large = agree_on(MAX_ITEMS + 1, u64::MAX, Reveal::Matches);
     assert_eq!(limit_of(too_large), Limit::Size);
-    let whole = agree_on(MAX_BUCKET_ITEMS + 1, MAX_ITEMS, Reveal::Shares);
+    let whole = agree_on(MAX_BUCKET_ITEMS + 1, MAX_ITEMS, Reveal::ThresholdMatches);
     assert_eq!(limit_of(whole), Limit::Size);
 }
 
@@ -656,21 +666,25 @@ fn auto_is_a_matter_of_the_sizes() {
     assert_eq!(protocol(1, 1 << 20), "vole");
 }
 
-/// Shares are made in one bucket: the fastest protocol that fits into the memory of both sides is taken, and if none
+/// Rows above a threshold are found in one bucket: the fastest protocol that fits into the memory of both sides is taken, and if none
 /// does, the first is blamed.
 #[test]
 fn auto_is_a_matter_of_the_memory_of_both_sides() {
     let of = |role| {
         job(role)
             .with(&SECURITY, Security::SemiHonest)
-            .with(&REVEAL, Reveal::Shares.into())
+            .with(&REVEAL, Reveal::ThresholdMatches.into())
+            .with(&MIN_SIZE, 1)
     };
     let mut is_another = false;
     for sizes in [[1 << 12, 1 << 16], [1 << 16, 1 << 8], [1 << 18, 1 << 18]] {
-        let task = Task::new(Reveal::Shares);
+        let task = Task {
+            min_size: 1,
+            ..Task::new(Reveal::ThresholdMatches)
+        };
         let order = Registry::standard().auto(&Open {
             sizes,
-            reveal: Reveal::Shares.into(),
+            reveal: Reveal::ThresholdMatches.into(),
             security: Security::SemiHonest,
             lambda: 40,
             exact: None,

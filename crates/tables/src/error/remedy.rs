@@ -110,11 +110,6 @@ impl Error {
                 " and ",
                 ValueRepeated,
             ],
-            ErrorKind::ValuesTooLarge => advice![
-                "raise ",
-                Memory,
-                ": a quarter of it is for keys and values, 82 bytes per distinct key and 4 per row",
-            ],
             ErrorKind::UnsupportedInput { .. } => {
                 format!("export it as {}", Format::all_in_words()).into()
             }

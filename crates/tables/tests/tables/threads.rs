@@ -47,7 +47,7 @@ fn read(
         .unwrap();
     let read = || read_keys_within(source, &key(name), columns, None, u64::MAX, Path::new(""));
     match pool.install(read) {
-        Ok(KeyStore::Memory(keys)) => Ok(keys),
+        Ok(KeyStore::Memory(keys)) => Ok(*keys),
         Ok(KeyStore::Disk(_)) => unreachable!("there is memory"),
         Err(e) => Err(e.to_string()),
     }

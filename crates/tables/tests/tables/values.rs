@@ -388,22 +388,3 @@ fn columns_without_exact_numbers_are_refused() {
         refused(&source, &column("v", 0, 9), 2, None, ValueProblem::Empty);
     }
 }
-
-#[test]
-fn values_need_all_keys_in_memory() {
-    for source in tables(&[(Some("a"), Some("99")), (Some("a"), Some("-98"))]) {
-        let (key, column) = (key("k"), column("v", 0, 9));
-        let store = read_keys_within(
-            &source,
-            &key,
-            slice::from_ref(&column),
-            None,
-            1,
-            Path::new("/nowhere"),
-        );
-        let error = store.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Resource, "{error}");
-        let remedy = error.remedy().unwrap();
-        assert!(remedy.arguments().eq([Argument::Memory]));
-    }
-}
