@@ -167,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(8))]
+        #![proptest_config(ProptestConfig::with_cases(3))]
         #[test]
         fn results_are_those_of_a_plain_computation(
             n_r in 0usize..150,

@@ -278,12 +278,12 @@ fn some(variants: Vec<Variant>, [plain, circuits]: [u64; 2], run: fn(Variant, u6
 
 #[test]
 fn random_runs_in_memory_find_the_intersection() {
-    some(variants_in_memory(), [12, 2], in_memory);
+    some(variants_in_memory(), [6, 1], in_memory);
 }
 
 #[test]
 fn random_runs_over_tls_find_the_intersection() {
-    some(variants(), [2, 1], over_tls);
+    some(variants(), [1, 1], over_tls);
 }
 
 #[test]

@@ -193,8 +193,8 @@ fn circuits_send_what_they_say() {
             [4000, 4000],
         ] {
             for (reveal, values, min_size) in tasks {
-                // The others at two pairs of sizes.
-                if reveal != Reveal::Size && !matches!(sizes, [100, 100] | [900, 10]) {
+                // The others at one pair of sizes.
+                if reveal != Reveal::Size && sizes != [100, 100] {
                     continue;
                 }
                 let mut case = Case::of(protocol, sizes, reveal);
