@@ -70,11 +70,11 @@ class Party:
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen([binary, *words], cwd=directory, stderr=errors)
 
-    def end(self) -> tuple[int, int]:
-        """The exit code, and the peak of memory in MiB."""
+    def end(self) -> tuple[int, int, float]:
+        """The exit code, the peak of memory in MiB, and the seconds that processors worked for it."""
         _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
-        return self.process.returncode, usage.ru_maxrss >> 10
+        return self.process.returncode, usage.ru_maxrss >> 10, usage.ru_utime + usage.ru_stime
 
     def said(self) -> str:
         return self.errors.read_text()
@@ -115,12 +115,14 @@ def run(directory: Path, tables: dict[str, str], words: list[str]) -> str:
     start = time.monotonic()
     took = {name: sides[name].end() for name in ("receive", "send")}
     seconds = time.monotonic() - start
-    for name, (code, _) in took.items():
+    for name, (code, _, _) in took.items():
         if code != 0:
             raise Failed(sides[name].said())
     report = json.loads((directory / "receive.json").read_text())
     sent = report["bytes_sent"] + report["bytes_received"]
-    peaks = ", ".join(f"{name} {peak} MiB" for name, (_, peak) in took.items())
+    peaks = ", ".join(
+        f"{name} {peak} MiB and {cpu:.0f} s of CPU" for name, (_, peak, cpu) in took.items()
+    )
     buckets = report["contract"]["buckets"]
     return (
         f"{report['protocol']}, buckets {buckets}, {seconds:.1f} s, {sent / 1e6:.1f} MB, {peaks}, "

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use vesica::{Advice, Begin, Counts, Endpoint, Observer, Problem, Refused, rfc3339};
+use vesica::{Advice, Begin, Counts, Endpoint, Observer, Problem, Refused, Storage, rfc3339};
 use vesica_session::Connection;
 
 use crate::failure::InCommand;
@@ -309,6 +309,16 @@ impl vesica::Progress for Progress {
 }
 
 impl Observer for Progress {
+    fn storage(&mut self, storage: &Storage) {
+        let fields = json!({
+            "rows": storage.rows,
+            "memory": storage.memory,
+            "disk": storage.disk,
+            "free": storage.free,
+        });
+        self.note("storage", &storage.to_string(), &fields);
+    }
+
     fn read(&mut self, counts: &Counts) {
         // From here on there may be files to remove and soon a peer to tell.
         self.signals.stop_in_order();

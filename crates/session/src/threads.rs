@@ -23,10 +23,14 @@ pub fn with_threads<T: Send>(
     Ok(pool.install(f))
 }
 
-/// As many buckets at once as there are threads in the pool that asks.
+/// Threads that one bucket makes good use of. Buckets side by side are smaller ones, with more padding and more traffic.
+const THREADS_OF_A_BUCKET: usize = 2;
+
+/// As many buckets at once as pay for the threads of the pool that asks.
 pub fn buckets_for_threads() -> u32 {
-    let threads = u32::try_from(rayon::current_num_threads()).unwrap_or(u32::MAX);
-    threads.min(MAX_BUCKETS_AT_ONCE)
+    let buckets = rayon::current_num_threads() / THREADS_OF_A_BUCKET;
+    let buckets = u32::try_from(buckets).unwrap_or(u32::MAX);
+    buckets.clamp(1, MAX_BUCKETS_AT_ONCE)
 }
 
 /// Threads to compute on, 0 for as many as this machine runs at once.
@@ -49,5 +53,13 @@ mod tests {
             assert_eq!(seen.unwrap(), threads);
         }
         assert!(with_threads(None, rayon::current_num_threads).unwrap() > 0);
+    }
+
+    #[test]
+    fn few_threads_work_on_one_bucket() {
+        for (threads, buckets) in [(1, 1), (2, 1), (3, 1), (4, 2), (16, 8)] {
+            let found = with_threads(NonZeroUsize::new(threads), buckets_for_threads);
+            assert_eq!(found.unwrap(), buckets, "{threads}");
+        }
     }
 }

@@ -9,10 +9,12 @@ use vesica_files::{Advice, Argument, advice};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
+use crate::key::KeySpec;
 use crate::labels::{Labels, differ};
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
+use crate::runs::Shape;
 use crate::value::Item;
 
 /// What the first pass counted, in rows except for `items`. Every row is an item's first, a
@@ -87,6 +89,36 @@ impl Beside {
         };
         let more = number + line + Sums::BYTES * self.columns as u64 + self.label as u64;
         4 * rows + (32 + 18 + more) * items
+    }
+}
+
+/// What the keys of a table take at most: if each row has a key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyBytes {
+    /// Bytes in memory, if all of them are there.
+    pub in_memory: u64,
+    /// Bytes on the disk, if they have to be there.
+    pub on_disk: u64,
+}
+
+impl KeyBytes {
+    /// Of a table of so many rows, whose keys go with so many columns of values and bytes of text.
+    pub fn of(rows: u64, key: &KeySpec, columns: usize, text: usize) -> KeyBytes {
+        let has_numbers = key.bits().is_some();
+        let beside = Beside {
+            numbers: has_numbers,
+            columns,
+            label: text,
+        };
+        let shape = Shape {
+            has_numbers,
+            label: text,
+            columns,
+        };
+        KeyBytes {
+            in_memory: beside.bytes(rows, rows),
+            on_disk: rows.saturating_mul(shape.row_bytes()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use rayon::prelude::*;
+use vesica_kernels::prefetch;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
@@ -20,6 +21,9 @@ use crate::scratch::{Scratch, unwritable};
 
 /// Bits by which keys are told apart before they are sorted.
 const PARTITION_BITS: u32 = 10;
+
+/// Rows of a partition that are fetched ahead: they are anywhere among those of a run.
+const AHEAD: usize = 16;
 
 /// Parts of a run, by the first bits of digests.
 const PARTITIONS: usize = 1 << PARTITION_BITS;
@@ -78,6 +82,12 @@ impl Shape {
     /// Bytes of what goes with a key in a run: its label, and the sum of each column.
     pub(crate) fn beside(self) -> usize {
         self.label + SUM_BYTES * self.columns
+    }
+
+    /// Bytes that are written in all for a row with a key of its own: in a run, and in a bucket.
+    pub(crate) fn row_bytes(self) -> u64 {
+        let keys = self.key_bytes() + self.in_buckets().key_bytes();
+        keys as u64 + RUN_ROW_BYTES + BUCKET_ROW_BYTES
     }
 
     /// The shape of keys in buckets, whose sums are known: there is nothing to add any more, and values are bytes as labels
@@ -195,9 +205,7 @@ impl RunWriter {
 
     /// Bytes that are still to be written of the rows so far, as runs and in buckets, if each has a key of its own.
     fn missing(&self) -> u64 {
-        let shape = self.runs.shape();
-        let keys = shape.key_bytes() + shape.in_buckets().key_bytes();
-        let all = self.pushed * (keys as u64 + RUN_ROW_BYTES + BUCKET_ROW_BYTES);
+        let all = self.pushed * self.runs.shape().row_bytes();
         all.saturating_sub(self.runs.scratch.written())
     }
 
@@ -300,6 +308,10 @@ impl RowsOfRun<'_> {
         // The first row of the present key.
         let mut last: Option<usize> = None;
         for (place, entry) in entries.iter().enumerate() {
+            if let Some(later) = entries.get(place + AHEAD) {
+                prefetch(self.digests, index(*later));
+                prefetch(self.rows, index(*later));
+            }
             let index = index(*entry);
             let digest = &self.digests[index];
             if let Some(last) = last.filter(|last| self.digests[*last] == *digest) {

@@ -1,11 +1,14 @@
 //! One pass over some columns of a table, whatever its format.
 
+use std::io::{Read, Seek, SeekFrom};
+
 use crate::columns::{Columns, Fields};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::part::Part;
 use crate::sink::{Facts, Sink};
+use crate::sniff;
 use crate::source::Source;
 
 /// Passes the wanted values of every row to `sink`, in order. The table has at least one row, unless
@@ -47,6 +50,30 @@ fn scan_part<S: Sink>(
     // A file that is written to while it is read mostly looks damaged; say the cause.
     part.verify_unchanged()?;
     scanned
+}
+
+/// How many rows a table has, approximately: by what a Parquet file says, and of text by its length and that of its first
+/// rows. `None` where only reading tells.
+pub fn approximate_rows(source: &Source) -> Option<u64> {
+    source.parts().iter().map(rows_of_part).sum()
+}
+
+fn rows_of_part(part: &Part) -> Option<u64> {
+    #[cfg(feature = "parquet")]
+    if part.format() == Format::Parquet {
+        return crate::formats::rows_of_parquet(part).ok();
+    }
+    if !part.format().is_text() || part.compression().is_some() {
+        return None;
+    }
+    let mut sample = Vec::new();
+    let mut handle = part.handle().ok()?;
+    let length = handle.seek(SeekFrom::End(0)).ok()?;
+    handle.rewind().ok()?;
+    let read = handle.take(sniff::SAMPLE_BYTES).read_to_end(&mut sample);
+    let bytes = read.ok()? as u128;
+    let lines = sample.iter().filter(|byte| **byte == b'\n').count() as u128;
+    u64::try_from(u128::from(length) * lines / bytes.max(1)).ok()
 }
 
 /// What can be said of the table when all of it has been seen.

@@ -72,7 +72,7 @@ mod work_dir;
 pub use courier::{Carried, Courier, CourierStep};
 pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
-pub use memory::{bucket_memory, key_memory};
+pub use memory::{Storage, bucket_memory, key_memory};
 pub use observer::Observer;
 pub use options::{
     PayloadColumn, find_protocol, half_of_the_machine, label_exchange, parse_address,

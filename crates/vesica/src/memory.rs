@@ -1,6 +1,10 @@
 //! The memory of a run, and the shares of it that keys and a bucket may use.
 
-use vesica_tables::Counts;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use vesica_files::{Advice, Argument, advice};
+use vesica_tables::{Counts, KeyBytes};
 
 /// A number of bytes as [`parse_bytes`](crate::parse_bytes) reads it, rounded up.
 pub(crate) fn show_bytes(bytes: u64) -> String {
@@ -69,6 +73,81 @@ fn parts(run: u64, count: u64) -> u64 {
     run / PARTS * count + run % PARTS * count / PARTS
 }
 
+/// What a run takes of this machine whose keys do not fit into memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Rows of the table, approximately if it has not been read.
+    pub rows: u64,
+    /// Bytes of memory, approximately.
+    pub memory: u64,
+    /// The directory for files of keys.
+    pub directory: PathBuf,
+    /// Bytes that these take there at most: less where rows share keys or have none.
+    pub disk: u64,
+    /// Bytes that are free there, if that is known.
+    pub free: Option<u64>,
+}
+
+impl Storage {
+    /// What is there for a table of so many rows, whose keys take so much.
+    pub(crate) fn of(rows: u64, memory: u64, keys: KeyBytes, directory: &Path) -> Storage {
+        Storage {
+            rows,
+            memory,
+            directory: directory.to_owned(),
+            disk: keys.on_disk,
+            free: free_bytes(directory),
+        }
+    }
+
+    /// What to be told if the disk may not do.
+    pub(crate) fn warning(&self) -> Option<Advice> {
+        let free = self.free.filter(|free| *free < self.disk)?;
+        let (disk, free) = (show_bytes(self.disk), show_bytes(free));
+        Some(advice![
+            format!(
+                "keys may take {disk} in {}, where {free} are free; with more ",
+                self.directory.display()
+            ),
+            Argument::Memory,
+            " they may not have to go there",
+        ])
+    }
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [memory, disk] = [self.memory, self.disk].map(show_bytes);
+        let (rows, directory) = (self.rows, self.directory.display());
+        write!(
+            f,
+            "some {rows} rows take {memory} of memory, and up to {disk} in {directory}"
+        )?;
+        match self.free {
+            Some(free) => write!(f, ", where {} are free", show_bytes(free)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Bytes that this user can write in a directory.
+#[cfg(unix)]
+fn free_bytes(directory: &Path) -> Option<u64> {
+    let found = nix::sys::statvfs::statvfs(directory).ok()?;
+    // Both are as wide as the system has them.
+    #[allow(clippy::useless_conversion, reason = "not on every system")]
+    let (blocks, bytes) = (
+        u64::from(found.blocks_available()),
+        u64::from(found.fragment_size()),
+    );
+    Some(blocks.saturating_mul(bytes))
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
+
 /// Memory of a run of which the protocol has the least part, in which it has so many bytes.
 const LEAST_SHARE: u64 = PARTS / KEPT.bucket;
 
@@ -103,6 +182,35 @@ mod tests {
             }
         }
         assert_eq!(show_bytes(memory_for(70_000)), "64M");
+    }
+
+    #[test]
+    fn what_a_disk_lacks_is_said() {
+        let storage = Storage {
+            rows: 1000,
+            memory: 9 << 30,
+            directory: "here".into(),
+            disk: 9 << 20,
+            free: Some(8 << 20),
+        };
+        assert_eq!(
+            storage.to_string(),
+            "some 1000 rows take 9G of memory, and up to 9M in here, where 8M are free"
+        );
+        let warning = storage.warning().unwrap().to_string();
+        assert!(warning.starts_with("keys may take 9M in here, where 8M are free; "));
+        for free in [Some(9 << 20), None] {
+            assert_eq!(
+                Storage {
+                    free,
+                    ..storage.clone()
+                }
+                .warning(),
+                None
+            );
+        }
+        assert!(free_bytes(&std::env::temp_dir()) > Some(0) || cfg!(not(unix)));
+        assert_eq!(free_bytes(Path::new("/nowhere")), None);
     }
 
     /// `vole` takes 110 bytes per key, of which 32 are the key itself.

@@ -7,9 +7,16 @@ use vesica_files::Advice;
 use vesica_session::{Connection, Endpoint, NoProgress, Problem, Progress};
 use vesica_tables::Counts;
 
+use crate::Storage;
+
 /// Receives the progress of a job, in the order of these methods, and as [`Progress`] that of the run between
 /// the parties. Called on the thread that runs the job; every method does nothing unless it is overridden.
 pub trait Observer: Progress {
+    /// What the run is going to take, where keys have to be kept on the disk. Comes before [`read`](Observer::read).
+    fn storage(&mut self, storage: &Storage) {
+        let _ = storage;
+    }
+
     /// The keys of the table have been read.
     fn read(&mut self, counts: &Counts) {
         let _ = counts;

@@ -17,12 +17,12 @@ use vesica_session::{
     agree_on_set, buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
-    read_keys_within, write_rows,
+    KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
+    approximate_rows, read_keys_within, write_rows,
 };
 use vesica_wire::Error as WireError;
 
-use crate::memory::{bucket_memory, key_memory};
+use crate::memory::{Storage, bucket_memory, key_memory};
 use crate::split_job::{SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
@@ -305,8 +305,28 @@ impl Party {
             }
             _ => None,
         };
+        let announce = |rows: u64, observer: &mut dyn Observer| {
+            let label = texts.as_ref().map_or(0, TextColumns::bytes);
+            let keys = KeyBytes::of(rows, key, values.len(), label);
+            let limit = self.resources.memory.filter(|_| keys.in_memory > memory);
+            let Some(limit) = limit else {
+                return;
+            };
+            let storage = Storage::of(rows, limit, keys, directory);
+            observer.storage(&storage);
+            if let Some(warning) = storage.warning() {
+                observer.warning(&warning);
+            }
+        };
+        let expected = approximate_rows(source);
+        if let Some(rows) = expected {
+            announce(rows, observer);
+        }
         let keys = read_keys_within(source, key, values, texts.as_ref(), memory, directory)?;
         let counts = *keys.counts();
+        if expected.is_none() {
+            announce(counts.rows, observer);
+        }
         observer.read(&counts);
         for warning in counts.warnings() {
             observer.warning(&warning);
@@ -597,7 +617,8 @@ impl Party {
     /// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none,
     /// and on the receiver alone), `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and
     /// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the key's value where the cell
-    /// matches, and 0 elsewhere); of several, `receiver_value_1` and so on. A key that both tables have is in one cell or in three, and matches in exactly one of
+    /// matches, and 0 elsewhere); of several, `receiver_value_1` and so on. A run in buckets writes the lines of each once it
+    /// is over. A key that both tables have is in one cell or in three, and matches in exactly one of
     /// them.
     ///
     /// `-` is standard output. The output is opened before the peer is met, and appears under its name only once it is

@@ -136,7 +136,7 @@ fn an_answer_that_is_written_later_is_in_the_same_order() {
 fn a_resumed_run_is_in_one_order() {
     let rows = 20_000;
     let place = place(rows);
-    let words = "--protocol dh --security semi-honest --memory 700K --threads 2 --work-dir";
+    let words = "--protocol dh --security semi-honest --memory 700K --threads 4 --work-dir";
     let (ours, theirs) = (
         ours().with(&format!("{words} near")),
         theirs().with(&format!("{words} far")),

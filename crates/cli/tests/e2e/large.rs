@@ -11,7 +11,7 @@ const EIGHT: &str = "--memory 218K";
 /// The same for [`long_place`], one at a time.
 const EIGHT_OF_LONG: &str = "--memory 2234K --threads 1";
 /// The same, two at a time.
-const PAIRS_OF_LONG: &str = "--memory 4468K --threads 2";
+const PAIRS_OF_LONG: &str = "--memory 4468K --threads 4";
 
 /// Two tables of some two thousand keys, and the rows that are to come out for each side.
 fn large_place() -> (Place, [Arguments; 2], [String; 2]) {
@@ -69,6 +69,12 @@ fn buckets_give_what_one_run_gives() {
                 assert!(ended.err.contains(&line), "{line} not in {}", ended.err);
             }
             assert!(ended.err.contains("buckets         8"), "{}", ended.err);
+        }
+        // Who keeps keys on the disk says so, and before reading.
+        for (ended, limit) in [(&pair.receiver, receiver), (&pair.sender, sender)] {
+            let said = ended.err.find(" rows take 218K of memory, and up to ");
+            assert_eq!(said.is_some(), limit == EIGHT, "{}", ended.err);
+            assert!(said < ended.err.find("read "), "{}", ended.err);
         }
         let (ours, theirs) = (report(&place, "ours.json"), report(&place, "theirs.json"));
         assert_eq!(ours["contract"], theirs["contract"]);
@@ -215,6 +221,62 @@ fn a_killed_run_goes_on_where_it_stopped() {
         assert!(place.read("theirs-out.csv") == expected[1]);
         assert!(!place.path("near").exists() && !place.path("far").exists());
     }
+}
+
+/// Kills either side of runs with buckets side by side, each at another time: whatever stage that interrupts, the next run
+/// gives the right rows.
+fn killed_at_random(lives: u64) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    // xorshift64.
+    let mut random = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let mut interrupted = 0;
+    for _ in 0..lives {
+        let (place, arguments, expected) = long_place();
+        let limits = format!("{PAIRS_OF_LONG} --wait 8 --both --work-dir");
+        let [receiver, sender] = with(
+            &arguments,
+            &format!("{limits} near"),
+            &format!("{limits} far"),
+        );
+        let sender = sender.output("theirs-out.csv");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let start = || {
+            let sender = place.sender(&sender, &format!("--listen {address}"));
+            let receiver = place.receiver(&receiver, &format!("--connect {address}"));
+            [receiver, sender]
+        };
+        for _ in 0..1 + random(3) {
+            let mut sides = start();
+            let killed = &mut sides[random(2) as usize];
+            std::thread::sleep(std::time::Duration::from_millis(random(3000)));
+            interrupted += u64::from(!killed.has_ended());
+            killed.process.kill().unwrap();
+            sides.into_iter().for_each(|side| drop(side.wait()));
+        }
+        // A side that was through has its rows, and waits for nobody who comes.
+        start().into_iter().for_each(|side| drop(side.wait()));
+        assert!(place.read("out.csv") == expected[0]);
+        assert!(place.read("theirs-out.csv") == expected[1]);
+    }
+    assert!(interrupted > 0);
+}
+
+#[test]
+fn runs_killed_at_random_end_with_the_right_rows() {
+    killed_at_random(3);
+}
+
+#[test]
+#[ignore = "takes some minutes"]
+fn many_runs_killed_at_random_end_with_the_right_rows() {
+    killed_at_random(100);
 }
 
 #[test]

@@ -107,6 +107,9 @@ macro_rules! dispatch {
 
 for_formats!(dispatch);
 
+#[cfg(feature = "parquet")]
+pub(crate) use self::parquet::row_count as rows_of_parquet;
+
 impl std::str::FromStr for Format {
     type Err = Error;
 

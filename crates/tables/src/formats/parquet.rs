@@ -88,6 +88,12 @@ fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
     })
 }
 
+/// The rows that a file says that it has.
+pub(crate) fn row_count(part: &Part) -> Result<u64> {
+    let rows = metadata(part)?.metadata().file_metadata().num_rows();
+    Ok(u64::try_from(rows).unwrap_or(0))
+}
+
 /// The metadata of a file whose texts and bytes are to be read as views: so a value that many rows share is in memory
 /// once.
 fn as_views(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {

@@ -499,3 +499,19 @@ fn run_end_encoded_columns() {
     let keys = read_keys(&source.unwrap(), &key("id")).unwrap();
     assert_eq!(keys.row_items(), [0, Keys::NO_ITEM, 1]);
 }
+
+/// What an announcement of a run goes by.
+#[test]
+fn rows_are_counted_approximately_before_they_are_read() {
+    let lines: String = (0..50_000).map(|i| format!("key{i:05},x\n")).collect();
+    let csv = format!("k,v\n{lines}");
+    let about = |name: &str, bytes: Vec<u8>| approximate_rows(&source(name, bytes));
+    let rows = about("t.csv", csv.clone().into()).unwrap();
+    assert!(rows.abs_diff(50_000) < 1500, "{rows}");
+    // Only reading tells.
+    assert_eq!(about("t.csv.gz", gzip(csv.as_bytes())), None);
+    let strings = StringArray::from_iter_values((0..777).map(|i| i.to_string()));
+    let batch = batch(&[("k", Arc::new(strings))]);
+    assert_eq!(about("t.arrow", arrow_file(&batch)), None);
+    assert_eq!(about("t.parquet", parquet(&batch)), Some(777));
+}

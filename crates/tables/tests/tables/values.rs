@@ -8,8 +8,7 @@ use crate::common::*;
 use arrow_array::types::*;
 use arrow_array::*;
 use vesica_tables::{
-    Argument, Error, ErrorClass, ErrorKind, KeyStore, Source, ValueColumn, ValueProblem,
-    read_keys_within,
+    Error, ErrorClass, ErrorKind, KeyStore, Source, ValueColumn, ValueProblem, read_keys_within,
 };
 
 type Wide = <Decimal256Type as ArrowPrimitiveType>::Native;
