@@ -65,14 +65,14 @@ impl Variant {
     }
 }
 
-/// Every variant; of these only those of the protocols that `VESICA_RELIABILITY_PROTOCOLS` names, with commas between,
-/// if it is set.
-pub(crate) fn variants() -> Vec<Variant> {
+/// Whether `VESICA_RELIABILITY_PROTOCOLS` names this, with commas between names, or is not set.
+pub(crate) fn is_asked(name: &str) -> bool {
     let asked = std::env::var("VESICA_RELIABILITY_PROTOCOLS").ok();
-    let is_asked = |name: &str| {
-        let asked = asked.as_deref();
-        asked.is_none_or(|asked| asked.split(',').any(|asked| asked == name))
-    };
+    asked.is_none_or(|asked| asked.split(',').any(|asked| asked == name))
+}
+
+/// Every variant of the protocols that are asked for.
+pub(crate) fn variants() -> Vec<Variant> {
     let mut variants = Vec::new();
     for protocol in Registry::standard().all() {
         let spec = protocol.spec();
@@ -748,24 +748,36 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// The run of this number: two tables of up to 300 distinct keys each.
+    /// The run of this number: two tables of up to 300 distinct keys each. One in a hundred circuits has more of the
+    /// receiver's, so that the entries of its membership test come from LPN.
     pub(crate) fn new(variant: Variant, number: u64) -> Trial {
         let Variant {
             protocol, question, ..
         } = variant;
         let mut dice = Dice::new(number);
         let dice = &mut dice;
+        let is_large = question != Question::Matches && number % 100 == 99;
         let mut columns = vec![dice.pick(&Column::ALL)];
         if dice.once_in(3) {
             columns.push(dice.pick(&Column::ALL));
         }
+        if is_large {
+            // The others have no more than a thousand values.
+            columns = vec![Column::Exact];
+        }
         // Two columns share what tells persons apart, so that values of one alone often agree.
-        let range = 1 + dice.below(999);
+        let range = match is_large {
+            true => 12_000,
+            false => 1 + dice.below(999),
+        };
         let size = |dice: &mut Dice| {
             let most = dice.pick(&[0, 1, 3, 20, 300, 300, 300]).min(range);
             dice.below(most + 1)
         };
-        let sizes = [size(dice), size(dice)];
+        let mut sizes = [size(dice), size(dice)];
+        if is_large {
+            sizes[0] = 10_500 + dice.below(1500);
+        }
         let mut tables = sizes.map(|size| Self::table(&columns, size, range, dice));
         // So that no inner product of 300 exceeds 63 bits.
         let largest = match question {
