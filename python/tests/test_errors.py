@@ -89,6 +89,16 @@ def test_usage(arguments: dict[str, Any], line: str) -> None:
     assert line in str(error.value) and "\n" not in str(error.value)
 
 
+def test_a_sender_takes_no_columns() -> None:
+    """The one argument of `receive` that is not for `send`, and arguments that there are not."""
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
+    link.cancel()
+    with pytest.raises(vesica.UsageError, match="the receiver takes columns"):
+        vesica.send(TABLE, on="id", link=link, take_values=True)
+    with pytest.raises(TypeError, match="takes_values"):
+        vesica.send(TABLE, on="id", link=link, takes_values=True)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [

@@ -44,8 +44,7 @@ def plan(
     asked = dict(locals())
     asked["sender_size"] = receiver_size if sender_size is None else sender_size
     asked["lambda"] = asked.pop("lambda_")
-    names = ("reveal", "security", "lambda", "min_size", "optimize")
-    terms = {name: asked.pop(name) for name in names}
+    terms = {name: asked.pop(name) for name in _vesica.TERMS if name in asked}
     asked["terms"] = {name: str(value) for name, value in terms.items() if value is not None}
     answer: dict[str, Any] = json.loads(_vesica.plan(asked))
     return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import json
 import os
 import threading
@@ -250,59 +251,31 @@ def receive(
     return _run("receiver", **locals())
 
 
-def send(
-    table: Rows = None,
-    *,
-    on: Texts,
-    link: Link,
-    output: Path | None = None,
-    reveal: Reveal | Sequence[Reveal] = "matches",
-    rows: Literal["matching", "rest", "all"] = "matching",
-    value: Texts | None = None,
-    value_width: int | None = None,
-    value_scale: int | Sequence[int] = 0,
-    value_bound: Number | Sequence[Number] | None = None,
-    value_repeated: Literal["sum", "refuse"] = "sum",
-    payload: str | None = None,
-    payload_width: int | None = None,
-    normalize: Mapping[str, str] | None = None,
-    protocol: str = "auto",
-    offline: str | None = None,
-    offline_store: Path | None = None,
-    attested: str | None = None,
-    security: Literal["malicious", "malicious-sender", "semi-honest"] = "malicious",
-    both: bool = False,
-    align: bool = False,
-    min_size: int | None = None,
-    optimize: Literal["time", "traffic", "auto"] = "time",
-    bandwidth: str | None = None,
-    max_peer_items: int = 2**28,
-    max_peer_value_bound: int | None = None,
-    max_peer_values: int = 8,
-    lambda_: int = 40,
-    memory: int | str | None = None,
-    threads: int | None = None,
-    wait: float = 120,
-    timeout: float = 120,
-    deadline: float | None = None,
-    work_dir: Path | None = None,
-    allow_empty: bool = False,
-    null: Texts = (),
-    query: str | None = None,
-    database: Database | None = None,
-    database_file: Path | None = None,
-    driver: str | None = None,
-    format: Format | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-    quote: str | None = '"',
-    escape: str | None = None,
-    encoding: str | None = None,
-    progress: ProgressOption = "auto",
-) -> Result:
+def _with_arguments_of(
+    run: Callable[_P, Result],
+) -> Callable[[Callable[..., Result]], Callable[_P, Result]]:
+    """For a function that takes what `run` takes: every argument stands once."""
+    signature = inspect.signature(run)
+
+    def decorated(other: Callable[..., Result]) -> Callable[_P, Result]:
+        @functools.wraps(other)
+        def called(*args: _P.args, **kwargs: _P.kwargs) -> Result:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            return other(**given.arguments)
+
+        called.__signature__ = signature  # type: ignore[attr-defined]
+        called.__annotations__ = run.__annotations__
+        return called
+
+    return decorated
+
+
+@_with_arguments_of(receive)
+def send(**arguments: Any) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
 
-    The arguments are those of `receive`. With `both`, on both sides, this side gets its matching rows, or the number,
+    The arguments are those of `receive`, but for `take_values`. With `both`, on both sides, this side gets its matching rows, or the number,
     too; a dishonest receiver can lie about them. With `align`, on both sides, equal keys have equal numbers:
 
     >>> left = {"table": polars.DataFrame({"id": [5, 7, 7, 9]}), "on": "id"}
@@ -322,7 +295,7 @@ def send(
     >>> received.values
     {'size': 2, 'sum-1': 50, 'sum-2': 5}
     """
-    return _run("sender", take_values=False, **locals())
+    return _run("sender", **arguments)
 
 
 def _run(role: str, **arguments: Any) -> Result:

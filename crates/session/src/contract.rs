@@ -19,12 +19,10 @@ use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
 use crate::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_ITEMS,
-    MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY, Term, TermValue, Terms,
+    MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY, Term, TermValue, Terms, VERSION,
 };
 use crate::value::{self, ValueTerms};
 
-/// Version of the handshake and of everything after it.
-pub const VERSION: u16 = 15;
 /// The first message of each side.
 pub(crate) const HELLO: Kind = Kind {
     code: 16,

@@ -60,7 +60,6 @@ pub use connect::{Endpoint, connect, connect_once};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
-    VERSION,
 };
 pub use courier::{Envelope, MAX_MESSAGE, Turn, goes_by_messages, hash_of_said, take_turn};
 pub use error::{Error, ErrorClass, NoConnection, more_halves};
@@ -83,7 +82,9 @@ pub use run::{
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
-pub use terms::{MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms};
+pub use terms::{
+    MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms, VERSION,
+};
 pub use threads::{buckets_for_threads, with_threads};
 pub use turns::Turns;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};

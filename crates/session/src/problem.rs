@@ -10,7 +10,8 @@ use std::fmt;
 use vesica_wire::{Channel, Error as WireError};
 
 use crate::codec::{Reader, bad, differ};
-use crate::contract::{HELLO, VERSION};
+use crate::contract::HELLO;
+use crate::terms::VERSION;
 
 const MAGIC: [u8; 4] = *b"vs1p";
 

@@ -38,6 +38,7 @@ pub fn label_exchange(
         _ if takes && !columns.is_empty() => {
             Err(usage("a side that takes columns has no values of its own"))
         }
+        Role::Sender if takes => Err(usage("the receiver takes columns, and the sender has them")),
         Role::Receiver if takes => Ok(LabelExchange::Wanted { most_bytes: width }),
         Role::Sender if reveal == Reveal::Matches && !columns.is_empty() => {
             let mut named = columns.iter().enumerate();
