@@ -65,6 +65,7 @@ named! {
     Reveal "reveal",
     Rows "rows",
     Security "security",
+    State "state",
     TakeValues "take_values",
     Timeout "timeout",
     Value "value",

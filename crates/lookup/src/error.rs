@@ -108,6 +108,12 @@ pub enum Error {
         /// The operating system's reason.
         reason: String,
     },
+    /// The server has not this side on its list.
+    #[error("the server refused this side's identity {ours}: it is not a client")]
+    NotAClient {
+        /// The fingerprint of our key.
+        ours: Fingerprint,
+    },
     /// The connection failed, or the other side misbehaved, disagrees or gave up.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -145,7 +151,8 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Usage(_) | Error::TooManyKeys { .. } | Error::Io { .. } => ErrorClass::Usage,
-            Error::Set {
+            Error::NotAClient { .. }
+            | Error::Set {
                 problem: SetProblem::OtherPublisher { .. } | SetProblem::BadSignature,
                 ..
             } => ErrorClass::Peer,
@@ -182,6 +189,9 @@ impl Error {
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),
                 _ => return None,
             },
+            Error::NotAClient { .. } => {
+                "give the publisher this fingerprint, for the list of clients".into()
+            }
             Error::Session(error) => return error.remedy(),
             _ => return None,
         })

@@ -58,6 +58,7 @@ impl Mode {
 
 /// Why an encoded element is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadElement {
     /// Not the canonical encoding of an element.
     #[error("not an element of ristretto255")]

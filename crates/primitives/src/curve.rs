@@ -40,6 +40,7 @@ const BATCH: usize = 4096;
 /// Why a public key is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.problem())]
+#[non_exhaustive]
 pub enum BadPoint {
     /// Not the canonical encoding of a field element.
     NotCanonical,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use vesica_files::Argument::{
     Deadline, Key, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer, Protocol,
-    Security, TakeValues, Timeout, Value, ValueBound,
+    Security, State, TakeValues, Timeout, Value, ValueBound,
 };
 use vesica_files::{Advice, Argument, Command, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
@@ -293,6 +293,14 @@ impl Error {
                 limit: Limit::PeerValues,
                 ..
             }) => advice!["if the peer may compute with so many, raise ", MaxPeerValues],
+            Error::Run(Wire::Resource {
+                limit: Limit::Queries,
+                ..
+            }) => advice![
+                "ask about fewer keys, or have the publisher allow more; with ",
+                State,
+                " none is asked about twice",
+            ],
             Error::Run(Wire::Resource {
                 limit: Limit::Storage,
                 ..

@@ -25,7 +25,7 @@ pub enum ErrorClass {
     Resource,
 }
 
-/// Why a run may not use a work directory. Displayed behind its name.
+/// Why a run may not use a work directory, or the directory of a run by courier. Displayed behind its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkDirProblem {
@@ -47,8 +47,8 @@ pub enum WorkDirProblem {
          or remove the directory"
     )]
     JournalInClear,
-    /// Its journal cannot be opened.
-    #[error("holds a journal that is damaged, or of another identity or version")]
+    /// What is kept of the run cannot be opened.
+    #[error("holds a run that is damaged, or of another identity or version")]
     Unreadable,
     /// An earlier run had another peer.
     #[error("is of a run with another peer")]
@@ -73,7 +73,8 @@ impl WorkDirProblem {
                 "give the identity of the earlier run, or remove the directory".into()
             }
             WorkDirProblem::OtherPeer | WorkDirProblem::OtherOptions => {
-                "to resume that run, repeat its options; to give it up, remove the directory".into()
+                "to go on with that run, repeat its options; to give it up, remove the directory"
+                    .into()
             }
         })
     }
@@ -128,8 +129,8 @@ pub enum Error {
         /// What to do instead.
         remedy: Option<Advice>,
     },
-    /// A work directory that is not this run's.
-    #[error("the work directory {} {problem}", path.display())]
+    /// A work directory, or one of a run by courier, that is not this run's.
+    #[error("the directory {} {problem}", path.display())]
     WorkDir {
         /// The directory.
         path: PathBuf,

@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use vesica_lookup::{Client, Declared, Header, PublishedSet, SetBuilder, State};
+use vesica_lookup::{
+    Client, Declared, Error as LookUpError, Header, PublishedSet, SetBuilder, State,
+};
 use vesica_session::codec::differ;
 use vesica_session::{
     ConnectOptions, Endpoint, Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms,
@@ -350,7 +352,11 @@ impl LookUp {
             peer: self.publisher,
         };
         observer.connecting(&endpoint);
-        let connection = connect(&endpoint, &transport, &self.connect)?;
+        let connection =
+            connect(&endpoint, &transport, &self.connect).map_err(|error| match error {
+                SessionError::RefusedByPeer { ours } => LookUpError::NotAClient { ours }.into(),
+                error => Error::from(error),
+            })?;
         observer.connected(&connection);
         observer.phase("look-up");
         let start = Instant::now();

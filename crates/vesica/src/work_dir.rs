@@ -383,7 +383,7 @@ pub(crate) fn refused(path: &Path, problem: WorkDirProblem) -> Error {
 }
 
 pub(crate) fn failed(path: &Path, e: &io::Error) -> Error {
-    let line = format!("the work directory {}: {e}", path.display());
+    let line = format!("the directory {}: {e}", path.display());
     match is_exhausted(e) {
         true => SessionError::Run(WireError::limit(Limit::System, line)).into(),
         false => SessionError::Usage(line).into(),

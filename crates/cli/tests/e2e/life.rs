@@ -427,7 +427,7 @@ impl Life {
             for side in (0..2).filter(|side| refused[*side]) {
                 let ended = self.start(side, NOBODY).wait();
                 check_lines(&ended)?;
-                if ended.code != Some(2) || !ended.err.contains("work directory") {
+                if ended.code != Some(2) || !ended.err.contains("the directory") {
                     return Err(format!(
                         "the {} took another's journal: {ended:?}",
                         SIDES[side]

@@ -136,6 +136,7 @@ fn a_table_is_published_once_and_looked_up_many_times() {
         7,
         "3 keys would have to be asked about, and 1 queries are left",
     );
+    assert!(refused.hint().contains("with --state"), "{}", refused.err);
     stop(server);
     let names = place.names();
     let expected = [
@@ -167,6 +168,12 @@ fn what_cannot_be_is_refused_with_its_code() {
         "--input all.csv --key id --payload remark --payload-width 3",
     )
     .expect_failure(3, "take 6 bytes, and there are 3");
+    // The database of queries is another one.
+    let of_queries = place.run_after(
+        "export VESICA_DATABASE=postgresql://host/db",
+        "publish --identity sender.key --output set.vset --input all.csv --key id",
+    );
+    of_queries.expect_failure(2, "is a directory, and not one of --query");
     serve(&place, "")
         .wait()
         .expect_failure(2, "holds no published set");
@@ -211,6 +218,17 @@ fn what_cannot_be_is_refused_with_its_code() {
         place.receiver
     ));
     other.expect_failure(5, "was published by");
+    place.run("keygen --out other.key").expect_success();
+    let other = place.run(&format!(
+        "lookup --identity other.key --peer {} --set set.vset --input all.csv --key id {endpoint}",
+        place.sender
+    ));
+    other.expect_failure(5, "refused this side's identity");
+    assert!(
+        other.hint().contains("the list of clients"),
+        "{}",
+        other.err
+    );
     let whole = std::fs::read(place.path("set.vset")).unwrap();
     let damaged = |bytes: &[u8], code: i32, words: &str| {
         place.write("set.vset", bytes);
