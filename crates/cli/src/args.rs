@@ -22,10 +22,10 @@ use clap::{
 use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
-    CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError, Format, Identity,
-    KeySpec, LabelExchange, Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, PayloadColumn,
-    PeerLimits, ProtocolRequest, Query, Resources, Reveal, Role, Rows, Source, SourceOptions,
-    Terms, ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
+    ConnectOptions, CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError,
+    Format, Identity, KeySpec, LabelExchange, Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, Party,
+    PayloadColumn, PeerLimits, Query, Resources, Reveal, Role, Rows, Source, SourceOptions, Terms,
+    ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
     label_exchange, parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
     parse_max_items, parse_protocol, parse_size, query, value_columns,
 };
@@ -35,12 +35,14 @@ use vesica_plan::Registry;
 use vesica_psi::Spec;
 use vesica_session::MAX_SCALE;
 
+use crate::conditions::Conditions;
 use crate::config;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Generator, Offline};
-use crate::patience::seconds;
-use crate::progress::ProgressMode;
+use crate::patience::{Patience, seconds};
+use crate::progress::{Progress, ProgressMode};
+use crate::signals::Signals;
 pub(crate) use published::{Lookup, Publish, Serve};
 pub(crate) use tasks::{Bucket, Collect, Split};
 use terms::{TermOptions, typed};
@@ -160,6 +162,7 @@ pub(crate) struct Table {
     /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
     /// paths; they have the same columns in the same order
     #[arg(
+        help_heading = "Table",
         long,
         value_name = "FILE",
         required_unless_present = "query",
@@ -168,17 +171,17 @@ pub(crate) struct Table {
     pub(crate) input: Vec<PathBuf>,
     /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
     /// --output stands for, Parquet or Arrow, or else is an Arrow stream
-    #[arg(long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
+    #[arg(help_heading = "Table", long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
     query: Option<String>,
     /// Database of --query: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
     /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
-    #[arg(long, value_name = "URI")]
+    #[arg(help_heading = "Table", long, value_name = "URI")]
     database: Option<String>,
     /// File with the URI of the database, which only its owner may read
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Table", long, value_name = "FILE")]
     database_file: Option<PathBuf>,
     /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
-    #[arg(long, value_name = "NAME|PATH")]
+    #[arg(help_heading = "Table", long, value_name = "NAME|PATH")]
     driver: Option<String>,
     #[command(flatten)]
     form: TableForm,
@@ -189,34 +192,39 @@ pub(crate) struct Table {
 pub(crate) struct TableForm {
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
     /// several times; a comma in a name is written \,
-    #[arg(long, value_name = "COL[,COL…]", required = true)]
+    #[arg(
+        help_heading = "Table",
+        long,
+        value_name = "COL[,COL…]",
+        required = true
+    )]
     key: Vec<String>,
     /// How a key column is normalised: email, phone:REGION, text, integer, integer:BITS, decimal, date,
     /// timestamp, timestamp:UNIT, uuid, ipv4, ipv6, sha256-hex, pair-email, pair-phone:REGION or exact
     /// (default); may be given once per column
-    #[arg(long, value_name = "COL=PROFILE")]
+    #[arg(help_heading = "Table", long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
     /// Format of the table; detected if not given
-    #[arg(long, value_name = Format::names("|"))]
+    #[arg(help_heading = "Table", long, value_name = Format::names("|"))]
     format: Option<String>,
     /// Delimiter of CSV, one character or `tab`; detected if not given
-    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    #[arg(help_heading = "Table", long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
     /// The first row of CSV is a row like the others, and the columns are called 1, 2, and so on
-    #[arg(long)]
+    #[arg(help_heading = "Table", long)]
     no_header: bool,
     /// What stands around fields of CSV that hold delimiters or line ends, one character, or `none`
-    #[arg(long, value_name = "CHAR", default_value = "\"", value_parser = quote)]
+    #[arg(help_heading = "Table", long, value_name = "CHAR", default_value = "\"", value_parser = quote)]
     quote: Quote,
     /// What stands before a quote within quotes, besides another quote
-    #[arg(long, value_name = "CHAR", value_parser = parse_character)]
+    #[arg(help_heading = "Table", long, value_name = "CHAR", value_parser = parse_character)]
     escape: Option<u8>,
     /// Encoding of CSV and JSON Lines, such as windows-1252, shift_jis or utf-16; UTF-8 if not given. The result is
     /// UTF-8 in any case
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = "Table", long, value_name = "NAME")]
     encoding: Option<String>,
     /// Text that stands for null in the key, such as NULL or \N; may be given several times
-    #[arg(long, value_name = "TEXT")]
+    #[arg(help_heading = "Table", long, value_name = "TEXT")]
     null: Vec<String>,
 }
 
@@ -281,82 +289,115 @@ impl Table {
     }
 }
 
-/// Who the peer is, how to reach it, and on which terms.
+/// Where the peer is met.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
-pub(crate) struct Meeting {
+pub(crate) struct MeetingPoint {
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
     /// Connect to the peer at HOST:PORT, retrying until the wait is over
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
+}
+
+impl MeetingPoint {
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
+        match (&self.listen, &self.connect) {
+            (Some(address), None) => Ok(Endpoint::Listen(address.clone())),
+            (None, Some(address)) => Ok(Endpoint::Connect(address.clone())),
+            _ => Err(Failure::usage("give either --listen or --connect")),
+        }
+    }
+}
+
+/// Who the peer is, how to reach it, and on which terms.
+#[derive(Debug, Args)]
+pub(crate) struct Meeting {
+    #[command(flatten)]
+    point: MeetingPoint,
     /// This side's identity, made by `vesica keygen`
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: PathBuf,
     /// The peer's fingerprint, vs1:…
-    #[arg(long, value_name = "FINGERPRINT")]
+    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
     #[command(flatten)]
     agreed: TermOptions,
     /// Bandwidth of the link to the peer, as 200mbps or 1.5gbps, by which --optimize auto decides
-    #[arg(long, value_name = "RATE", value_parser = parse_bandwidth)]
+    #[arg(help_heading = "Peer", long, value_name = "RATE", value_parser = parse_bandwidth)]
     pub(crate) bandwidth: Option<u64>,
     /// Columns of numbers to sum, at most eight, or one to multiply, on the side that has them. Where the receiver learns
     /// the matches: columns that the sender hands over with the rows that match. Separated by commas as in --key
-    #[arg(long, value_name = "COL[,COL…]")]
+    #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     value: Option<String>,
     /// Bytes that the columns handed over take together for each key, told to the peer: their texts, and two more for
     /// each column. On a receiver with --take-values the most that it accepts; 64 if not given
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
+    #[arg(help_heading = "Values", long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     value_width: Option<u32>,
     /// Digits after the decimal point of the values, 0 to 18; 0 if not given. For all columns, or one for each
-    #[arg(long, value_name = "DIGITS[,DIGITS…]", value_delimiter = ',', requires = "value",
+    #[arg(help_heading = "Values", long, value_name = "DIGITS[,DIGITS…]", value_delimiter = ',', requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
     value_scale: Vec<u8>,
     /// Largest absolute value of a key, such as 1000 or 99.99, told to the peer; 2^31 - 1 units of the last digit if not
     /// given. For all columns, or one for each
-    #[arg(long, value_name = "N[,N…]", value_delimiter = ',', requires = "value")]
+    #[arg(
+        help_heading = "Values",
+        long,
+        value_name = "N[,N…]",
+        value_delimiter = ',',
+        requires = "value"
+    )]
     value_bound: Vec<String>,
     /// What counts for a key that several rows have
-    #[arg(long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
+    #[arg(help_heading = "Values", long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
     /// With --reveal shares, on a side that has one: a column of texts of which both sides get shares, as bytes of UTF-8
     /// with zeros after them
-    #[arg(long, value_name = "COL", requires = "payload_width")]
+    #[arg(
+        help_heading = "Values",
+        long,
+        value_name = "COL",
+        requires = "payload_width"
+    )]
     payload: Option<String>,
     /// Bytes that the payload takes for each key, told to the peer; a longer text is refused
-    #[arg(long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
+    #[arg(help_heading = "Values", long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
     payload_width: Option<u32>,
-    #[arg(long, value_name = "auto|NAME", default_value = "auto",
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "auto|NAME", default_value = "auto",
           help = format!("Protocol: auto, {}", Registry::standard().names()))]
     protocol: String,
     /// With --protocol ole: where its tuples come from, as in the names ole-NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = "Prepared correlations", long, value_name = "NAME")]
     offline: Option<String>,
     /// With --protocol ole: directory of prepared correlations (see `vesica offline`), of which the run takes one pair
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = "Prepared correlations", long, value_name = "DIR")]
     offline_store: Option<PathBuf>,
     /// With --offline dealer or tee: take only a pair whose dealer, or both of whose generators, have shown this, as
     /// `vesica offline ls` prints it: a platform, or "PLATFORM MEASUREMENT"; otherwise any but one with a simulated report
-    #[arg(long, value_name = "SHOWN", requires = "offline_store")]
+    #[arg(
+        help_heading = "Prepared correlations",
+        long,
+        value_name = "SHOWN",
+        requires = "offline_store"
+    )]
     attested: Option<String>,
     /// Most distinct keys that the peer may bring, up to 2^31, and below 2^28 with what pads them in buckets; what it brings
     /// bounds what it can learn or cost
-    #[arg(long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
     max_peer_items: u64,
     /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000
     /// at --value-scale 2. A receiver chooses its values, and the larger they may be, the more one result can tell it
     /// about single keys; any if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_peer_value_bound: Option<u64>,
     /// Most --value columns that the peer may have, 1 to 8. A receiver can choose values so that two of its sums differ
     /// by a single key, however small --max-peer-value-bound is
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
     max_peer_values: u8,
     /// The sender learns the matches or the number too, on both sides or neither; a dishonest receiver can lie to the
     /// sender about them. Not with threshold-matches and shares
-    #[arg(long)]
+    #[arg(help_heading = "Agreed with the peer", long)]
     pub(crate) both: bool,
     /// Approximate memory for the run, such as 512M or 4G: larger sets are processed in buckets, and their
     /// keys are kept, encrypted, in an unnamed file; half of this machine's if not given
@@ -373,23 +414,17 @@ pub(crate) struct Meeting {
     /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Longest wait for the peer to connect, counted from when this side is ready itself. Others who connect
-    /// are turned away and named, and the wait goes on
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
-    pub(crate) wait: Duration,
-    /// Longest silence of the peer once it is connected. A working peer says every second that it is alive,
-    /// so this need not cover its longest computation
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
-    pub(crate) timeout: Duration,
+    #[command(flatten)]
+    patience: Patience,
     /// Longest time of the run from when the contract is agreed, whatever the peer does; it ends with exit code 4. If not
     /// given: ten times (items × bytes per item at 1 Mb/s, and items × AES blocks per item at a tenth of the blocks that
     /// this machine does per second), where items are those of both sides, padding included, and bytes and blocks are upper
     /// bounds for the protocol (docs/reliability.md), and at least 3600. The contract has as long, or
     /// else --wait and at least 3600
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
     /// Write a report of the run as JSON; `-` is standard output, where it takes the place of a value
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(help_heading = "Result", long, value_name = "FILE.json")]
     pub(crate) report: Option<PathBuf>,
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
@@ -502,20 +537,54 @@ pub(crate) enum Measured {
 
 impl Meeting {
     pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
-        match (&self.listen, &self.connect) {
-            (Some(address), None) => Ok(Endpoint::Listen(address.clone())),
-            (None, Some(address)) => Ok(Endpoint::Connect(address.clone())),
-            _ => Err(Failure::usage("give either --listen or --connect")),
+        self.point.endpoint()
+    }
+
+    /// How this side waits and connects.
+    pub(crate) fn connect(
+        &self,
+        progress: &Progress,
+        signals: &Signals,
+        conditions: Conditions,
+    ) -> ConnectOptions {
+        ConnectOptions {
+            deadline: self.deadline,
+            bandwidth: self.bandwidth,
+            ..self.patience.options(progress, signals, conditions)
         }
     }
 
-    pub(crate) fn resources(&self) -> Resources {
-        Resources {
+    /// Gives the party what these options say of a run; `labels` are those of [`Meeting::labels`].
+    pub(crate) fn complete(&self, labels: LabelExchange, party: &mut Party) -> Result<(), Failure> {
+        party.protocol = parse_protocol(&self.protocol, self.offline.as_deref())?;
+        party.terms = self.terms();
+        party.peer_limits = PeerLimits {
+            items: self.max_peer_items,
+            value_bound: self.max_peer_value_bound,
+            values: self.max_peer_values,
+        };
+        party.values = self.values(&labels)?;
+        party.labels = labels;
+        let (column, width) = (self.payload.as_deref(), self.payload_width);
+        party.payload = PayloadColumn::new(column, width)?;
+        party.resources = Resources {
             memory: self.memory.or_else(half_of_the_machine),
             threads: self.threads,
             work_dir: self.work_dir.clone(),
             offline_store: self.offline_store.clone(),
             attested: self.attested.clone(),
+        };
+        party.allow_empty = self.allow_empty;
+        Ok(())
+    }
+
+    /// What is read of the table; `more` has what these options do not determine.
+    pub(crate) fn source(&self, party: &Party, more: SourceOptions) -> SourceOptions {
+        SourceOptions {
+            allow_no_rows: self.allow_empty,
+            memory: party.resources.memory,
+            wait: Some(self.patience.wait),
+            ..more
         }
     }
 
@@ -535,14 +604,6 @@ impl Meeting {
         Ok(labels)
     }
 
-    /// The column to share.
-    pub(crate) fn payload(&self) -> Result<Option<PayloadColumn>, Failure> {
-        Ok(PayloadColumn::new(
-            self.payload.as_deref(),
-            self.payload_width,
-        )?)
-    }
-
     /// The names of the columns of values.
     fn columns(&self) -> Result<Vec<String>, Failure> {
         Ok(match &self.value {
@@ -552,7 +613,7 @@ impl Meeting {
     }
 
     /// The columns of values to compute with.
-    pub(crate) fn values(&self, labels: &LabelExchange) -> Result<Vec<ValueColumn>, Failure> {
+    fn values(&self, labels: &LabelExchange) -> Result<Vec<ValueColumn>, Failure> {
         if !labels.is_nothing() {
             return Ok(Vec::new());
         }
@@ -574,18 +635,6 @@ impl Meeting {
         }
         terms
     }
-
-    pub(crate) fn peer_limits(&self) -> PeerLimits {
-        PeerLimits {
-            items: self.max_peer_items,
-            value_bound: self.max_peer_value_bound,
-            values: self.max_peer_values,
-        }
-    }
-
-    pub(crate) fn protocol(&self) -> Result<ProtocolRequest, Failure> {
-        Ok(parse_protocol(&self.protocol, self.offline.as_deref())?)
-    }
 }
 
 #[derive(Debug, Args)]
@@ -596,18 +645,23 @@ pub(crate) struct Receive {
     pub(crate) link: Meeting,
     /// File for the matching rows, in the format of the input, or for shares, in CSV; `-`, the default, is standard
     /// output. A value goes to standard output alone
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
-    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
     /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
     /// both sides share
-    #[arg(long, conflicts_with = "rows", requires = "both")]
+    #[arg(
+        help_heading = "Result",
+        long,
+        conflicts_with = "rows",
+        requires = "both"
+    )]
     pub(crate) align: bool,
     /// Take the columns that the sender hands over with the rows that match (its --value), after those of the input,
     /// as text, each under its name with peer_ before it
-    #[arg(long)]
+    #[arg(help_heading = "Values", long)]
     pub(crate) take_values: bool,
 }
 
@@ -618,15 +672,15 @@ pub(crate) struct Exchange {
     #[arg(value_name = "offer|start|answer|finish", value_parser = courier_step)]
     pub(crate) step: CourierStep,
     /// What this side is in the run; either may offer, and three messages are enough if the sender does
-    #[arg(long, value_name = "receiver|sender", value_parser = role)]
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "receiver|sender", value_parser = role)]
     pub(crate) role: Role,
     #[command(flatten)]
     pub(crate) table: Table,
     /// This side's identity, made by `vesica keygen`
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: PathBuf,
     /// The peer's fingerprint, vs1:…
-    #[arg(long, value_name = "FINGERPRINT")]
+    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
     /// Directory for what this side keeps from step to step, encrypted; made by the first. Remove it when both sides are
     /// done, and never put an older copy in its place
@@ -639,18 +693,23 @@ pub(crate) struct Exchange {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// With finish: file for the matching rows, in the format of the input; `-`, the default, is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     agreed: TermOptions,
     /// compact-dh, which withstands malicious peers and takes up to 2^20 keys, or another protocol of two messages
-    #[arg(long, value_name = "auto|NAME", default_value = "auto")]
+    #[arg(
+        help_heading = "Agreed with the peer",
+        long,
+        value_name = "auto|NAME",
+        default_value = "auto"
+    )]
     protocol: String,
     /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to the sender about them
-    #[arg(long)]
+    #[arg(help_heading = "Agreed with the peer", long)]
     pub(crate) both: bool,
     /// Most distinct keys that the peer may bring
-    #[arg(long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
     max_peer_items: u64,
     /// Approximate memory for keys, such as 512M or 4G; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -717,15 +776,20 @@ pub(crate) struct Send {
     pub(crate) link: Meeting,
     /// With --both: file for the matching rows, in the format of the input; with --reveal shares: for this side's
     /// shares, in CSV; `-`, the default, is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a
     /// column in_both
-    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
     /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
     /// both sides share
-    #[arg(long, conflicts_with = "rows", requires = "both")]
+    #[arg(
+        help_heading = "Result",
+        long,
+        conflicts_with = "rows",
+        requires = "both"
+    )]
     pub(crate) align: bool,
 }
 
@@ -943,6 +1007,13 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     };
     Cli::command()
         .mut_subcommand("bench", of_the_protocol)
+        .mut_subcommand("exchange", |command| {
+            // Messages tell which rows match, whatever else there is to reveal.
+            let of_numbers = ["reveal", "min_size", "optimize"].into_iter();
+            of_numbers.fold(command, |command, name| {
+                command.mut_arg(name, |arg| arg.hide(true))
+            })
+        })
         .mut_subcommand("plan", |command| {
             command.mut_arg("security", |arg| {
                 let help = arg.get_help().cloned().unwrap_or_default();
@@ -1002,9 +1073,15 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
 
 /// Checks what is typed about a database. What is in the environment is for any run that needs it.
 fn check_database(options: &ArgMatches) -> Result<(), Failure> {
-    if let Ok(Some(_)) = options.try_get_one::<PathBuf>("database") {
+    if let Ok(Some(directory)) = options.try_get_one::<PathBuf>("database") {
         // That of a published set is a directory.
-        return Ok(());
+        return match is_uri(&directory.to_string_lossy()) {
+            false => Ok(()),
+            true => Err(Failure::usage(
+                "the database of a published set is a directory, and not one of --query",
+            )
+            .hint("give --database DIR, whatever VESICA_DATABASE has for other commands")),
+        };
     }
     let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
     let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
@@ -1024,6 +1101,12 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
         .hint("put the URI into a file for --database-file, or into VESICA_DATABASE"));
     }
     Ok(())
+}
+
+/// Whether this has the form of a database's URI; one letter before the colon is a drive.
+fn is_uri(text: &str) -> bool {
+    let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+    scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 pub(crate) fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {
@@ -1100,6 +1183,31 @@ mod tests {
                 let help = option.get_help().unwrap().to_string();
                 assert_eq!(help.contains("If not given, the "), !has_default, "{help}");
             }
+        }
+    }
+
+    /// Terms and tables are said once for all commands.
+    #[test]
+    fn help_names_no_option_that_a_command_has_not() {
+        let definition = super::definition(&[]);
+        let commands = [
+            "exchange", "publish", "serve", "lookup", "bucket", "collect",
+        ];
+        for name in commands {
+            let command = definition.find_subcommand(name).unwrap();
+            let mut shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+            let all = command.get_arguments().filter_map(clap::Arg::get_long);
+            let all: Vec<&str> = all.collect();
+            let unknown = shown.find_map(|arg| {
+                let help = arg.get_help()?.to_string();
+                let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+                let options = words.filter_map(|word| word.strip_prefix("--"));
+                let unknown = options
+                    .map(str::to_owned)
+                    .find(|long| !all.contains(&&**long));
+                unknown.map(|long| format!("{}: --{long}", arg.get_id()))
+            });
+            assert_eq!(unknown, None, "{name}");
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::json;
 use vesica::terms::REVEAL;
 use vesica::{
-    ConnectOptions, Gets, Identity, KeySpec, LabelExchange, OnRefused, Party, Report, Role, Rows,
-    Source, SourceOptions, no_match_hint, prepare_work_dir, same_file,
+    Gets, Identity, KeySpec, LabelExchange, Party, Report, Role, Rows, Source, SourceOptions,
+    no_match_hint, prepare_work_dir, same_file,
 };
 
 use crate::args::{Meeting, Receive, Send, Table};
@@ -185,19 +185,9 @@ fn run<'a>(
         labels,
         key,
     } = wanted.inspect_err(|failure| side.tell_peer(&identity, failure))?;
-    let interrupt = signals.interrupt().clone();
-    let mut progress = Progress::new(link.progress, signals, "reading the table");
+    let mut progress = Progress::new(link.progress, signals.clone(), "reading the table");
     let mut party = Party::new(&identity, link.peer, link.endpoint()?);
-    party.connect = ConnectOptions {
-        wait: link.wait,
-        timeout: link.timeout,
-        deadline: link.deadline,
-        on_refused: OnRefused::new(progress.refusals()),
-        interrupt,
-        link: side.conditions.link,
-        bandwidth: link.bandwidth,
-        ..ConnectOptions::default()
-    };
+    party.connect = link.connect(&progress, &signals, side.conditions);
     party.plaintext_for_benchmarks_only = side.conditions.is_plaintext;
     let source = complete(side, labels, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
@@ -218,15 +208,8 @@ fn run<'a>(
 /// Gives the party what else the side asks for, and opens its table.
 fn complete(side: &Side<'_>, labels: LabelExchange, party: &mut Party) -> Result<Source, Failure> {
     let link = side.link;
-    party.protocol = link.protocol()?;
-    party.terms = link.terms();
-    party.peer_limits = link.peer_limits();
-    party.values = link.values(&labels)?;
-    party.labels = labels;
-    party.payload = link.payload()?;
+    link.complete(labels, party)?;
     party.check(side.role)?;
-    party.resources = link.resources();
-    party.allow_empty = link.allow_empty;
     if side.rows.is_some() && Gets::of(side.role, &party.terms) != Gets::Rows {
         return Err(Failure::usage("--rows is for results of rows"));
     }
@@ -238,12 +221,10 @@ fn complete(side: &Side<'_>, labels: LabelExchange, party: &mut Party) -> Result
         passes: party.passes(side.role),
         rows: side.rows.unwrap_or_default(),
         scratch: scratch.clone(),
-        allow_no_rows: link.allow_empty,
-        memory: party.resources.memory,
-        wait: Some(link.wait),
         ..SourceOptions::default()
     };
-    side.table.open(options).inspect_err(|_| {
+    let source = side.table.open(link.source(party, options));
+    source.inspect_err(|_| {
         if let Some(work_dir) = &scratch {
             // Only if nothing is in it.
             let _ = std::fs::remove_dir(work_dir);

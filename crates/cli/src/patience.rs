@@ -12,11 +12,13 @@ use crate::signals::Signals;
 /// How long to wait.
 #[derive(Debug, Args)]
 pub(crate) struct Patience {
-    /// Longest wait for others to connect
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
-    wait: Duration,
-    /// Longest silence of another party once it is connected
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    /// Longest wait for a peer to connect, counted from when this side is ready itself. Others who connect are turned
+    /// away and named, and the wait goes on
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) wait: Duration,
+    /// Longest silence of a peer once it is connected. A working peer says every second that it is alive, so this need
+    /// not cover its longest computation
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use vesica::{
-    Attempt, ConnectOptions, Endpoint, Identity, OnRefused, Party, Passes, Resources, Role,
-    SourceOptions, SplitJob, Tasks, collect as collect_rows, half_of_the_machine,
+    Attempt, Identity, Party, Passes, Resources, Role, SourceOptions, SplitJob, Tasks,
+    collect as collect_rows, half_of_the_machine,
 };
 
 use crate::args::{Bucket, Collect, Split};
@@ -23,39 +23,19 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
     let identity = Identity::load(&link.identity)?;
     identity.check_peer(link.peer)?;
     let key = options.table.key()?;
-    let interrupt = signals.interrupt().clone();
-    let mut progress = Progress::new(link.progress, signals, "reading the table");
-    let labels = link.labels(role, false)?;
+    let mut progress = Progress::new(link.progress, signals.clone(), "reading the table");
     let mut party = Party {
-        protocol: link.protocol()?,
-        terms: link.terms(),
-        peer_limits: link.peer_limits(),
-        values: link.values(&labels)?,
-        labels,
-        payload: link.payload()?,
-        resources: link.resources(),
-        allow_empty: link.allow_empty,
+        connect: link.connect(&progress, &signals, conditions),
         plaintext_for_benchmarks_only: conditions.is_plaintext,
         ..Party::new(&identity, link.peer, link.endpoint()?)
     };
-    party.connect = ConnectOptions {
-        wait: link.wait,
-        timeout: link.timeout,
-        deadline: link.deadline,
-        on_refused: OnRefused::new(progress.refusals()),
-        interrupt,
-        link: conditions.link,
-        bandwidth: link.bandwidth,
-        ..ConnectOptions::default()
-    };
+    link.complete(link.labels(role, false)?, &mut party)?;
     party.check(role)?;
-    let source = options.table.open(SourceOptions {
+    let reading = SourceOptions {
         passes: Passes::One,
-        allow_no_rows: link.allow_empty,
-        memory: party.resources.memory,
-        wait: Some(link.wait),
         ..SourceOptions::default()
-    })?;
+    };
+    let source = options.table.open(link.source(&party, reading))?;
     let tasks = Tasks {
         memory: options.task_memory,
         attempts: options.attempts,
@@ -77,11 +57,7 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
 }
 
 pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Failure> {
-    let endpoint = match (&options.listen, &options.connect) {
-        (Some(address), None) => Endpoint::Listen(address.clone()),
-        (None, Some(address)) => Endpoint::Connect(address.clone()),
-        _ => return Err(Failure::usage("give either --listen or --connect")),
-    };
+    let endpoint = options.point.endpoint()?;
     let signals = Signals::install()?;
     let identity = Identity::load(&options.identity)?;
     let job = SplitJob::open(&options.job)?;

@@ -16,7 +16,7 @@ use crate::progress::ProgressMode;
 pub(crate) struct Publish {
     /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. Directories, patterns and several files are as
     /// for `vesica send`
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(help_heading = "Table", long, value_name = "FILE", required = true)]
     pub(crate) input: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) form: TableForm,
@@ -28,7 +28,7 @@ pub(crate) struct Publish {
     #[arg(long, value_name = "DIR")]
     pub(crate) database: PathBuf,
     /// File of the set, for clients; whoever has it alone learns only how many keys there are
-    #[arg(long, value_name = "SET.vset")]
+    #[arg(help_heading = "Result", long, value_name = "SET.vset")]
     pub(crate) output: PathBuf,
     /// Queries that the key answers in its life, of all clients together, as 2^20; the server stops at that. More cost
     /// a bit of each mask with every doubling, and half a bit of the key's security
@@ -43,10 +43,10 @@ pub(crate) struct Publish {
     pub(crate) lambda: u32,
     /// Columns that a client gets with the rows that it finds, separated by commas as in --key. They are encrypted:
     /// only who has asked about a key reads what goes with it
-    #[arg(long, value_name = "COL[,COL…]")]
+    #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     pub(crate) payload: Option<String>,
     /// Bytes that these columns take together for each key: their texts, and two more for each column; 64 if not given
-    #[arg(long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
+    #[arg(help_heading = "Values", long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     pub(crate) payload_width: Option<u32>,
     /// Approximate memory, such as 512M or 4G: what does not fit is kept in unnamed files beside the set; half of this
     /// machine's if not given
@@ -66,14 +66,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR")]
     pub(crate) database: PathBuf,
     /// Wait for clients at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: String,
     /// The identity that has published the set
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: PathBuf,
     /// File with the fingerprints of all clients, one per line; what follows after a blank or # is a remark. Everybody
     /// else is turned away
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) clients: PathBuf,
     /// Queries of each client under the key, at most, also across restarts; as many as the key answers if not given
     #[arg(long, value_name = "N", value_parser = parse_size)]
@@ -85,7 +85,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Longest time that a client may stay connected without a question
-    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
 }
 
@@ -101,19 +101,24 @@ pub(crate) struct Lookup {
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// Where `vesica serve` listens, HOST:PORT
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) connect: String,
     /// This side's identity, made by `vesica keygen`, whose fingerprint the server has on its list
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: PathBuf,
     /// The fingerprint of who has published the set and serves it, vs1:…
-    #[arg(long, value_name = "FINGERPRINT")]
+    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
     /// File for the matching rows, in the format of the input; `-`, the default, is standard output
-    #[arg(long, value_name = "FILE", default_value = "-")]
+    #[arg(
+        help_heading = "Result",
+        long,
+        value_name = "FILE",
+        default_value = "-"
+    )]
     pub(crate) output: PathBuf,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
-    #[arg(long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
+    #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
     /// Take a table that has no usable key, which matches nothing; otherwise it is refused
     #[arg(long)]

@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
-use vesica::{parse_address, parse_bytes};
+use clap::Args;
+use vesica::parse_bytes;
 
-use super::{Meeting, Table, parse_threads};
+use super::{Meeting, MeetingPoint, Table, parse_threads};
 use crate::offline::Side;
 use crate::patience::Patience;
 use crate::progress::ProgressMode;
@@ -14,7 +14,7 @@ use crate::progress::ProgressMode;
 #[derive(Debug, Args)]
 pub(crate) struct Split {
     /// This side's part in the job
-    #[arg(long, value_enum)]
+    #[arg(help_heading = "Agreed with the peer", long, value_enum)]
     pub(crate) role: Side,
     #[command(flatten)]
     pub(crate) table: Table,
@@ -33,7 +33,6 @@ pub(crate) struct Split {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
 pub(crate) struct Bucket {
     /// Directory of the job, made by `vesica split`
     #[arg(long, value_name = "DIR")]
@@ -44,14 +43,10 @@ pub(crate) struct Bucket {
     /// The attempt at it, counted from 0. Both sides' tasks make the same one, and each once
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) attempt: u32,
-    /// Wait for the peer's task at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) listen: Option<String>,
-    /// Connect to the peer's task at HOST:PORT, retrying until the wait is over
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) connect: Option<String>,
+    #[command(flatten)]
+    pub(crate) point: MeetingPoint,
     /// The identity with which the job was split
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: PathBuf,
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N", value_parser = parse_threads)]
@@ -71,7 +66,7 @@ pub(crate) struct Collect {
     #[command(flatten)]
     pub(crate) table: Table,
     /// File for the matching rows, in the format of the input; `-` is standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// Approximate memory, such as 512M or 4G; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]

@@ -39,6 +39,7 @@ fn argument((name, setting): (&'static str, &'static Setting)) -> Arg {
         .long(name.replace('_', "-"))
         .aliases(setting.former_names.iter().copied())
         .value_name(setting.value_name)
+        .help_heading("Agreed with the peer")
         .help(spelled(setting.help, &InCommand));
     let argument = match setting.values.is_empty() {
         false => argument.value_parser(PossibleValuesParser::new(setting.values)),
