@@ -47,7 +47,7 @@ test:
 	@$(PYTHON) scripts/run_tests.py
 
 test-heavy:
-	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings --package vesica-research -- --ignored --skip databases::
+	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings --package vesica-lookup --package vesica-research -- --ignored --skip databases::
 	@$(PYTHON) scripts/databases.py
 
 # A part of test-heavy. Fetches PostgreSQL from Debian unless this machine has it, and drivers from PyPI.

@@ -363,7 +363,7 @@ fn parts(seeds: &Seeds) -> Result<()> {
     published(seeds)
 }
 
-/// Sets of masks of 42 bits: one alone, one with a payload, and three.
+/// Sets of masks of 42 bits: one alone, one with a payload, and three; a second release in which one comes and one leaves.
 fn published(seeds: &Seeds) -> Result<()> {
     let declared = |payload: &[u8], bytes: u32| {
         let mut out = vec![40];
@@ -389,10 +389,22 @@ fn published(seeds: &Seeds) -> Result<()> {
     ] {
         let length = (declared.len() as u16).to_le_bytes();
         let index = entry(block.len() as u64);
-        let parts = [&keys.to_le_bytes()[..], &length, &declared, &index, &block];
+        let counts = [keys, 0].map(u64::to_le_bytes);
+        let parts = [counts.as_flattened(), &length, &declared, &index, &block];
         seeds.put("published", name, &parts.concat())?;
     }
-    Ok(())
+    let declared = declared(b"\x01\x04note", 3);
+    let length = (declared.len() as u16).to_le_bytes();
+    let counts = [1u64, 1].map(u64::to_le_bytes);
+    let index = [entry(3), entry(3)].concat();
+    let parts = [
+        counts.as_flattened(),
+        &length,
+        &declared,
+        &index,
+        &[1, 2, 3],
+    ];
+    seeds.put("published", "update", &parts.concat())
 }
 
 fn text(seeds: &Seeds) -> Result<()> {

@@ -1,13 +1,14 @@
 //! Published sets: whatever a publisher has signed.
 
 use std::fs;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use vesica_lookup::PublishedSet;
 use vesica_lookup::voprf::SecretKey;
 use vesica_session::{Identity, random};
 
-/// A publisher, the key of its set, and a file for it.
+/// A publisher, the key of its set, and a place for its files.
 struct Publisher {
     identity: Identity,
     key: [u8; 32],
@@ -29,26 +30,65 @@ fn publisher() -> &'static Publisher {
 /// Bytes of an entry of the index.
 const ENTRY: usize = 56;
 
-/// The number of keys in 8 bytes; what the publisher has declared, after its length in 2; then index and blocks. The hashes
-/// in the index are made right, and all of it is signed: nothing is refused because it is not authentic.
+/// A number of keys that come and one of those that leave, in 8 bytes each; what the publisher has declared, after its length in
+/// 2; then index and blocks. The hashes in the index are made right, and all of it is signed: nothing is refused because
+/// it is not authentic. Where keys leave it is the second release of a set of one key.
 pub fn published(bytes: &[u8]) {
-    let Some((keys, rest)) = bytes.split_first_chunk::<8>() else {
+    let Some((added, rest)) = bytes.split_first_chunk::<8>() else {
+        return;
+    };
+    let Some((removed, rest)) = rest.split_first_chunk::<8>() else {
         return;
     };
     let Some((length, rest)) = rest.split_first_chunk::<2>() else {
         return;
     };
+    let [added, removed] = [added, removed].map(|count| u64::from_le_bytes(*count));
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
     let (declared, rest) = rest.split_at(length);
-    let entries = match declared.get(17..21) {
-        None | Some([0, 0, 0, 0]) => 2048,
-        Some(_) => 256,
+    let payload = match declared.get(17..21) {
+        Some(bytes) => u32::from_le_bytes(bytes.try_into().expect("4 bytes")),
+        None => 0,
     };
-    let blocks = u64::from_le_bytes(*keys).div_ceil(entries);
+    let entries = if payload == 0 { 2048 } else { 256 };
+    let blocks = added
+        .div_ceil(entries)
+        .saturating_add(removed.div_ceil(2048));
     let index = usize::try_from(blocks)
         .unwrap_or(usize::MAX)
         .saturating_mul(ENTRY);
     let (index, blocks) = rest.split_at(index.min(rest.len()));
+    let path = publisher().directory.path().join("set");
+    let second = publisher().directory.path().join("set.2");
+    let _ = fs::remove_file(&second);
+    if removed == 0 {
+        let counts = [added, added, 0];
+        write(&path, 1, &[0; 32], counts, declared, index, blocks);
+    } else {
+        let one = [&[0; 16][..], &u64::from(payload).to_le_bytes(), &[0; 32]].concat();
+        // No more than a publisher may declare.
+        let payloads = vec![0; payload.min(4096) as usize];
+        let previous = write(&path, 1, &[0; 32], [1, 1, 0], declared, &one, &payloads);
+        let keys = 1u64.saturating_add(added).saturating_sub(removed);
+        let counts = [keys, added, removed];
+        write(&second, 2, &previous, counts, declared, index, blocks);
+    }
+    if let Ok(set) = PublishedSet::open(&path, publisher().identity.fingerprint()) {
+        // Whatever was signed.
+        let _ = set.verify();
+    }
+}
+
+/// Writes a release; returns the hash of its header. The counts are keys of the set, those that come and those that leave.
+fn write(
+    path: &Path,
+    release: u64,
+    previous: &[u8; 32],
+    counts: [u64; 3],
+    declared: &[u8],
+    index: &[u8],
+    blocks: &[u8],
+) -> [u8; 32] {
     let mut index = index.to_vec();
     let mut start = 0;
     for entry in index.as_chunks_mut::<ENTRY>().0 {
@@ -62,19 +102,16 @@ pub fn published(bytes: &[u8]) {
         }
         start = end;
     }
-    let Publisher {
-        identity,
-        key,
-        directory,
-    } = publisher();
+    let Publisher { identity, key, .. } = publisher();
     let root = blake3::derive_key("vesica/1 index of a published set", &index);
     let header = [
-        &[1],
+        &[2],
         &identity.public_key().0[..],
         key,
-        &1u64.to_le_bytes(),
+        &release.to_le_bytes(),
+        previous,
         &[7; 32],
-        keys,
+        counts.map(u64::to_le_bytes).as_flattened(),
         &root,
         declared,
     ]
@@ -90,10 +127,6 @@ pub fn published(bytes: &[u8]) {
         blocks,
     ]
     .concat();
-    let path = directory.path().join("set");
-    fs::write(&path, file).expect("a file");
-    if let Ok(mut set) = PublishedSet::open(&path, identity.fingerprint()) {
-        // Whatever was signed.
-        let _ = set.verify();
-    }
+    fs::write(path, file).expect("a file");
+    blake3::derive_key("vesica/1 release of a published set", &header)
 }

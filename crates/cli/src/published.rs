@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use vesica::{
     ConnectOptions, Database, Figures, Fingerprint, Identity, KeySpec, LabelTerms, LookUp,
-    LookUpReport, Observer, OnRefused, Passes, Publication, Service, Source, SourceOptions,
-    half_of_the_machine, is_in, same_file,
+    LookUpReport, Observer, OnRefused, Passes, Publication, Service, SetUpdate, Source,
+    SourceOptions, half_of_the_machine, is_in, same_file,
 };
 use vesica_files::read_regular;
 use vesica_session::Listener;
@@ -61,11 +61,12 @@ pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
         ("the identity", &options.identity),
         ("the output", &options.output),
     ])?;
-    if options
+    let mut inputs = options
         .input
         .iter()
-        .any(|input| is_in(&options.output, input))
-    {
+        .chain(&options.add)
+        .chain(&options.remove);
+    if inputs.any(|input| is_in(&options.output, input)) {
         let output = options.output.display();
         return Err(Failure::usage(format!(
             "{output} would be one of the files of the input"
@@ -74,11 +75,28 @@ pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
     if options.output == Path::new("-") {
         return Err(Failure::usage("a published set is a file"));
     }
-    let key = options.form.key()?;
     let memory = options.memory.or_else(half_of_the_machine);
+    match options.input.is_empty() {
+        true => update(options, memory, &signals),
+        false => publish_all(options, memory, &signals),
+    }
+}
+
+fn open(options: &Publish, files: &[PathBuf], memory: Option<u64>) -> Result<Source, Failure> {
+    let form = options.form.options(SourceOptions {
+        passes: Passes::One,
+        memory,
+        ..SourceOptions::default()
+    })?;
+    Ok(Source::open_all(files, &form)?)
+}
+
+fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(), Failure> {
+    let key = options.form.key()?;
     let publication = Publication {
         identity: Identity::load(&options.identity)?,
         database: options.database.clone(),
+        rotates: options.rotate,
         lambda: options.lambda,
         queries: options.queries,
         max_keys: options.max_keys,
@@ -87,23 +105,13 @@ pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
         threads: options.threads,
         interrupt: signals.interrupt().clone(),
     };
-    let mut progress = Progress::new(options.progress, signals, "reading the table");
-    let source = Source::open_all(
-        &options.input,
-        &options.form.options(SourceOptions {
-            passes: Passes::One,
-            memory,
-            ..SourceOptions::default()
-        })?,
-    )?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
+    let source = open(options, &options.input, memory)?;
     let start = Instant::now();
     let published = publication.run(&source, &key, &options.output, &mut progress)?;
     progress.finish();
     let header = &published.header;
-    let bytes = options
-        .output
-        .metadata()
-        .map_or(0, |metadata| metadata.len());
+    let bytes = size(&options.output);
     let text = format!(
         "published {} keys in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries",
         header.keys,
@@ -123,6 +131,60 @@ pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
         "peak_memory_bytes": peak_memory_bytes(),
     });
     log::event("published", &text, &fields);
+    Ok(())
+}
+
+fn size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(), Failure> {
+    let key = options.form.key()?;
+    let update = SetUpdate {
+        identity: Identity::load(&options.identity)?,
+        database: options.database.clone(),
+        set: options.output.clone(),
+        memory,
+        threads: options.threads,
+        interrupt: signals.interrupt().clone(),
+    };
+    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
+    let source = |files: &[PathBuf]| {
+        let files = (!files.is_empty()).then_some(files);
+        files.map(|files| open(options, files, memory)).transpose()
+    };
+    let (add, remove) = (source(&options.add)?, source(&options.remove)?);
+    let start = Instant::now();
+    let updated = update.run(add.as_ref(), remove.as_ref(), &key, &mut progress)?;
+    progress.finish();
+    let mut fields = json!({
+        "new": updated.new,
+        "changed": updated.changed,
+        "removed": updated.gone,
+        "seconds": start.elapsed().as_secs_f64(),
+        "peak_memory_bytes": peak_memory_bytes(),
+    });
+    let text = match &updated.release {
+        None => "nothing has changed: there is no new release".into(),
+        Some((header, path)) => {
+            let bytes = size(path);
+            fields["release"] = header.release.into();
+            fields["keys"] = header.keys.into();
+            fields["bytes"] = bytes.into();
+            format!(
+                "release {} in {:.1} s: {} keys came, {} have another payload, {} left; {} has {bytes} bytes, and the \
+                 set {} keys",
+                header.release,
+                start.elapsed().as_secs_f64(),
+                updated.new,
+                updated.changed,
+                updated.gone,
+                path.display(),
+                header.keys,
+            )
+        }
+    };
+    log::event("updated", &text, &fields);
     Ok(())
 }
 
@@ -161,7 +223,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         .or_else(|| std::thread::available_parallelism().ok());
     let service = Service {
         clients,
-        quota: options.quota.unwrap_or(queries),
+        quota: options.quota,
         connections: options.connections as usize,
         threads: threads.map_or(1, NonZeroUsize::get),
         interval: INTERVAL,
@@ -255,6 +317,8 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         "blanks": report.counts.blanks,
         "invalid": report.counts.invalid,
         "published": report.published,
+        "release": report.release,
+        "last_release": report.last_release,
         "asked": report.asked,
         "left": report.left,
         "matches": report.matches,
@@ -283,6 +347,7 @@ fn summary(report: &LookUpReport) -> String {
     line("rows read", report.counts.rows.to_string());
     line("distinct items", report.counts.items.to_string());
     line("published", report.published.to_string());
+    line("release", report.release.to_string());
     line("asked", report.asked.to_string());
     if let Some(left) = report.left {
         line("queries left", left.to_string());

@@ -9,8 +9,7 @@ use vesica_wire::{Channel, Error as WireError, recv_exact};
 
 use crate::header::{Header, MODE, Value};
 use crate::messages::{
-    ANSWER, HELLO, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, decode, encode, hello,
-    read_welcome,
+    ANSWER, HELLO, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, Welcome, decode, encode, hello,
 };
 use crate::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 
@@ -20,8 +19,7 @@ const AT_ONCE: usize = 64;
 /// A connection to the server of a published set.
 pub struct Client {
     connection: Connection,
-    key: Element,
-    left: u64,
+    welcome: Welcome,
 }
 
 impl Client {
@@ -31,20 +29,23 @@ impl Client {
     /// Contract: the server has published anew. Network and Peer: as every exchange.
     pub fn new(mut connection: Connection, header: &Header) -> Result<Client, WireError> {
         let channel = &mut connection.channel;
-        let key = header.oprf_key;
         channel.send(HELLO, hello())?;
         let welcome = recv_exact(channel, WELCOME, WELCOME_BYTES)?;
-        let left = read_welcome(&welcome, &key)?;
+        let welcome = Welcome::decode(&welcome, &header.oprf_key)?;
         Ok(Client {
             connection,
-            key,
-            left,
+            welcome,
         })
     }
 
     /// How many queries the server would answer when this connected.
     pub fn left(&self) -> u64 {
-        self.left
+        self.welcome.left
+    }
+
+    /// The last release of the set that is served.
+    pub fn release(&self) -> u64 {
+        self.welcome.release
     }
 
     /// Bytes sent and received so far.
@@ -79,7 +80,7 @@ impl Client {
             if let Some((question, _)) = asked {
                 let length = question.elements.len() * ELEMENT_BYTES + PROOF_BYTES;
                 let answer = recv_exact(channel, ANSWER, length)?;
-                values.extend(question.finish(&self.key, &answer)?);
+                values.extend(question.finish(&self.welcome.key, &answer)?);
                 progress.step(values.len() as u64, digests.len() as u64);
             } else if next.is_none() {
                 return Ok(values);

@@ -1,4 +1,4 @@
-//! The private side of a published set: its secret key, and the count of queries.
+//! The private side of a published set: its secret key, what was published last, and the count of queries.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,50 +11,105 @@ use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, StoreProblem};
-use crate::header::Declared;
+use crate::header::{Declared, Header};
 use crate::ledger::Ledger;
 use crate::voprf::{ELEMENT_BYTES, SecretKey};
 
 /// The file of the secret key.
 const KEY: &str = "key";
-/// The file that one process locks.
-const LOCK: &str = "lock";
+/// The file that is locked by who serves, or makes a key.
+pub(crate) const LOCK: &str = "lock";
+/// The file that is locked by who publishes.
+pub(crate) const PUBLISHING: &str = "publishing";
 /// What the file of the key begins with.
-const HEAD: &[u8] = b"vesica database 1\n";
+const HEAD: &[u8] = b"vesica database 2\n";
 /// Most bytes of it.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// An open database, which no other process has open.
-#[derive(Debug)]
-pub struct Database {
-    pub(crate) secret: SecretKey,
-    pub(crate) declared: Declared,
-    pub(crate) ledger: Ledger,
-    /// Locked as long as this is open.
-    _lock: File,
+/// What was published last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) release: u64,
+    /// Hash of its header.
+    pub(crate) hash: [u8; 32],
+    /// Masks that were ever published under the key.
+    pub(crate) masks: u64,
 }
 
-impl Database {
-    /// Checks that a database can be made here.
-    pub(crate) fn check_new(directory: &Path) -> Result<(), Error> {
-        check_private(directory)?;
-        match directory.join(KEY).exists() {
-            true => Err(Error::store(directory, StoreProblem::Taken)),
-            false => Ok(()),
+impl Last {
+    pub(crate) fn of_first(header: &Header) -> Last {
+        Last {
+            release: header.release,
+            hash: header.hash(),
+            masks: header.keys,
         }
     }
 
-    pub(crate) fn create(
-        directory: &Path,
-        identity: &Identity,
-        secret: &SecretKey,
-        declared: &Declared,
-    ) -> Result<(), Error> {
-        let _lock = lock(directory)?;
-        Database::check_new(directory)?;
+    /// After the next release, if its header follows the one before.
+    pub(crate) fn then(&self, before: &Header, next: &Header) -> Last {
+        Last {
+            release: next.release,
+            hash: next.hash(),
+            // Those that have come new: not those whose payload has changed.
+            masks: self.masks + (next.keys + next.removed).saturating_sub(before.keys),
+        }
+    }
+}
+
+/// What the file of the key says.
+pub(crate) struct Contents {
+    pub(crate) secret: SecretKey,
+    pub(crate) declared: Declared,
+    pub(crate) last: Last,
+}
+
+impl Contents {
+    /// Reads the file that this identity has written.
+    pub(crate) fn read(directory: &Path, identity: &Identity) -> Result<Contents, Error> {
+        let path = directory.join(KEY);
+        let unreadable = || Error::store(directory, StoreProblem::Unreadable(KEY));
+        let mut bytes = Vec::new();
+        let read =
+            open_regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+        read.map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::store(directory, StoreProblem::Empty),
+            _ => Error::io(&path, &e),
+        })?;
+        let rest = bytes.strip_prefix(HEAD).ok_or_else(unreadable)?;
+        let (salt, mut rest) = rest.split_first_chunk::<32>().ok_or_else(unreadable)?;
+        let length = rest.len() as u64;
+        let content = sealed(identity, salt).read(HEAD, length, &mut rest);
+        let content = content.map_err(|_| unreadable())?;
+        let parsed = Contents::parse(&content).map_err(|_| unreadable())?;
+        parsed.ok_or_else(unreadable)
+    }
+
+    fn parse(content: &[u8]) -> Result<Option<Contents>, vesica_wire::Error> {
+        let mut reader = Reader::new("database", content);
+        let secret: Zeroizing<[u8; ELEMENT_BYTES]> = Zeroizing::new(reader.array()?);
+        let last = Last {
+            release: reader.u64()?,
+            hash: reader.array()?,
+            masks: reader.u64()?,
+        };
+        let declared = Declared::read(&mut reader)?;
+        reader.end()?;
+        let secret = SecretKey::from_bytes(&secret);
+        Ok(secret.map(|secret| Contents {
+            secret,
+            declared,
+            last,
+        }))
+    }
+
+    /// Replaces the file.
+    pub(crate) fn write(&self, directory: &Path, identity: &Identity) -> Result<(), Error> {
         let mut content = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize));
-        content.extend_from_slice(&*secret.to_bytes());
-        declared.put(&mut content);
+        content.extend_from_slice(&*self.secret.to_bytes());
+        content.extend_from_slice(&self.last.release.to_le_bytes());
+        content.extend_from_slice(&self.last.hash);
+        content.extend_from_slice(&self.last.masks.to_le_bytes());
+        self.declared.put(&mut content);
         let mut salt = [0; 32];
         random::fill(&mut salt)?;
         let path = directory.join(KEY);
@@ -67,37 +122,102 @@ impl Database {
         };
         write().map_err(|e| Error::io(&path, &e))
     }
+}
 
+/// A directory in which a key is made, which nobody serves or publishes from meanwhile.
+pub(crate) struct Making {
+    directory: PathBuf,
+    _locks: [File; 2],
+}
+
+impl Making {
+    /// For a first key, or for one in place of the one that is there.
+    pub(crate) fn begin(
+        directory: &Path,
+        identity: &Identity,
+        replaces: bool,
+    ) -> Result<Making, Error> {
+        check_private(directory)?;
+        let is_there = directory.join(KEY).exists();
+        if is_there && !replaces {
+            return Err(Error::store(directory, StoreProblem::Taken));
+        }
+        let locks = [lock(directory, PUBLISHING)?, lock(directory, LOCK)?];
+        if replaces {
+            Contents::read(directory, identity)?;
+        }
+        Ok(Making {
+            directory: directory.to_owned(),
+            _locks: locks,
+        })
+    }
+
+    /// Makes the key the one of the database, with a count of no queries.
+    pub(crate) fn finish(
+        &self,
+        identity: &Identity,
+        secret: SecretKey,
+        header: &Header,
+    ) -> Result<(), Error> {
+        // The ledger first: a key without one cannot be served.
+        Ledger::create(&self.directory, identity, &header.oprf_key)?;
+        let contents = Contents {
+            secret,
+            declared: header.declared.clone(),
+            last: Last::of_first(header),
+        };
+        contents.write(&self.directory, identity)?;
+        Ledger::remove_others(&self.directory, &header.oprf_key)
+    }
+}
+
+/// An open database, which no other process serves.
+#[derive(Debug)]
+pub struct Database {
+    directory: PathBuf,
+    identity: Identity,
+    pub(crate) secret: SecretKey,
+    pub(crate) declared: Declared,
+    pub(crate) ledger: Ledger,
+    /// Locked as long as this is open.
+    _lock: File,
+}
+
+impl Database {
     /// Opens the database that this identity has made.
     ///
     /// # Errors
-    /// Usage: none is there, or it is in use or not private. Data: it is damaged, or of another identity.
+    /// Usage: none is there, or it is in use or not private. Data: it is damaged, of another identity, or without its count of
+    /// queries.
     pub fn open(directory: &Path, identity: &Identity) -> Result<Database, Error> {
-        let path = directory.join(KEY);
-        if !path.exists() {
+        if !directory.join(KEY).exists() {
             return Err(Error::store(directory, StoreProblem::Empty));
         }
         check_private(directory)?;
-        let lock = lock(directory)?;
-        let unreadable = || Error::store(directory, StoreProblem::Unreadable(KEY));
-        let mut bytes = Vec::new();
-        let read =
-            open_regular(&path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
-        read.map_err(|e| Error::io(&path, &e))?;
-        let rest = bytes.strip_prefix(HEAD).ok_or_else(unreadable)?;
-        let (salt, mut rest) = rest.split_first_chunk::<32>().ok_or_else(unreadable)?;
-        let length = rest.len() as u64;
-        let content = sealed(identity, salt).read(HEAD, length, &mut rest);
-        let content = content.map_err(|_| unreadable())?;
-        let parsed = parse(&content).map_err(|_| unreadable())?;
-        let (secret, declared) = parsed.ok_or_else(unreadable)?;
-        let ledger = Ledger::open(directory, identity, declared.queries)?;
+        let lock = lock(directory, LOCK)?;
+        let contents = Contents::read(directory, identity)?;
+        let Contents {
+            secret, declared, ..
+        } = contents;
+        let ledger = Ledger::open(directory, identity, &secret.public_key(), declared.queries)?;
         Ok(Database {
+            directory: directory.to_owned(),
+            identity: identity.clone(),
             secret,
             declared,
             ledger,
             _lock: lock,
         })
+    }
+
+    /// The last release, also if it was published meanwhile.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn release(&self) -> Result<u64, Error> {
+        Ok(Contents::read(&self.directory, &self.identity)?
+            .last
+            .release)
     }
 
     /// What was declared when the set was published.
@@ -122,15 +242,6 @@ impl Database {
     }
 }
 
-fn parse(content: &[u8]) -> Result<Option<(SecretKey, Declared)>, vesica_wire::Error> {
-    let mut reader = Reader::new("database", content);
-    let secret: Zeroizing<[u8; ELEMENT_BYTES]> = Zeroizing::new(reader.array()?);
-    let declared = Declared::read(&mut reader)?;
-    reader.end()?;
-    let secret = SecretKey::from_bytes(&secret);
-    Ok(secret.map(|secret| (secret, declared)))
-}
-
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
     let key = identity.derive_key("vesica/1 database of a published set");
     Sealed::new(&key, &[b"key", salt])
@@ -149,9 +260,9 @@ pub(crate) fn check_private(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Locks the directory for this process.
-pub(crate) fn lock(directory: &Path) -> Result<File, Error> {
-    let path: PathBuf = directory.join(LOCK);
+/// Locks a file of the directory for this process.
+pub(crate) fn lock(directory: &Path, name: &str) -> Result<File, Error> {
+    let path: PathBuf = directory.join(name);
     let open = || {
         let mut options = File::options();
         options.write(true).create(true).truncate(false);

@@ -35,6 +35,26 @@ pub enum SetProblem {
     /// A block is not the signed one, or no block.
     #[error("has a damaged block {0}")]
     BadBlock(usize),
+    /// It is of another key, or declares something else.
+    #[error("is of another published set than the release before it")]
+    OtherSet,
+    /// Another release comes next.
+    #[error("is release {got}, and {expected} comes next")]
+    OutOfOrder {
+        /// The release that is missing.
+        expected: u64,
+        /// The release that is there.
+        got: u64,
+    },
+    /// Its publisher has made it after another release than the one before it.
+    #[error("does not follow the release before it")]
+    NotNext,
+    /// Later releases are there, and this one is not.
+    #[error("has no release {0}, and later ones")]
+    Missing(u64),
+    /// It is not what the database has published last.
+    #[error("is not what this database has published last, which is release {0}")]
+    NotLast(u64),
     /// Somebody else has published it.
     #[error("was published by {got}, and not by {expected}")]
     OtherPublisher {
@@ -64,6 +84,9 @@ pub enum StoreProblem {
     /// A file in it cannot be opened with this identity.
     #[error("holds a file {0} that is damaged, or of another identity or version")]
     Unreadable(&'static str),
+    /// The count of queries under its key is not there.
+    #[error("has lost the count of queries, without which it is not served")]
+    NoLedger,
     /// The operating system's reason.
     #[error("cannot be used: {0}")]
     Io(String),
@@ -158,7 +181,7 @@ impl Error {
             } => ErrorClass::Peer,
             Error::Set { .. } => ErrorClass::Data,
             Error::Store {
-                problem: StoreProblem::Unreadable(_),
+                problem: StoreProblem::Unreadable(_) | StoreProblem::NoLedger,
                 ..
             } => ErrorClass::Data,
             Error::Store { .. } => ErrorClass::Usage,
@@ -180,10 +203,20 @@ impl Error {
                 "get the file from the publisher, and compare ",
                 Argument::Peer
             ],
-            Error::Set { .. } => "get the file from the publisher once more".into(),
+            Error::Set {
+                problem: SetProblem::NotLast(_),
+                ..
+            } => "put the files of all releases beside each other, or publish anew".into(),
+            Error::Set { .. } => {
+                "get the files of all releases from the publisher once more".into()
+            }
             Error::Store { problem, .. } => match problem {
                 StoreProblem::Taken => {
                     "name another directory; its key and its count of queries go with the set"
+                        .into()
+                }
+                StoreProblem::NoLedger => {
+                    "publish anew, under another key: how much clients have asked is not known"
                         .into()
                 }
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),

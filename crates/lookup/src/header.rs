@@ -15,7 +15,7 @@ pub(crate) const MODE: Mode = Mode::Voprf;
 pub(crate) type Value = [u8; OUTPUT_BYTES];
 
 /// Version of the format.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 /// Longest header, in bytes.
 pub(crate) const MAX_HEADER: usize = 1 << 16;
 /// Most columns of a key.
@@ -111,46 +111,90 @@ impl Declared {
     }
 }
 
-/// The signed header.
+/// The signed header of a release: of the first, or of what changed after the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Who has published the set.
     pub publisher: PublicKey,
     /// The public key of the OPRF.
     pub oprf_key: Element,
-    /// Which publication under the key this is, counted from 1.
+    /// Which release under the key this is, counted from 1.
     pub release: u64,
-    /// Fresh for each publication: makes the keys of payloads.
+    /// Hash of the header of the release before it; zeros for the first.
+    pub previous: [u8; 32],
+    /// Fresh for each release: makes the keys of payloads.
     pub salt: [u8; 32],
     /// What was declared.
     pub declared: Declared,
-    /// Keys in this publication.
+    /// Keys of the set, after this release.
     pub keys: u64,
+    /// Keys in this release: those that come to the set, and those with another payload than before.
+    pub added: u64,
+    /// Keys that leave the set.
+    pub removed: u64,
     /// Hash of the index.
     pub root: [u8; 32],
 }
 
-impl Header {
+/// Entries of one kind in a release.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Section {
+    pub(crate) entries: u64,
+    /// Bits of a mask.
+    pub(crate) width: u32,
+    /// Bytes of a payload.
+    pub(crate) payload: usize,
+}
+
+impl Section {
     /// Entries of a block but the last: 16 KiB of masks, or up to 64 with payloads of usual length.
     pub(crate) fn entries_per_block(&self) -> usize {
-        match self.declared.payload_bytes {
+        match self.payload {
             0 => 2048,
             _ => 256,
         }
     }
 
     pub(crate) fn blocks(&self) -> usize {
-        self.keys.div_ceil(self.entries_per_block() as u64) as usize
+        self.entries.div_ceil(self.entries_per_block() as u64) as usize
     }
 
     /// Entries of a block.
     pub(crate) fn entries_of(&self, block: usize) -> usize {
         let most = self.entries_per_block() as u64;
-        (self.keys - block as u64 * most).min(most) as usize
+        (self.entries - block as u64 * most).min(most) as usize
     }
 
     pub(crate) fn remainder_bits(&self) -> u32 {
-        rice::remainder_bits(self.declared.width(), self.keys)
+        rice::remainder_bits(self.width, self.entries)
+    }
+}
+
+impl Header {
+    /// The entries that come, and the masks of those that leave.
+    pub(crate) fn sections(&self) -> [Section; 2] {
+        let width = self.declared.width();
+        [
+            Section {
+                entries: self.added,
+                width,
+                payload: self.declared.payload_bytes as usize,
+            },
+            Section {
+                entries: self.removed,
+                width,
+                payload: 0,
+            },
+        ]
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.sections().iter().map(Section::blocks).sum()
+    }
+
+    /// What the next release has as `previous`.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        blake3::derive_key("vesica/1 release of a published set", &self.encode())
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -158,8 +202,11 @@ impl Header {
         out.extend_from_slice(&self.publisher.0);
         out.extend_from_slice(self.oprf_key.bytes());
         out.extend_from_slice(&self.release.to_le_bytes());
+        out.extend_from_slice(&self.previous);
         out.extend_from_slice(&self.salt);
-        out.extend_from_slice(&self.keys.to_le_bytes());
+        for count in [self.keys, self.added, self.removed] {
+            out.extend_from_slice(&count.to_le_bytes());
+        }
         out.extend_from_slice(&self.root);
         self.declared.put(&mut out);
         out
@@ -177,9 +224,47 @@ impl Header {
         if let Some(problem) = header.declared.problem() {
             return Err(SetProblem::BadHeader(problem));
         }
-        match (1..=header.declared.max_keys).contains(&header.keys) {
-            true => Ok(header),
-            false => Err(SetProblem::BadHeader("not as many keys as declared")),
+        match header.problem() {
+            None => Ok(header),
+            Some(problem) => Err(SetProblem::BadHeader(problem)),
+        }
+    }
+
+    fn problem(&self) -> Option<&'static str> {
+        let is_first = self.release == 1;
+        let most = self.declared.max_keys;
+        if self.release == 0 || is_first != (self.previous == [0; 32]) {
+            Some("no number of a release")
+        } else if is_first && (self.added != self.keys || self.removed != 0) {
+            Some("a first release that changes another")
+        } else if self.added == 0 && self.removed == 0 {
+            Some("nothing in it")
+        } else if [self.keys, self.added, self.removed]
+            .iter()
+            .any(|count| *count > most)
+        {
+            Some("not as many keys as declared")
+        } else {
+            None
+        }
+    }
+
+    /// What is wrong with a header as that of the next release.
+    pub(crate) fn problem_of_next(&self, next: &Header) -> Option<SetProblem> {
+        let stay = i128::from(self.keys) - i128::from(next.removed);
+        if next.oprf_key != self.oprf_key || next.declared != self.declared {
+            Some(SetProblem::OtherSet)
+        } else if next.release != self.release + 1 {
+            Some(SetProblem::OutOfOrder {
+                expected: self.release + 1,
+                got: next.release,
+            })
+        } else if next.previous != self.hash() {
+            Some(SetProblem::NotNext)
+        } else if !(stay.max(0)..=stay + i128::from(next.added)).contains(&next.keys.into()) {
+            Some(SetProblem::BadHeader("counts that do not add up"))
+        } else {
+            None
         }
     }
 
@@ -187,17 +272,22 @@ impl Header {
         let mut reader = Reader::new("header", bytes);
         let publisher = PublicKey(reader.array()?);
         let oprf_key: [u8; ELEMENT_BYTES] = reader.array()?;
-        let (release, salt) = (reader.u64()?, reader.array()?);
-        let (keys, root) = (reader.u64()?, reader.array()?);
+        let release = reader.u64()?;
+        let (previous, salt) = (reader.array()?, reader.array()?);
+        let (keys, added, removed) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let root = reader.array()?;
         let declared = Declared::read(&mut reader)?;
         reader.end()?;
         Ok(Element::decode(oprf_key).ok().map(|oprf_key| Header {
             publisher,
             oprf_key,
             release,
+            previous,
             salt,
             declared,
             keys,
+            added,
+            removed,
             root,
         }))
     }
@@ -209,8 +299,8 @@ impl Header {
         u128::from_be_bytes(*head) >> (8 * MASK_BYTES as u32 - self.declared.width())
     }
 
-    /// Encrypts or decrypts the payload of a key. The key of the stream is of the value, this publication's number and its
-    /// salt: no two payloads share one, even if a database is restored and published from again.
+    /// Encrypts or decrypts the payload of a key. The stream is of the value, this release's number and its salt: no two
+    /// payloads share one, even if a database is restored and published from again.
     pub(crate) fn xor_payload(&self, value: &Value, payload: &mut [u8]) {
         let key = blake3::derive_key("vesica/1 payload of a published set", value);
         let stream = Oracle::new("vesica/1 stream of a payload", &key);

@@ -21,7 +21,9 @@ use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, StoreProblem};
+use crate::voprf::Element;
 
+/// What names of its file begin with; the first digits of the key follow.
 const FILE: &str = "ledger";
 const MAGIC: &[u8; 16] = b"vesica ledger 1\n";
 const HEAD: usize = MAGIC.len() + 8 + CHECK;
@@ -80,16 +82,64 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger of a database, which may have none yet. What was reserved counts as used.
-    pub(crate) fn open(directory: &Path, identity: &Identity, cap: u64) -> Result<Ledger, Error> {
-        let path = directory.join(FILE);
+    fn name(oprf_key: &Element) -> String {
+        let digits: String = oprf_key.bytes()[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("{FILE}-{digits}")
+    }
+
+    fn key(identity: &Identity, oprf_key: &Element) -> Zeroizing<[u8; 32]> {
         let key = identity.derive_key("vesica/1 ledger of a published set");
+        Zeroizing::new(blake3::keyed_hash(&key, oprf_key.bytes()).into())
+    }
+
+    /// Makes the ledger of a new key, of no queries.
+    pub(crate) fn create(
+        directory: &Path,
+        identity: &Identity,
+        oprf_key: &Element,
+    ) -> Result<(), Error> {
+        let path = directory.join(Ledger::name(oprf_key));
+        let key = Ledger::key(identity, oprf_key);
+        let made = rewrite(&path, &key, &HashMap::new());
+        made.map(drop).map_err(|e| Error::io(&path, &e))
+    }
+
+    /// Removes the ledgers of keys that were before this one.
+    pub(crate) fn remove_others(directory: &Path, oprf_key: &Element) -> Result<(), Error> {
+        let own = Ledger::name(oprf_key);
+        let remove = || -> io::Result<()> {
+            for entry in directory.read_dir()? {
+                let name = entry?.file_name();
+                let is_ledger = |name: &str| name.starts_with(&format!("{FILE}-")) && name != own;
+                if name.to_str().is_some_and(is_ledger) {
+                    std::fs::remove_file(directory.join(name))?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(|e| Error::io(directory, &e))
+    }
+
+    /// Opens the ledger of a key, which was made with it. What was reserved counts as used.
+    pub(crate) fn open(
+        directory: &Path,
+        identity: &Identity,
+        oprf_key: &Element,
+        cap: u64,
+    ) -> Result<Ledger, Error> {
+        let path = directory.join(Ledger::name(oprf_key));
+        let key = Ledger::key(identity, oprf_key);
         let accounts = match open_regular(&path) {
             Ok(file) => {
                 let read = read(file, &key).map_err(|e| Error::io(&path, &e))?;
                 read.ok_or_else(|| Error::store(directory, StoreProblem::Unreadable(FILE)))?
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => HashMap::new(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::store(directory, StoreProblem::NoLedger));
+            }
             Err(e) => return Err(Error::io(&path, &e)),
         };
         let (file, records) = rewrite(&path, &key, &accounts).map_err(|e| Error::io(&path, &e))?;
@@ -364,6 +414,7 @@ fn rewrite(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::voprf::{Mode, SecretKey};
 
     fn client(number: u8) -> Fingerprint {
         Fingerprint::from_bytes([number; 32])
@@ -373,15 +424,26 @@ mod tests {
         [number; 32]
     }
 
+    fn oprf_key() -> Element {
+        SecretKey::derive(Mode::Voprf, &[7; 32], b"test").public_key()
+    }
+
+    /// A new directory with the ledger of a key.
+    fn place(identity: &Identity) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        Ledger::create(directory.path(), identity, &oprf_key()).unwrap();
+        directory
+    }
+
     fn used(ledger: &Ledger, number: u8) -> u64 {
         1_000_000 - ledger.left(client(number), 1_000_000).min(1_000_000)
     }
 
     #[test]
     fn quotas_are_kept_across_crashes_and_stops() {
-        let directory = tempfile::tempdir().unwrap();
         let identity = Identity::generate().unwrap();
-        let open = || Ledger::open(directory.path(), &identity, 10_000_000).unwrap();
+        let directory = place(&identity);
+        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 10_000_000).unwrap();
         let ledger = open();
         assert!(ledger.debit(client(1), 1000, batch(1), 10).unwrap());
         assert_eq!(used(&ledger, 1), 10);
@@ -416,9 +478,9 @@ mod tests {
 
     #[test]
     fn the_key_has_a_cap_of_its_own() {
-        let directory = tempfile::tempdir().unwrap();
         let identity = Identity::generate().unwrap();
-        let ledger = Ledger::open(directory.path(), &identity, 300).unwrap();
+        let directory = place(&identity);
+        let ledger = Ledger::open(directory.path(), &identity, &oprf_key(), 300).unwrap();
         assert!(ledger.debit(client(1), 1000, batch(1), 10).unwrap());
         // The block of the other client counts.
         assert_eq!(ledger.left(client(2), 1000), 300 - BLOCK);
@@ -432,10 +494,10 @@ mod tests {
 
     #[test]
     fn torn_ends_are_cut_and_other_damage_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
         let identity = Identity::generate().unwrap();
-        let path = directory.path().join(FILE);
-        let open = || Ledger::open(directory.path(), &identity, 1 << 40);
+        let directory = place(&identity);
+        let path = directory.path().join(Ledger::name(&oprf_key()));
+        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40);
         let ledger = open().unwrap();
         for number in 1..=5 {
             ledger
@@ -474,5 +536,24 @@ mod tests {
         moved.drain(HEAD..HEAD + RECORD);
         assert!(refused(&moved));
         assert!(refused(b"vesica"));
+    }
+
+    #[test]
+    fn a_key_is_not_served_without_its_own_ledger() {
+        let identity = Identity::generate().unwrap();
+        let directory = place(&identity);
+        let other = SecretKey::derive(Mode::Voprf, &[8; 32], b"test").public_key();
+        let problem = |key: &Element| match Ledger::open(directory.path(), &identity, key, 10) {
+            Err(Error::Store { problem, .. }) => problem,
+            found => panic!("{found:?}"),
+        };
+        assert_eq!(problem(&other), StoreProblem::NoLedger);
+        let path = |key: &Element| directory.path().join(Ledger::name(key));
+        std::fs::rename(path(&oprf_key()), path(&other)).unwrap();
+        assert_eq!(problem(&other), StoreProblem::Unreadable(FILE));
+        assert_eq!(problem(&oprf_key()), StoreProblem::NoLedger);
+        Ledger::create(directory.path(), &identity, &oprf_key()).unwrap();
+        Ledger::remove_others(directory.path(), &oprf_key()).unwrap();
+        assert!(path(&oprf_key()).exists() && !path(&other).exists());
     }
 }

@@ -22,7 +22,7 @@ pub use client::Client;
 pub use database::Database;
 pub use error::{Error, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
-pub use publish::SetBuilder;
+pub use publish::{SetBuilder, Update};
 pub use server::{Figures, Service};
 pub use set::PublishedSet;
 pub use state::State;

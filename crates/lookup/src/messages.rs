@@ -3,7 +3,7 @@
 //! ```text
 //! client                                 server
 //!    ── hello: version ───────────────────▶
-//!    ◀── welcome: public key, queries left ─
+//!    ◀── welcome: public key, queries left, release ─
 //!    ── question: blinded elements ───────▶      any number of times, also before an answer
 //!    ◀── answer: elements, a proof ────────
 //! ```
@@ -31,13 +31,13 @@ pub(crate) const ANSWER: Kind = Kind {
 };
 
 /// Version of these messages.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Most elements of a question.
 pub(crate) const MAX_QUESTION: usize = 1 << 12;
 /// Bytes of the hello.
 pub(crate) const HELLO_BYTES: usize = 1;
 /// Bytes of the welcome.
-pub(crate) const WELCOME_BYTES: usize = ELEMENT_BYTES + 8;
+pub(crate) const WELCOME_BYTES: usize = ELEMENT_BYTES + 16;
 /// Bytes of the longest question.
 pub(crate) const MAX_QUESTION_BYTES: usize = MAX_QUESTION * ELEMENT_BYTES;
 
@@ -56,19 +56,34 @@ pub(crate) fn check_hello(hello: &[u8]) -> Result<(), WireError> {
     }
 }
 
-pub(crate) fn welcome(key: &Element, left: u64) -> Vec<u8> {
-    [&key.bytes()[..], &left.to_le_bytes()].concat()
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Welcome {
+    /// The public key.
+    pub(crate) key: Element,
+    /// How many queries it still answers.
+    pub(crate) left: u64,
+    /// The last release.
+    pub(crate) release: u64,
 }
 
-/// How many queries a server with the key of this set still answers.
-pub(crate) fn read_welcome(welcome: &[u8], key: &Element) -> Result<u64, WireError> {
-    let mut reader = Reader::new(WELCOME.name, welcome);
-    let theirs: [u8; ELEMENT_BYTES] = reader.array()?;
-    let left = reader.u64()?;
-    reader.end()?;
-    match theirs == *key.bytes() {
-        true => Ok(left),
-        false => Err(differ("published key", short(key.bytes()), short(&theirs))),
+impl Welcome {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (left, release) = (self.left.to_le_bytes(), self.release.to_le_bytes());
+        [&self.key.bytes()[..], &left, &release].concat()
+    }
+
+    /// That of a server with the key of this set.
+    pub(crate) fn decode(welcome: &[u8], key: &Element) -> Result<Welcome, WireError> {
+        let mut reader = Reader::new(WELCOME.name, welcome);
+        let theirs: [u8; ELEMENT_BYTES] = reader.array()?;
+        let (left, release) = (reader.u64()?, reader.u64()?);
+        reader.end()?;
+        let key = *key;
+        match theirs == *key.bytes() {
+            true => Ok(Welcome { key, left, release }),
+            false => Err(differ("published key", short(key.bytes()), short(&theirs))),
+        }
     }
 }
 

@@ -1,41 +1,62 @@
-//! Publishing: the values of keys, and the file of their masks.
+//! Publishing: the values of keys, and the files of their masks.
 
+use std::collections::HashMap;
+use std::fs::{File, remove_file};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use vesica_session::{Identity, random};
 
-use crate::database::Database;
-use crate::error::Error;
+use crate::database::{Contents, Making, PUBLISHING, check_private, lock};
+use crate::error::{Error, SetProblem};
 use crate::header::{Declared, Header, MODE, Value};
-use crate::set::write_set;
+use crate::set::{PublishedSet, beside, is_release, later_releases, release_path, write_release};
 use crate::sort::Sorter;
 use crate::voprf::SecretKey;
 
 /// Keys that a thread evaluates at once.
 const AT_ONCE: usize = 256;
 
-/// A first publication that is being made, under a fresh key.
+/// The values of digests, on all threads.
+fn evaluate(secret: &SecretKey, digests: &[[u8; 32]]) -> Vec<Value> {
+    let values = digests.par_chunks(AT_ONCE).flat_map_iter(|digests| {
+        let inputs: Vec<&[u8]> = digests.iter().map(|digest| &digest[..]).collect();
+        secret.evaluate(MODE, &inputs)
+    });
+    values.collect()
+}
+
+fn fresh_salt() -> Result<[u8; 32], Error> {
+    let mut salt = [0; 32];
+    random::fill(&mut salt)?;
+    Ok(salt)
+}
+
+/// A first release that is being made, under a fresh key.
 pub struct SetBuilder {
-    database: PathBuf,
+    making: Making,
     identity: Identity,
     secret: SecretKey,
     header: Header,
     sorter: Sorter,
+    scratch: PathBuf,
     added: u64,
 }
 
 impl SetBuilder {
-    /// A set of so many keys, whose secret key goes to a new database in this directory. What does not fit into `memory`
-    /// bytes goes to unnamed files in `scratch`.
+    /// A set of so many keys, whose secret key goes to the database in this directory: to a new one, or to one whose key it
+    /// replaces. What does not fit into `memory` bytes goes to unnamed files in `scratch`.
     ///
     /// # Errors
-    /// Usage: impossible declarations, more keys than declared, or a directory that is not empty or not private.
+    /// Usage: impossible declarations, more keys than declared, a directory that is not private, has a key that is not to
+    /// be replaced, or is in use. Data: a key to replace that is another identity's.
+    #[allow(clippy::too_many_arguments)]
     pub fn new(
         database: &Path,
         identity: &Identity,
         declared: Declared,
         keys: u64,
+        replaces: bool,
         memory: u64,
         scratch: &Path,
     ) -> Result<SetBuilder, Error> {
@@ -49,25 +70,27 @@ impl SetBuilder {
         if keys == 0 {
             return Err(Error::Usage("a set without keys is not published".into()));
         }
-        Database::check_new(database)?;
+        let making = Making::begin(database, identity, replaces)?;
         let secret = SecretKey::random(&mut random::fresh_rng()?);
-        let mut salt = [0; 32];
-        random::fill(&mut salt)?;
         let payload = declared.payload_bytes as usize;
         Ok(SetBuilder {
-            database: database.to_owned(),
+            making,
             identity: identity.clone(),
             header: Header {
                 publisher: identity.public_key(),
                 oprf_key: secret.public_key(),
                 release: 1,
-                salt,
+                previous: [0; 32],
+                salt: fresh_salt()?,
                 declared,
                 keys,
+                added: keys,
+                removed: 0,
                 root: [0; 32],
             },
             secret,
             sorter: Sorter::new(scratch, payload, memory),
+            scratch: scratch.to_owned(),
             added: 0,
         })
     }
@@ -83,24 +106,20 @@ impl SetBuilder {
         let payload = self.header.declared.payload_bytes as usize;
         assert_eq!(payloads.len(), payload * digests.len());
         let SetBuilder { secret, header, .. } = self;
-        let values = digests.par_chunks(AT_ONCE).flat_map_iter(|digests| {
-            let inputs: Vec<&[u8]> = digests.iter().map(|digest| &digest[..]).collect();
-            secret.evaluate(MODE, &inputs)
-        });
         let entry = |(index, value): (usize, Value)| {
             let mut sealed = payloads[index * payload..][..payload].to_vec();
             header.xor_payload(&value, &mut sealed);
             (header.mask(&value), sealed)
         };
-        let values: Vec<_> = values.collect();
+        let values = evaluate(secret, digests);
         let entries: Vec<_> = values.into_par_iter().enumerate().map(entry).collect();
         self.added += digests.len() as u64;
         let mut entries = entries.into_iter();
         let added = entries.try_for_each(|entry| self.sorter.push(entry));
-        added.map_err(|e| Error::io(&self.database, &e))
+        added.map_err(|e| Error::io(&self.scratch, &e))
     }
 
-    /// Writes the set and its database.
+    /// Writes the set and its database. Later releases of the publisher beside it, which are of another key, are removed.
     ///
     /// # Errors
     /// Usage or Resource: a file cannot be written. The set is complete or not there.
@@ -109,16 +128,184 @@ impl SetBuilder {
     /// If other than the declared number of keys was added.
     pub fn finish(self, output: &Path) -> Result<Header, Error> {
         assert_eq!(self.added, self.header.keys);
-        let (header, file) = write_set(output, &self.identity, self.header, self.sorter)?;
+        let none = Sorter::new(&self.scratch, 0, 0);
+        let sorters = [self.sorter, none];
+        let (header, file) = write_release(output, &self.identity, self.header, sorters)?;
+        let fail = |e| Error::io(output, &e);
         // A set whose key is lost could never be asked about.
-        Database::create(
-            &self.database,
-            &self.identity,
-            &self.secret,
-            &header.declared,
-        )?;
-        file.commit().map_err(|e| Error::io(output, &e))?;
+        self.making.finish(&self.identity, self.secret, &header)?;
+        for release in later_releases(output).map_err(fail)? {
+            let path = release_path(output, release);
+            // Another file of such a name is somebody else's.
+            if !is_release(&path, self.identity.fingerprint()) {
+                continue;
+            }
+            remove_file(&path).map_err(|e| Error::io(&path, &e))?;
+        }
+        file.commit().map_err(fail)?;
         Ok(header)
+    }
+}
+
+/// A later release that is being made: what comes to a set and leaves it.
+pub struct Update {
+    directory: PathBuf,
+    identity: Identity,
+    contents: Contents,
+    set: PublishedSet,
+    path: PathBuf,
+    header: Header,
+    /// Masks to take out, and whether they are in the set.
+    withdrawn: HashMap<u128, bool>,
+    sorter: Sorter,
+    /// Bytes of memory for masks to sort.
+    memory: u64,
+    /// Locked as long as this is open.
+    _lock: File,
+}
+
+impl Update {
+    /// Of the set in this file and those beside it, which this identity has published from this database; that may be served
+    /// meanwhile. What does not fit into `memory` bytes goes to unnamed files beside the set. A release that a crash has left
+    /// between its file and the database counts as published.
+    ///
+    /// # Errors
+    /// Usage: no database is there, it is not private, or another process publishes. Data: it is another identity's, or the
+    /// files are not what it has published last. Peer: they are another publisher's.
+    pub fn new(
+        database: &Path,
+        identity: &Identity,
+        set: &Path,
+        memory: u64,
+    ) -> Result<Update, Error> {
+        let path = set;
+        check_private(database)?;
+        let _lock = lock(database, PUBLISHING)?;
+        let mut contents = Contents::read(database, identity)?;
+        let set = PublishedSet::open(path, identity.fingerprint())?;
+        let last = &contents.last;
+        let header = set.header().clone();
+        let is_last = |header: Option<&Header>| header.is_some_and(|h| h.hash() == last.hash);
+        if header.release == last.release + 1
+            && let before = set.header_of(last.release)
+            && is_last(before)
+            && let Some(before) = before
+        {
+            contents.last = last.then(before, &header);
+            contents.write(database, identity)?;
+        } else if !is_last(Some(&header)) {
+            let problem = SetProblem::NotLast(last.release);
+            return Err(Error::set(set.last_path(), problem));
+        }
+        let payload = header.declared.payload_bytes as usize;
+        Ok(Update {
+            directory: database.to_owned(),
+            identity: identity.clone(),
+            sorter: Sorter::new(beside(path), payload, memory),
+            header: Header {
+                release: header.release + 1,
+                previous: header.hash(),
+                salt: fresh_salt()?,
+                added: 0,
+                removed: 0,
+                root: [0; 32],
+                ..header
+            },
+            contents,
+            set,
+            path: path.to_owned(),
+            withdrawn: HashMap::new(),
+            memory,
+            _lock,
+        })
+    }
+
+    /// What was declared when the set was first published.
+    pub fn declared(&self) -> &Declared {
+        &self.header.declared
+    }
+
+    /// Removes keys with these digests, each given once; those that are not in the set are passed over. All that leaves is
+    /// said before anything comes. Returns how many leave.
+    ///
+    /// # Errors
+    /// Data: a damaged block. Usage: a file cannot be read.
+    pub fn remove(&mut self, digests: &[[u8; 32]]) -> Result<u64, Error> {
+        let values = evaluate(&self.contents.secret, digests);
+        let masks: Vec<u128> = values.iter().map(|value| self.header.mask(value)).collect();
+        let found = masks.iter().zip(self.set.find(&masks)?);
+        let mut gone = 0;
+        for (mask, found) in found {
+            gone += u64::from(found.is_some());
+            self.withdrawn.insert(*mask, found.is_some());
+        }
+        self.header.removed += gone;
+        Ok(gone)
+    }
+
+    /// Adds keys with these digests, each given once, and the payloads of all, one after the other; those that are in the set
+    /// with the same payload are passed over. Returns how many come new, and how many get another payload.
+    ///
+    /// # Errors
+    /// Usage: more keys than declared, one that is removed too, or a file that cannot be read or written. Data: a damaged block.
+    ///
+    /// # Panics
+    /// If there are not as many payloads as digests.
+    pub fn add(&mut self, digests: &[[u8; 32]], payloads: &[u8]) -> Result<(u64, u64), Error> {
+        let payload = self.header.declared.payload_bytes as usize;
+        assert_eq!(payloads.len(), payload * digests.len());
+        let values = evaluate(&self.contents.secret, digests);
+        let masks: Vec<u128> = values.iter().map(|value| self.header.mask(value)).collect();
+        let found = self.set.find(&masks)?;
+        let (mut new, mut changed) = (0, 0);
+        for (index, (value, found)) in values.iter().zip(found).enumerate() {
+            let mask = masks[index];
+            if self.withdrawn.contains_key(&mask) {
+                return Err(Error::Usage("a key is to be added and removed".into()));
+            }
+            let mut sealed = payloads[index * payload..][..payload].to_vec();
+            match self.set.payload(value, found) {
+                Some(before) if before == sealed => continue,
+                Some(_) => changed += 1,
+                None => new += 1,
+            }
+            self.header.xor_payload(value, &mut sealed);
+            let pushed = self.sorter.push((mask, sealed));
+            pushed.map_err(|e| Error::io(&self.path, &e))?;
+        }
+        self.header.keys += new;
+        self.header.added += new + changed;
+        let keys = self.contents.last.masks + self.header.keys - self.set.header().keys;
+        let most = self.header.declared.max_keys;
+        match keys > most {
+            true => Err(Error::TooManyKeys { keys, most }),
+            false => Ok((new, changed)),
+        }
+    }
+
+    /// Publishes what was added and removed; returns the header of the new release, and its file, if anything was.
+    ///
+    /// # Errors
+    /// Usage or Resource: a file cannot be written. The release is complete or not there.
+    pub fn finish(mut self) -> Result<Option<(Header, PathBuf)>, Error> {
+        self.header.keys -= self.header.removed;
+        if self.header.added + self.header.removed == 0 {
+            return Ok(None);
+        }
+        let path = release_path(&self.path, self.header.release);
+        let mut removed = Sorter::new(beside(&path), 0, self.memory);
+        let gone = self.withdrawn.into_iter().filter(|(_, is_there)| *is_there);
+        for (mask, _) in gone {
+            let pushed = removed.push((mask, Vec::new()));
+            pushed.map_err(|e| Error::io(&path, &e))?;
+        }
+        let sorters = [self.sorter, removed];
+        let (header, file) = write_release(&path, &self.identity, self.header, sorters)?;
+        file.commit().map_err(|e| Error::io(&path, &e))?;
+        // After a crash here, the next update finds the release beside the set.
+        self.contents.last = self.contents.last.then(self.set.header(), &header);
+        self.contents.write(&self.directory, &self.identity)?;
+        Ok(Some((header, path)))
     }
 }
 
@@ -127,8 +314,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::error::{SetProblem, StoreProblem};
-    use crate::set::PublishedSet;
+    use crate::Database;
+    use crate::error::StoreProblem;
 
     fn declared(keys: u64, payload_bytes: u32) -> Declared {
         Declared {
@@ -163,7 +350,7 @@ mod tests {
     ) -> Result<Header, Error> {
         let declared = declared(keys, payload_bytes);
         let database = place.join("database");
-        let mut builder = SetBuilder::new(&database, identity, declared, keys, 0, place)?;
+        let mut builder = SetBuilder::new(&database, identity, declared, keys, false, 0, place)?;
         for start in (0..keys).step_by(1000) {
             let keys = start..(start + 1000).min(keys);
             let digests: Vec<_> = keys.clone().map(digest).collect();
@@ -180,7 +367,7 @@ mod tests {
             let place = tempfile::tempdir().unwrap();
             let header = publish(place.path(), &identity, keys, bytes).unwrap();
             let path = place.path().join("set.vset");
-            let mut set = PublishedSet::open(&path, identity.fingerprint()).unwrap();
+            let set = PublishedSet::open(&path, identity.fingerprint()).unwrap();
             assert_eq!(set.header(), &header);
             set.verify().unwrap();
             let database = Database::open(&place.path().join("database"), &identity).unwrap();
@@ -191,10 +378,7 @@ mod tests {
             let masks: Vec<u128> = values.iter().map(|value| header.mask(value)).collect();
             let found = set.find(&masks).unwrap();
             for (key, found) in (0..2 * keys).zip(found) {
-                let opened = found.map(|mut sealed| {
-                    header.xor_payload(&values[key as usize], &mut sealed);
-                    sealed
-                });
+                let opened = set.payload(&values[key as usize], found);
                 let expected = (key < keys).then(|| payload(key, bytes as usize));
                 assert_eq!(opened, expected, "{key} of {keys}");
             }
@@ -228,7 +412,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         let open = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
-            PublishedSet::open(&path, identity.fingerprint()).and_then(|mut set| set.verify())
+            PublishedSet::open(&path, identity.fingerprint()).and_then(|set| set.verify())
         };
         let problem = |bytes: &[u8]| match open(bytes) {
             Err(Error::Set { problem, .. }) => problem,
@@ -251,7 +435,7 @@ mod tests {
                     found,
                     SetProblem::BadHeader(_) | SetProblem::BadSignature | SetProblem::Truncated
                 ),
-                12 => found == SetProblem::Version(0),
+                12 => found == SetProblem::Version(3),
                 13..45 => matches!(found, SetProblem::OtherPublisher { .. }),
                 at if at < head => {
                     matches!(found, SetProblem::BadHeader(_) | SetProblem::BadSignature)
@@ -306,7 +490,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let new = |declared: Declared, keys| {
             let directory = place.path().join("database");
-            let built = SetBuilder::new(&directory, &identity, declared, keys, 0, place.path());
+            let built = SetBuilder::new(
+                &directory,
+                &identity,
+                declared,
+                keys,
+                false,
+                0,
+                place.path(),
+            );
             built.map(drop).unwrap_err()
         };
         let too_many = new(declared(10, 0), 11);

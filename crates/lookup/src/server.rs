@@ -17,8 +17,8 @@ use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour, POLL};
 use crate::database::Database;
 use crate::error::Error;
 use crate::messages::{
-    ANSWER, HELLO, HELLO_BYTES, MAX_QUESTION_BYTES, QUESTION, WELCOME, check_hello, decode, encode,
-    welcome,
+    ANSWER, HELLO, HELLO_BYTES, MAX_QUESTION_BYTES, QUESTION, WELCOME, Welcome, check_hello,
+    decode, encode,
 };
 use crate::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 
@@ -219,8 +219,16 @@ impl Server<'_> {
         let hello = channel.recv(HELLO, HELLO_BYTES)?;
         check_hello(&hello)?;
         let (ledger, quota) = (&self.database.ledger, self.service.quota);
-        let left = ledger.left(client, quota);
-        channel.send(WELCOME, welcome(&self.public, left))?;
+        // The reason has paths of this machine.
+        let release = self.database.release();
+        let release = release
+            .map_err(|_| WireError::limit(Limit::Storage, "the last release cannot be read"))?;
+        let welcome = Welcome {
+            key: self.public,
+            left: ledger.left(client, quota),
+            release,
+        };
+        channel.send(WELCOME, welcome.encode())?;
         loop {
             let question = channel.recv(QUESTION, MAX_QUESTION_BYTES)?;
             let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();

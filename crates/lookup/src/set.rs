@@ -1,14 +1,20 @@
-//! The file of a published set: masks in ascending order, their differences coded in blocks, an index, a signed header.
+//! The files of a published set. Each release has one: masks in ascending order, their differences coded in blocks, an index,
+//! a signed header. The first release has all keys, another what has changed since the one before it.
 //!
 //! ```text
 //! "vesica\0S" │ length of the header, 4 │ header │ signature, 64 │ index │ blocks
 //! ```
 //!
 //! Numbers are little endian. The index has for each block its first mask (16 bytes), where it ends among the blocks (8) and
-//! its hash (32). The signature covers the header, the header the hash of the index. So whoever reads a block has
-//! checked all of it, without having read the others. A block has the [Rice code](crate::rice) of its masks
-//! after the first, and then the payloads of all, encrypted.
+//! its hash (32); the blocks of the keys that come are first, then those of the keys that leave. The signature covers the
+//! header, the header the hashes of the index and of the header before it. So whoever reads a block has checked all of it,
+//! without having read the others. A block has the [Rice code](crate::rice) of its masks after the first, and then the
+//! payloads of all, encrypted.
+//!
+//! The second release of `SET.vset` is `SET.vset.2`, beside it, and so on.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +23,7 @@ use vesica_files::{WholeFile, open_regular};
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
-use crate::header::{Header, MASK_BYTES, MAX_HEADER};
+use crate::header::{Header, MASK_BYTES, MAX_HEADER, Section, Value};
 use crate::rice;
 use crate::sort::Sorter;
 use crate::state::State;
@@ -34,6 +40,7 @@ const MAX_BLOCK: u64 = 1 << 24;
 #[derive(Clone, Copy, Debug)]
 struct Block {
     first: u128,
+    start: u64,
     end: u64,
     hash: [u8; 32],
 }
@@ -46,12 +53,53 @@ fn index_hash(bytes: &[u8]) -> [u8; 32] {
     blake3::derive_key("vesica/1 index of a published set", bytes)
 }
 
-/// Writes a set with this header, whose root is still open, from as many entries as it says; the file still has no name.
-pub(crate) fn write_set(
+/// The file of a release of the set at this path.
+pub(crate) fn release_path(path: &Path, release: u64) -> PathBuf {
+    match release {
+        1 => path.to_owned(),
+        _ => {
+            let mut name = OsString::from(path);
+            name.push(format!(".{release}"));
+            name.into()
+        }
+    }
+}
+
+/// The directory of a file.
+pub(crate) fn beside(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    parent.unwrap_or(Path::new("."))
+}
+
+/// The numbers of the releases after the first that have a file beside this path.
+pub(crate) fn later_releases(path: &Path) -> io::Result<Vec<u64>> {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut releases = Vec::new();
+    for entry in beside(path).read_dir()? {
+        let found = entry?.file_name();
+        let number = found
+            .as_encoded_bytes()
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(b"."))
+            .and_then(|rest| std::str::from_utf8(rest).ok());
+        if let Some(number) = number
+            && let Ok(release @ 2..) = number.parse::<u64>()
+            && release.to_string() == number
+        {
+            releases.push(release);
+        }
+    }
+    releases.sort_unstable();
+    Ok(releases)
+}
+
+/// Writes a release with this header, whose root is still open, from as many entries that come and leave as it says; the file
+/// still has no name.
+pub(crate) fn write_release(
     path: &Path,
     identity: &Identity,
     mut header: Header,
-    sorter: Sorter,
+    sorters: [Sorter; 2],
 ) -> Result<(Header, WholeFile), Error> {
     let fail = |e: io::Error| Error::io(path, &e);
     let mut file = WholeFile::create(path).map_err(fail)?;
@@ -61,30 +109,33 @@ pub(crate) fn write_set(
     file.seek(SeekFrom::Start(blocks_at)).map_err(fail)?;
     let mut out = BufWriter::new(file);
     let mut index = Vec::with_capacity(index_bytes);
-    let (mut masks, mut payloads, mut end) = (Vec::new(), Vec::new(), 0u64);
-    let remainder = header.remainder_bits();
-    let mut flush = |masks: &mut Vec<u128>, payloads: &mut Vec<u8>| -> io::Result<()> {
-        let mut block = rice::encode(masks, remainder);
-        block.append(payloads);
-        end += block.len() as u64;
-        index.extend_from_slice(&masks[0].to_le_bytes());
-        index.extend_from_slice(&end.to_le_bytes());
-        index.extend_from_slice(&block_hash(&block));
-        masks.clear();
-        out.write_all(&block)
-    };
-    let most = header.entries_per_block();
-    let sorted = sorter.finish(|(mask, payload)| {
-        masks.push(mask);
-        payloads.extend_from_slice(&payload);
-        match masks.len() == most {
-            true => flush(&mut masks, &mut payloads),
-            false => Ok(()),
+    let mut end = 0u64;
+    for (section, sorter) in header.sections().iter().zip(sorters) {
+        let (mut masks, mut payloads) = (Vec::new(), Vec::new());
+        let remainder = section.remainder_bits();
+        let mut flush = |masks: &mut Vec<u128>, payloads: &mut Vec<u8>| -> io::Result<()> {
+            let mut block = rice::encode(masks, remainder);
+            block.append(payloads);
+            end += block.len() as u64;
+            index.extend_from_slice(&masks[0].to_le_bytes());
+            index.extend_from_slice(&end.to_le_bytes());
+            index.extend_from_slice(&block_hash(&block));
+            masks.clear();
+            out.write_all(&block)
+        };
+        let most = section.entries_per_block();
+        let sorted = sorter.finish(|(mask, payload)| {
+            masks.push(mask);
+            payloads.extend_from_slice(&payload);
+            match masks.len() == most {
+                true => flush(&mut masks, &mut payloads),
+                false => Ok(()),
+            }
+        });
+        sorted.map_err(fail)?;
+        if !masks.is_empty() {
+            flush(&mut masks, &mut payloads).map_err(fail)?;
         }
-    });
-    sorted.map_err(fail)?;
-    if !masks.is_empty() {
-        flush(&mut masks, &mut payloads).map_err(fail)?;
     }
     assert_eq!(
         index.len(),
@@ -107,23 +158,24 @@ pub(crate) fn write_set(
     Ok((header, file))
 }
 
-/// An open published set, whose header and index are checked.
+/// Whether a file is a whole release of this publisher.
+pub(crate) fn is_release(path: &Path, publisher: Fingerprint) -> bool {
+    Release::open(path, publisher).is_ok()
+}
+
+/// A release, whose header and index are checked.
 #[derive(Debug)]
-pub struct PublishedSet {
+struct Release {
     path: PathBuf,
-    file: File,
     header: Header,
-    blocks: Vec<Block>,
+    /// Of what comes, and of what leaves.
+    blocks: [Vec<Block>; 2],
     /// Where the blocks begin.
     at: u64,
 }
 
-impl PublishedSet {
-    /// Opens a set that this publisher has signed.
-    ///
-    /// # Errors
-    /// Peer: another publisher, or none. Data: a file that is no set, not whole or damaged. Usage: it cannot be read.
-    pub fn open(path: &Path, publisher: Fingerprint) -> Result<PublishedSet, Error> {
+impl Release {
+    fn open(path: &Path, publisher: Fingerprint) -> Result<Release, Error> {
         let fail = |problem| Error::set(path, problem);
         let unreadable = |e: io::Error| match e.kind() {
             io::ErrorKind::UnexpectedEof => fail(SetProblem::Truncated),
@@ -168,52 +220,193 @@ impl PublishedSet {
         if index_hash(&index) != header.root {
             return Err(fail(SetProblem::BadIndex));
         }
-        let blocks = read_index(&index).ok_or_else(|| fail(SetProblem::BadIndex))?;
-        let end = blocks.last().map_or(0, |block| block.end);
+        let (blocks, end) =
+            read_index(&index, &header.sections()).ok_or_else(|| fail(SetProblem::BadIndex))?;
         match length.checked_sub(at) {
             Some(rest) if rest == end => {}
             Some(rest) if rest > end => return Err(fail(SetProblem::TooLong)),
             _ => return Err(fail(SetProblem::Truncated)),
         }
-        Ok(PublishedSet {
+        Ok(Release {
             path: path.to_owned(),
-            file: input.into_inner(),
             header,
             blocks,
             at,
         })
     }
 
-    /// The signed header.
+    /// Hands the payloads of those masks that are in a section to `found`; returns the others. Both in ascending order of
+    /// masks. Reads each block at most once.
+    fn find(
+        &self,
+        section: usize,
+        masks: &[u128],
+        order: Vec<usize>,
+        mut found: impl FnMut(usize, &[u8]),
+    ) -> Result<Vec<usize>, Error> {
+        let blocks = &self.blocks[section];
+        if blocks.is_empty() {
+            return Ok(order);
+        }
+        let mut file = self.file()?;
+        let mut loaded: Option<(usize, Entries)> = None;
+        let mut others = Vec::new();
+        for index in order {
+            let mask = masks[index];
+            let place = match blocks
+                .partition_point(|block| block.first <= mask)
+                .checked_sub(1)
+            {
+                None => None,
+                Some(block) => {
+                    if loaded.as_ref().is_none_or(|(at, _)| *at != block) {
+                        loaded = Some((block, self.load(&mut file, section, block)?));
+                    }
+                    let entries = loaded.as_ref().map(|(_, entries)| entries);
+                    entries.and_then(|entries| {
+                        let place = entries.masks.binary_search(&mask).ok()?;
+                        Some(entries.payload(place))
+                    })
+                }
+            };
+            match place {
+                Some(payload) => found(index, payload),
+                None => others.push(index),
+            }
+        }
+        Ok(others)
+    }
+
+    fn file(&self) -> Result<File, Error> {
+        open_regular(&self.path).map_err(|e| Error::io(&self.path, &e))
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        let mut file = self.file()?;
+        for (section, blocks) in self.blocks.iter().enumerate() {
+            for block in 0..blocks.len() {
+                self.load(&mut file, section, block)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&self, file: &mut File, section: usize, number: usize) -> Result<Entries, Error> {
+        let block = self.blocks[section][number];
+        let place = section * self.blocks[0].len() + number;
+        let bad = || Error::set(&self.path, SetProblem::BadBlock(place));
+        let mut bytes = vec![0; (block.end - block.start) as usize];
+        let read = file.seek(SeekFrom::Start(self.at + block.start));
+        let read = read.and_then(|_| file.read_exact(&mut bytes));
+        read.map_err(|e| match e.kind() {
+            // The file has changed since it was opened.
+            io::ErrorKind::UnexpectedEof => bad(),
+            _ => Error::io(&self.path, &e),
+        })?;
+        if block_hash(&bytes) != block.hash {
+            return Err(bad());
+        }
+        let section = self.header.sections()[section];
+        let (count, remainder) = (section.entries_of(number), section.remainder_bits());
+        let decoded = rice::decode(block.first, count, section.width, remainder, &bytes);
+        let (masks, used) = decoded.ok_or_else(bad)?;
+        let payloads = bytes.split_off(used);
+        let payload = section.payload;
+        match payloads.len() == count * payload {
+            true => Ok(Entries {
+                masks,
+                payloads,
+                payload,
+            }),
+            false => Err(bad()),
+        }
+    }
+}
+
+/// An open published set: all of its releases, whose headers and indices are checked.
+#[derive(Debug)]
+pub struct PublishedSet {
+    releases: Vec<Release>,
+}
+
+/// What is in a set: the payload of a mask, and the release that it is of.
+type Found = Option<(usize, Vec<u8>)>;
+
+impl PublishedSet {
+    /// Opens a set that this publisher has signed, with the releases beside it.
+    ///
+    /// # Errors
+    /// Peer: another publisher, or none. Data: a file that is no set, not whole or damaged, or a release that does not follow.
+    /// Usage: one cannot be read.
+    pub fn open(path: &Path, publisher: Fingerprint) -> Result<PublishedSet, Error> {
+        let mut set = PublishedSet {
+            releases: vec![Release::open(path, publisher)?],
+        };
+        let first = set.header().release;
+        if first != 1 {
+            let problem = SetProblem::OutOfOrder {
+                expected: 1,
+                got: first,
+            };
+            return Err(Error::set(path, problem));
+        }
+        for number in later_releases(path).map_err(|e| Error::io(path, &e))? {
+            let expected = set.header().release + 1;
+            if number != expected {
+                return Err(Error::set(path, SetProblem::Missing(expected)));
+            }
+            let path = release_path(path, number);
+            let release = Release::open(&path, publisher)?;
+            if let Some(problem) = set.header().problem_of_next(&release.header) {
+                return Err(Error::set(&path, problem));
+            }
+            set.releases.push(release);
+        }
+        Ok(set)
+    }
+
+    /// The signed header of the last release.
     pub fn header(&self) -> &Header {
-        &self.header
+        &self.releases.last().expect("the first").header
+    }
+
+    /// The header of a release.
+    pub(crate) fn header_of(&self, release: u64) -> Option<&Header> {
+        let release = self.releases.get(release.checked_sub(1)? as usize)?;
+        Some(&release.header)
+    }
+
+    /// The file of the last release.
+    pub(crate) fn last_path(&self) -> &Path {
+        &self.releases.last().expect("the first").path
     }
 
     /// For each mask whether it is in the set, with its encrypted payload. Reads each block at most once.
     ///
     /// # Errors
-    /// Data: a damaged block. Usage: the file cannot be read.
-    pub(crate) fn find(&mut self, masks: &[u128]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    /// Data: a damaged block. Usage: a file cannot be read.
+    pub(crate) fn find(&self, masks: &[u128]) -> Result<Vec<Found>, Error> {
         let mut found = vec![None; masks.len()];
         let mut order: Vec<usize> = (0..masks.len()).collect();
         order.sort_unstable_by_key(|index| masks[*index]);
-        let mut loaded: Option<(usize, Entries)> = None;
-        for index in order {
-            let mask = masks[index];
-            let blocks = self.blocks.partition_point(|block| block.first <= mask);
-            let Some(block) = blocks.checked_sub(1) else {
-                continue;
-            };
-            if loaded.as_ref().is_none_or(|(at, _)| *at != block) {
-                loaded = Some((block, self.load(block)?));
-            }
-            if let Some((_, entries)) = &loaded
-                && let Ok(place) = entries.masks.binary_search(&mask)
-            {
-                found[index] = Some(entries.payload(place).to_vec());
-            }
+        // What came or left last counts.
+        for (number, release) in self.releases.iter().enumerate().rev() {
+            order = release.find(0, masks, order, |index, payload| {
+                found[index] = Some((number, payload.to_vec()));
+            })?;
+            order = release.find(1, masks, order, |_, _| {})?;
         }
         Ok(found)
+    }
+
+    /// Decrypts the payload of what was found by this value.
+    pub(crate) fn payload(&self, value: &Value, found: Found) -> Option<Vec<u8>> {
+        found.map(|(release, mut payload)| {
+            self.releases[release]
+                .header
+                .xor_payload(value, &mut payload);
+            payload
+        })
     }
 
     /// For each digest whether its key is in the set, with the label of its payload, by the values that are known.
@@ -224,59 +417,47 @@ impl PublishedSet {
     /// # Panics
     /// If the value of one is not known.
     pub fn look_up(
-        &mut self,
+        &self,
         state: &State,
         digests: &[[u8; 32]],
     ) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let value = |digest: &[u8; 32]| state.value(digest).expect("the value is known");
         let masks: Vec<u128> = digests
             .iter()
-            .map(|digest| self.header.mask(value(digest)))
+            .map(|digest| self.header().mask(value(digest)))
             .collect();
-        let mut found = self.find(&masks)?;
-        for (digest, found) in digests.iter().zip(&mut found) {
-            if let Some(payload) = found {
-                self.header.xor_payload(value(digest), payload);
-            }
-        }
-        Ok(found)
+        let found = digests.iter().zip(self.find(&masks)?);
+        let payload = |(digest, found): (&[u8; 32], Found)| self.payload(value(digest), found);
+        Ok(found.map(payload).collect())
     }
 
     /// Reads and checks all blocks.
     ///
     /// # Errors
-    /// Data: a damaged block. Usage: the file cannot be read.
-    pub fn verify(&mut self) -> Result<(), Error> {
-        (0..self.blocks.len()).try_for_each(|block| self.load(block).map(drop))
+    /// Data: a damaged block. Usage: a file cannot be read.
+    pub fn verify(&self) -> Result<(), Error> {
+        self.releases.iter().try_for_each(Release::verify)
     }
 
-    fn load(&mut self, number: usize) -> Result<Entries, Error> {
-        let block = self.blocks[number];
-        let bad = || Error::set(&self.path, SetProblem::BadBlock(number));
-        let start = number
-            .checked_sub(1)
-            .map_or(0, |before| self.blocks[before].end);
-        let mut bytes = vec![0; (block.end - start) as usize];
-        let read = self.file.seek(SeekFrom::Start(self.at + start));
-        let read = read.and_then(|_| self.file.read_exact(&mut bytes));
-        read.map_err(|e| Error::io(&self.path, &e))?;
-        if block_hash(&bytes) != block.hash {
-            return Err(bad());
-        }
-        let (count, declared) = (self.header.entries_of(number), &self.header.declared);
-        let remainder = self.header.remainder_bits();
-        let decoded = rice::decode(block.first, count, declared.width(), remainder, &bytes);
-        let (masks, used) = decoded.ok_or_else(bad)?;
-        let payloads = bytes.split_off(used);
-        let payload = declared.payload_bytes as usize;
-        match payloads.len() == count * payload {
-            true => Ok(Entries {
-                masks,
-                payloads,
-                payload,
-            }),
-            false => Err(bad()),
-        }
+    /// Reads and checks all blocks of those releases that were not checked with this state before. Whoever has done that
+    /// before asking shows nobody which blocks it reads.
+    ///
+    /// # Errors
+    /// As [`PublishedSet::verify`]. Usage and Resource: the state cannot be kept.
+    pub fn verify_once(&self, state: &mut State) -> Result<(), Error> {
+        let check = |release: &Release| {
+            let hash = release.header.hash();
+            if !state.verified().contains(&hash) {
+                release.verify()?;
+            }
+            Ok(hash)
+        };
+        let verified = self
+            .releases
+            .iter()
+            .map(check)
+            .collect::<Result<_, Error>>()?;
+        state.keep_verified(verified)
     }
 }
 
@@ -294,22 +475,29 @@ impl Entries {
     }
 }
 
-/// The blocks of an index: in ascending order, none empty but if it has a single entry, none too long.
-fn read_index(index: &[u8]) -> Option<Vec<Block>> {
+/// The blocks of an index, and where the last ends: of each section in ascending order, none too long.
+fn read_index(index: &[u8], sections: &[Section; 2]) -> Option<([Vec<Block>; 2], u64)> {
     let (entries, _) = index.as_chunks::<INDEX_ENTRY>();
-    let mut last = (0, 0);
-    let block = |entry: &[u8; INDEX_ENTRY]| {
-        let (first, rest) = entry.split_first_chunk()?;
-        let (end, hash) = rest.split_first_chunk()?;
-        let (first, end) = (u128::from_le_bytes(*first), u64::from_le_bytes(*end));
-        let length = end.checked_sub(last.1)?;
-        let in_order = last.0 <= first && length <= MAX_BLOCK;
-        last = (first, end);
-        in_order.then_some(Block {
-            first,
-            end,
-            hash: hash.try_into().ok()?,
-        })
-    };
-    entries.iter().map(block).collect()
+    let mut blocks = [Vec::new(), Vec::new()];
+    let (mut entries, mut start) = (entries.iter(), 0);
+    for (section, blocks) in sections.iter().zip(&mut blocks) {
+        let mut last = 0;
+        for entry in entries.by_ref().take(section.blocks()) {
+            let (first, rest) = entry.split_first_chunk()?;
+            let (end, hash) = rest.split_first_chunk()?;
+            let (first, end) = (u128::from_le_bytes(*first), u64::from_le_bytes(*end));
+            let length = end.checked_sub(start)?;
+            if first < last || length > MAX_BLOCK {
+                return None;
+            }
+            blocks.push(Block {
+                first,
+                start,
+                end,
+                hash: hash.try_into().ok()?,
+            });
+            (last, start) = (first, end);
+        }
+    }
+    Some((blocks, start))
 }

@@ -16,14 +16,14 @@ use vesica_wire::{Blame, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::client::Client;
-use crate::database::{check_private, lock};
+use crate::database::{LOCK, check_private, lock};
 use crate::error::{Error, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
 use crate::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 
 const FILE: &str = "state";
-const HEAD: &[u8] = b"vesica look-up 1\n";
+const HEAD: &[u8] = b"vesica look-up 2\n";
 
 /// Keys whose values are kept at once.
 const AT_ONCE: usize = 32 * MAX_QUESTION;
@@ -42,6 +42,8 @@ pub struct State {
     key: [u8; ELEMENT_BYTES],
     values: HashMap<[u8; 32], Value>,
     pending: Pending,
+    /// Hashes of the headers of releases whose blocks were all checked.
+    verified: HashSet<[u8; 32]>,
 }
 
 /// Does not show them.
@@ -59,6 +61,7 @@ impl State {
             key: *header.oprf_key.bytes(),
             values: HashMap::new(),
             pending: Pending::default(),
+            verified: HashSet::new(),
         }
     }
 
@@ -68,7 +71,7 @@ impl State {
     /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged.
     pub fn open(directory: &Path, identity: &Identity, header: &Header) -> Result<State, Error> {
         check_private(directory)?;
-        let lock = lock(directory)?;
+        let lock = lock(directory, LOCK)?;
         let path = directory.join(FILE);
         let mut state = State::in_memory(header);
         let unreadable = || Error::store(directory, StoreProblem::Unreadable(FILE));
@@ -100,6 +103,9 @@ impl State {
             self.pending.digests.push(reader.array()?);
         }
         for _ in 0..reader.u64()? {
+            self.verified.insert(reader.array()?);
+        }
+        for _ in 0..reader.u64()? {
             let digest = reader.array()?;
             self.values.insert(digest, reader.array()?);
         }
@@ -110,13 +116,18 @@ impl State {
         let Some((path, identity, _)) = &self.place else {
             return Ok(());
         };
-        let bytes = 80 + 32 * self.pending.digests.len() + (32 + OUTPUT_BYTES) * self.values.len();
+        let hashes = self.pending.digests.len() + self.verified.len();
+        let bytes = 88 + 32 * hashes + (32 + OUTPUT_BYTES) * self.values.len();
         // Of full size from the start: a buffer that grows leaves copies behind.
         let mut content = Zeroizing::new(Vec::with_capacity(bytes));
         content.extend_from_slice(&self.key);
         content.extend_from_slice(&self.pending.seed);
         content.extend_from_slice(&(self.pending.digests.len() as u64).to_le_bytes());
         content.extend_from_slice(self.pending.digests.as_flattened());
+        content.extend_from_slice(&(self.verified.len() as u64).to_le_bytes());
+        for hash in &self.verified {
+            content.extend_from_slice(hash);
+        }
         content.extend_from_slice(&(self.values.len() as u64).to_le_bytes());
         for (digest, value) in &self.values {
             content.extend_from_slice(digest);
@@ -132,6 +143,20 @@ impl State {
             file.commit()
         };
         write().map_err(|e| Error::io(path, &e))
+    }
+
+    /// Hashes of the headers of releases whose blocks were all checked.
+    pub(crate) fn verified(&self) -> &HashSet<[u8; 32]> {
+        &self.verified
+    }
+
+    /// Keeps these hashes in place of the others.
+    pub(crate) fn keep_verified(&mut self, verified: HashSet<[u8; 32]>) -> Result<(), Error> {
+        if verified != self.verified {
+            self.verified = verified;
+            self.save()?;
+        }
+        Ok(())
     }
 
     /// Whether the server has to be asked about some of these digests.

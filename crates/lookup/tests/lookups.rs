@@ -1,16 +1,20 @@
 //! Whole look-ups over TLS on the loopback: right answers, quotas, crashes, and peers that cheat.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica_lookup::voprf::{Element, SecretKey};
 use vesica_lookup::{
-    Client, Database, Declared, Figures, Header, PublishedSet, Service, SetBuilder, State,
+    Client, Database, Declared, Error, Figures, Header, PublishedSet, Service, SetBuilder,
+    SetProblem, State, Update,
 };
 use vesica_session::{
     ConnectOptions, Endpoint, ErrorClass, Fingerprint, Identity, Interrupt, Listener, NoProgress,
@@ -35,19 +39,32 @@ fn digests(keys: impl IntoIterator<Item = u64>) -> Vec<[u8; 32]> {
 
 impl Published {
     fn new(keys: u64, queries: u64) -> Published {
+        Published::with_room(keys, keys, queries)
+    }
+
+    /// With this many keys, of so many that may come.
+    fn with_room(keys: u64, max_keys: u64, queries: u64) -> Published {
         let place = tempfile::tempdir().unwrap();
         let server = Identity::generate().unwrap();
         let declared = Declared {
             normalization: vec!["exact/2".into()],
             lambda: 40,
             queries,
-            max_keys: keys,
+            max_keys,
             payload: vec!["note".into()],
             payload_bytes: 8,
         };
         let directory = place.path().join("database");
-        let mut builder =
-            SetBuilder::new(&directory, &server, declared, keys, 1 << 20, place.path()).unwrap();
+        let mut builder = SetBuilder::new(
+            &directory,
+            &server,
+            declared,
+            keys,
+            false,
+            1 << 20,
+            place.path(),
+        )
+        .unwrap();
         let payloads: Vec<u8> = (0..keys).flat_map(u64::to_le_bytes).collect();
         builder.add(&digests(0..keys), &payloads).unwrap();
         let header = builder.finish(&place.path().join("set.vset")).unwrap();
@@ -62,9 +79,41 @@ impl Published {
         Database::open(&self.place.path().join("database"), &self.server).unwrap()
     }
 
+    /// The file of a release.
+    fn file(&self, release: u64) -> PathBuf {
+        self.place.path().join(match release {
+            1 => "set.vset".into(),
+            _ => format!("set.vset.{release}"),
+        })
+    }
+
     fn set(&self) -> PublishedSet {
-        let path = self.place.path().join("set.vset");
-        PublishedSet::open(&path, self.server.fingerprint()).unwrap()
+        PublishedSet::open(&self.file(1), self.server.fingerprint()).unwrap()
+    }
+
+    /// What is wrong with the files.
+    fn problem(&self) -> SetProblem {
+        problem(PublishedSet::open(&self.file(1), self.server.fingerprint()))
+    }
+
+    fn begin_update(&self) -> Result<Update, Error> {
+        let directory = self.place.path().join("database");
+        Update::new(&directory, &self.server, &self.file(1), 1 << 20)
+    }
+
+    /// Removes keys and adds others with payloads; returns how many came, got another payload, and left.
+    fn update(&self, add: &[(u64, u64)], remove: &[u64]) -> (u64, u64, u64) {
+        let mut update = self.begin_update().unwrap();
+        let gone = update.remove(&digests(remove.iter().copied())).unwrap();
+        let payloads: Vec<u8> = add
+            .iter()
+            .flat_map(|(_, note)| note.to_le_bytes())
+            .collect();
+        let keys = digests(add.iter().map(|(key, _)| *key));
+        let (new, changed) = update.add(&keys, &payloads).unwrap();
+        let release = update.finish().unwrap();
+        assert_eq!(release.is_some(), new + changed + gone > 0);
+        (new, changed, gone)
     }
 
     /// Serves while `clients` runs, which gets the address; returns what the server has done.
@@ -139,6 +188,13 @@ impl Published {
             found.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
         };
         (asked, found.into_iter().map(payload).collect())
+    }
+}
+
+fn problem<T: std::fmt::Debug>(result: Result<T, Error>) -> SetProblem {
+    match result {
+        Err(Error::Set { problem, .. }) => problem,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -312,7 +368,7 @@ fn cheated(answer: impl FnOnce(&Published, Vec<u8>) -> Vec<u8> + Send) -> WireEr
     let me = Identity::generate().unwrap();
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().to_string();
-    let welcome = [&published.header.oprf_key.bytes()[..], &[9; 8]].concat();
+    let welcome = [&published.header.oprf_key.bytes()[..], &[9; 16]].concat();
     std::thread::scope(|scope| {
         let cheat = scope.spawn(|| {
             let transport = Transport::Tls {
@@ -409,16 +465,16 @@ fn a_client_that_cheats_is_told() {
         let told = |hello: Vec<u8>, question: Vec<u8>| {
             let mut channel = connection().channel;
             channel.send(kind(HELLO), hello).unwrap();
-            if let Err(error) = channel.recv(kind(WELCOME), 40) {
+            if let Err(error) = channel.recv(kind(WELCOME), 48) {
                 return error.to_string();
             }
             channel.send(kind(QUESTION), question).unwrap();
             channel.recv(kind(ANSWER), 1 << 18).unwrap_err().to_string()
         };
-        let hello = vec![1];
+        let hello = vec![2];
         for (hello, question, words) in [
-            (vec![2], vec![], "the two sides disagree on version: here 1, there 2"),
-            (vec![1, 1], vec![], "the peer misbehaved: hello of a look-up of 2 bytes; at most 1 are allowed"),
+            (vec![1], vec![], "the two sides disagree on version: here 2, there 1"),
+            (vec![2, 2], vec![], "the peer misbehaved: hello of a look-up of 2 bytes; at most 1 are allowed"),
             (hello.clone(), vec![], "the peer misbehaved: question has a length of 0 bytes, which the protocol does not allow"),
             (hello.clone(), vec![1; 33], "the peer misbehaved: question has a length of 33 bytes, which the protocol does not allow"),
             (hello.clone(), vec![255; 64], "the peer misbehaved: question: not an element of the group"),
@@ -524,5 +580,226 @@ fn nothing_is_left_in_the_directories_but_what_belongs_there() {
     };
     assert_eq!(names(published.place.path()), ["database", "set.vset"]);
     let database = published.place.path().join("database");
-    assert_eq!(names(&database), ["key", "ledger", "lock"]);
+    let ledger: String = published.header.oprf_key.bytes()[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let ledger = format!("ledger-{ledger}");
+    assert_eq!(names(&database), ["key", &ledger, "lock", "publishing"]);
+}
+
+#[test]
+fn what_is_asked_again_after_an_update_costs_nothing() {
+    let published = Published::with_room(3000, 10_000, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let mine: Vec<u64> = (0..6000).step_by(5).collect();
+    let mut state = State::in_memory(&published.header);
+    let ((), figures) = published.serve(&[me.fingerprint()], 5000, |address| {
+        let (asked, found) = published.look_up(address, &me, &mut state, &mine);
+        assert_eq!((asked, found), (1200, expected(3000, &mine)));
+        // While it is served.
+        let add = [(10, 10), (20, 21), (3000, 7), (9000, 8)];
+        assert_eq!(published.update(&add, &[0, 5, 5000]), (2, 1, 2));
+        assert_eq!(published.client(address, &me).unwrap().release(), 2);
+        let keys = [0, 5, 10, 20, 25, 3000, 3005, 9000];
+        let (asked, found) = published.look_up(address, &me, &mut state, &keys);
+        let now = [
+            None,
+            None,
+            Some(10),
+            Some(21),
+            Some(25),
+            Some(7),
+            None,
+            Some(8),
+        ];
+        assert_eq!((asked, found), (1, now.to_vec()));
+        // Back, and gone for another time.
+        assert_eq!(published.update(&[(0, 9)], &[9000]), (1, 0, 1));
+        let (asked, found) = published.look_up(address, &me, &mut state, &keys);
+        let now = [
+            Some(9),
+            None,
+            Some(10),
+            Some(21),
+            Some(25),
+            Some(7),
+            None,
+            None,
+        ];
+        assert_eq!((asked, found), (0, now.to_vec()));
+        // Nothing that changes something.
+        assert_eq!(published.update(&[(0, 9)], &[9000]), (0, 0, 0));
+        assert!(!published.file(4).exists());
+    });
+    assert_eq!(figures.answered, 1201);
+    let set = published.set();
+    assert_eq!((set.header().release, set.header().keys), (3, 3000));
+}
+
+#[test]
+fn releases_that_do_not_follow_each_other_are_refused() {
+    let published = Published::with_room(100, 1000, 1 << 20);
+    for key in 100..103 {
+        published.update(&[(key, key)], &[]);
+    }
+    assert_eq!(published.set().header().release, 4);
+    let [one, two, three, four] = [1, 2, 3, 4].map(|n| std::fs::read(published.file(n)).unwrap());
+    let restore = || {
+        for (release, bytes) in (1..).zip([&one, &two, &three, &four]) {
+            std::fs::write(published.file(release), bytes).unwrap();
+        }
+    };
+    let with = |release: u64, bytes: &[u8]| {
+        restore();
+        std::fs::write(published.file(release), bytes).unwrap();
+        published.problem()
+    };
+    let out_of_order = |expected, got| SetProblem::OutOfOrder { expected, got };
+    // Replayed, and in another order.
+    assert_eq!(with(3, &two), out_of_order(3, 2));
+    assert_eq!(with(2, &three), out_of_order(2, 3));
+    assert_eq!(with(1, &two), out_of_order(1, 2));
+    assert_eq!(with(2, &one), out_of_order(2, 1));
+    // Lost.
+    restore();
+    std::fs::remove_file(published.file(3)).unwrap();
+    assert_eq!(published.problem(), SetProblem::Missing(3));
+    // Not whole, or changed.
+    for end in [0, 7, 12, 100, two.len() - 1] {
+        assert_eq!(with(2, &two[..end]), SetProblem::Truncated, "{end}");
+    }
+    for at in 0..two.len() {
+        let mut forged = two.clone();
+        forged[at] ^= 1;
+        restore();
+        std::fs::write(published.file(2), forged).unwrap();
+        let opened = PublishedSet::open(&published.file(1), published.server.fingerprint());
+        assert!(opened.and_then(|set| set.verify()).is_err(), "{at}");
+    }
+    // Of another set of the same publisher, and of another publisher.
+    let twin = Published::with_room(100, 1000, 1 << 20);
+    twin.update(&[(100, 100)], &[]);
+    let foreign = with(2, &std::fs::read(twin.file(2)).unwrap());
+    assert!(matches!(foreign, SetProblem::OtherPublisher { .. }));
+    restore();
+    assert_eq!(published.set().header().release, 4);
+    // A database that has published more than is there.
+    std::fs::remove_file(published.file(4)).unwrap();
+    assert_eq!(
+        problem(published.begin_update().map(drop)),
+        SetProblem::NotLast(4)
+    );
+}
+
+#[test]
+fn forks_of_a_database_are_told_apart() {
+    let published = Published::with_room(100, 1000, 1 << 20);
+    let key = published.place.path().join("database/key");
+    let before = std::fs::read(&key).unwrap();
+    published.update(&[(100, 1)], &[]);
+    let one = std::fs::read(published.file(2)).unwrap();
+    // As after a restored backup of both.
+    std::fs::write(&key, &before).unwrap();
+    std::fs::remove_file(published.file(2)).unwrap();
+    published.update(&[(100, 2)], &[]);
+    let two = std::fs::read(published.file(2)).unwrap();
+    published.update(&[(101, 3)], &[]);
+    // The payload is under another stream: the last bytes of the file are those.
+    let tail = |bytes: &[u8]| u64::from_le_bytes(*bytes.last_chunk().unwrap());
+    assert_ne!(tail(&one) ^ tail(&two), 1 ^ 2);
+    std::fs::write(published.file(2), &one).unwrap();
+    assert_eq!(published.problem(), SetProblem::NotNext);
+    std::fs::write(published.file(2), &two).unwrap();
+    assert_eq!(published.set().header().release, 3);
+}
+
+#[test]
+fn a_crash_between_release_and_database_loses_nothing() {
+    let published = Published::with_room(100, 103, 1 << 20);
+    let key = published.place.path().join("database/key");
+    let before = std::fs::read(&key).unwrap();
+    assert_eq!(published.update(&[(100, 1), (101, 2)], &[7]), (2, 0, 1));
+    // The file is there, the database does not know.
+    std::fs::write(&key, &before).unwrap();
+    assert_eq!(published.update(&[(100, 1), (101, 2)], &[7]), (0, 0, 0));
+    assert_eq!(published.database().release().unwrap(), 2);
+    // 102 masks were published: the one that came back counts again, as does one more.
+    assert_eq!(published.update(&[(7, 7)], &[]), (1, 0, 0));
+    let mut update = published.begin_update().unwrap();
+    let refused = update.add(&digests([102]), &[0; 8]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "104 keys are more than the 103 that were declared"
+    );
+    drop(update);
+    // Another payload is no other mask.
+    assert_eq!(published.update(&[(7, 8)], &[]), (0, 1, 0));
+    let mut update = published.begin_update().unwrap();
+    // Whether it is there or not.
+    assert_eq!(update.remove(&digests([3, 999])).unwrap(), 1);
+    for key in [3, 999] {
+        let refused = update.add(&digests([key]), &[0; 8]).unwrap_err();
+        assert_eq!(refused.to_string(), "a key is to be added and removed");
+    }
+    // One at a time.
+    let busy = published.begin_update().map(drop).unwrap_err();
+    assert_eq!(busy.class(), ErrorClass::Usage);
+}
+
+/// A set that changes, and clients that keep what they know, against plain sets.
+fn random_updates(sets: u64) {
+    for seed in 0..sets {
+        let mut rng = ChaCha20Rng::seed_from_u64(0x5e7 + seed);
+        let mut below = |most: u64| rng.next_u64() % most;
+        let keys = 1 + below(300);
+        let published = Published::with_room(keys, 1 << 20, 1 << 20);
+        let mut plain: HashMap<u64, u64> = (0..keys).map(|key| (key, key)).collect();
+        let me = Identity::generate().unwrap();
+        let mut state = State::in_memory(&published.header);
+        let mut known = HashSet::new();
+        published.serve(&[me.fingerprint()], 1 << 20, |address| {
+            for step in 0..10 {
+                let mut some =
+                    |most: u64| -> HashSet<u64> { (0..below(most)).map(|_| below(600)).collect() };
+                let (add, remove, ask) = (some(20), some(20), some(40));
+                let add: Vec<(u64, u64)> = add
+                    .difference(&remove)
+                    .map(|key| (*key, key + below(2)))
+                    .collect();
+                let remove: Vec<u64> = remove.into_iter().collect();
+                let gone = remove.iter().filter(|key| plain.remove(key).is_some());
+                let gone = gone.count() as u64;
+                let (mut new, mut changed) = (0, 0);
+                for (key, note) in &add {
+                    match plain.insert(*key, *note) {
+                        None => new += 1,
+                        Some(before) => changed += u64::from(before != *note),
+                    }
+                }
+                let told = published.update(&add, &remove);
+                assert_eq!(told, (new, changed, gone), "{seed}, {step}");
+                let ask: Vec<u64> = ask.into_iter().collect();
+                let (asked, found) = published.look_up(address, &me, &mut state, &ask);
+                let unknown = ask.iter().filter(|key| known.insert(**key)).count() as u64;
+                assert_eq!(asked, unknown, "{seed}, {step}");
+                let expected: Vec<_> = ask.iter().map(|key| plain.get(key).copied()).collect();
+                assert_eq!(found, expected, "{seed}, {step}");
+            }
+        });
+        assert_eq!(published.set().header().keys, plain.len() as u64);
+        published.set().verify().unwrap();
+    }
+}
+
+#[test]
+fn random_updates_find_what_plain_sets_find() {
+    random_updates(8);
+}
+
+/// Ten thousand updates, each with a look-up.
+#[test]
+#[ignore = "takes minutes"]
+fn ten_thousand_random_updates() {
+    random_updates(1000);
 }

@@ -80,7 +80,7 @@ pub use options::{
     value_columns,
 };
 pub use party::{Gets, Outcome, Party, Resources, collect, no_match_hint};
-pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published};
+pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published, SetUpdate, Updated};
 pub use split_job::{SplitJob, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use vesica_lookup::{
-    Client, Declared, Error as LookUpError, Header, PublishedSet, SetBuilder, State,
+    Client, Declared, Error as LookUpError, Header, PublishedSet, SetBuilder, State, Update,
 };
 use vesica_session::codec::differ;
 use vesica_session::{
@@ -30,6 +30,8 @@ pub struct Publication {
     pub identity: Identity,
     /// Directory for the secret key and the count of queries, which this makes.
     pub database: PathBuf,
+    /// Whether it is there already, and gets a new key in place of its own.
+    pub rotates: bool,
     /// Statistical security in bits, of all queries together.
     pub lambda: u32,
     /// Queries that the key answers in its life, of all clients.
@@ -78,26 +80,11 @@ impl Publication {
         output: &Path,
         observer: &mut dyn Observer,
     ) -> Result<Published, Error> {
-        let parent = output.parent().filter(|parent| *parent != Path::new(""));
-        let scratch = parent.unwrap_or(Path::new("."));
-        let texts = match &self.payload {
-            Some(terms) => {
-                let bytes = terms.bytes as usize;
-                Some(TextColumns::labels(key, &terms.columns, bytes)?)
-            }
-            None => None,
-        };
-        // A quarter each for keys, a bucket of them, and masks to sort.
-        let share = self.memory.map_or(u64::MAX, |memory| memory / 4);
-        let mut keys = read_keys_within(source, key, &[], texts.as_ref(), share, scratch)?;
+        let scratch = beside(output);
+        let share = share(self.memory);
+        let mut keys =
+            read_published(source, key, self.payload.as_ref(), share, scratch, observer)?;
         let counts = *keys.counts();
-        observer.read(&counts);
-        for warning in counts.warnings() {
-            observer.warning(&warning);
-        }
-        if counts.items == 0 {
-            return Err(Error::NoKeys(counts));
-        }
         let declared = Declared {
             normalization: key.normalization(),
             lambda: self.lambda,
@@ -111,28 +98,206 @@ impl Publication {
             payload_bytes: self.payload.as_ref().map_or(0, |terms| terms.bytes),
         };
         let label = declared.payload_bytes as usize;
-        let sorted = share.min(1 << 40);
-        let (directory, items) = (&self.database, counts.items);
-        let mut builder =
-            SetBuilder::new(directory, &self.identity, declared, items, sorted, scratch)?;
+        let mut builder = SetBuilder::new(
+            &self.database,
+            &self.identity,
+            declared,
+            counts.items,
+            self.rotates,
+            sorted(share),
+            scratch,
+        )?;
         observer.phase("publish");
+        let walk = Walk {
+            label,
+            share,
+            scratch,
+            interrupt: &self.interrupt,
+        };
+        walk.each(&mut keys, observer, |digests, labels| {
+            Ok(builder.add(digests, labels)?)
+        })?;
+        let header = builder.finish(output)?;
+        Ok(Published { counts, header })
+    }
+}
+
+/// How a published set is changed.
+#[derive(Clone, Debug)]
+pub struct SetUpdate {
+    /// Who has published the set.
+    pub identity: Identity,
+    /// The directory with its secret key, which may be served meanwhile.
+    pub database: PathBuf,
+    /// The file of its first release; all others are beside it.
+    pub set: PathBuf,
+    /// Approximate memory in bytes, beside 40 for each key that leaves; `None` is no limit.
+    pub memory: Option<u64>,
+    /// Threads; `None` is as many as this machine runs at once.
+    pub threads: Option<NonZeroUsize>,
+    /// Ends it when raised.
+    pub interrupt: Interrupt,
+}
+
+/// What has changed.
+#[derive(Clone, Debug, Default)]
+pub struct Updated {
+    /// What was read of the table of what comes.
+    pub added: Counts,
+    /// What was read of the table of what leaves.
+    pub removed: Counts,
+    /// Keys that came new.
+    pub new: u64,
+    /// Keys whose payload is another now.
+    pub changed: u64,
+    /// Keys that left.
+    pub gone: u64,
+    /// The new release and its file; `None` if nothing has changed.
+    pub release: Option<(Header, PathBuf)>,
+}
+
+impl SetUpdate {
+    /// Publishes a release in which the keys of one table come and those of another leave, as a file beside the others. What
+    /// the set has already or has not is passed over.
+    ///
+    /// # Errors
+    /// Contract: keys of another kind than those of the set. Data: a table that cannot be read or has no usable key, files
+    /// that are not what the database has published last. Usage: a key in both tables, more keys than were declared, a file
+    /// that cannot be written. Nothing has changed then.
+    pub fn run(
+        &self,
+        add: Option<&Source>,
+        remove: Option<&Source>,
+        key: &KeySpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Updated, Error> {
+        with_threads(self.threads, || self.update(add, remove, key, observer))?
+    }
+
+    fn update(
+        &self,
+        add: Option<&Source>,
+        remove: Option<&Source>,
+        key: &KeySpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Updated, Error> {
+        let (scratch, share) = (beside(&self.set), share(self.memory));
+        let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;
+        let declared = update.declared().clone();
+        check_key(key, &declared)?;
+        let mut walk = Walk {
+            label: 0,
+            share,
+            scratch,
+            interrupt: &self.interrupt,
+        };
+        let mut updated = Updated::default();
+        if let Some(source) = remove {
+            let mut keys = read_published(source, key, None, share, scratch, observer)?;
+            updated.removed = *keys.counts();
+            observer.phase("remove");
+            walk.each(&mut keys, observer, |digests, _| {
+                updated.gone += update.remove(digests)?;
+                Ok(())
+            })?;
+        }
+        if let Some(source) = add {
+            let payload = (declared.payload_bytes > 0).then(|| LabelTerms {
+                bytes: declared.payload_bytes,
+                columns: declared.payload.clone(),
+            });
+            let mut keys = read_published(source, key, payload.as_ref(), share, scratch, observer)?;
+            updated.added = *keys.counts();
+            walk.label = declared.payload_bytes as usize;
+            observer.phase("add");
+            walk.each(&mut keys, observer, |digests, labels| {
+                let (new, changed) = update.add(digests, labels)?;
+                updated.new += new;
+                updated.changed += changed;
+                Ok(())
+            })?;
+        }
+        updated.release = update.finish()?;
+        Ok(updated)
+    }
+}
+
+/// The directory of a file.
+fn beside(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    parent.unwrap_or(Path::new("."))
+}
+
+/// A quarter of the memory each for keys, a bucket of them, and masks to sort.
+fn share(memory: Option<u64>) -> u64 {
+    memory.map_or(u64::MAX, |memory| memory / 4)
+}
+
+/// Memory for masks to sort.
+fn sorted(share: u64) -> u64 {
+    share.min(1 << 40)
+}
+
+/// Reads keys to publish or to withdraw, which are some.
+fn read_published(
+    source: &Source,
+    key: &KeySpec,
+    payload: Option<&LabelTerms>,
+    share: u64,
+    scratch: &Path,
+    observer: &mut dyn Observer,
+) -> Result<KeyStore, Error> {
+    let texts = payload
+        .map(|terms| TextColumns::labels(key, &terms.columns, terms.bytes as usize))
+        .transpose()?;
+    let keys = read_keys_within(source, key, &[], texts.as_ref(), share, scratch)?;
+    let counts = *keys.counts();
+    observer.read(&counts);
+    for warning in counts.warnings() {
+        observer.warning(&warning);
+    }
+    match counts.items {
+        0 => Err(Error::NoKeys(counts)),
+        _ => Ok(keys),
+    }
+}
+
+/// A way through keys, some at a time.
+struct Walk<'a> {
+    /// Bytes of a label.
+    label: usize,
+    /// Bytes of memory for a bucket of keys.
+    share: u64,
+    scratch: &'a Path,
+    interrupt: &'a Interrupt,
+}
+
+impl Walk<'_> {
+    /// Hands digests and labels to `take`.
+    fn each(
+        &self,
+        keys: &mut KeyStore,
+        observer: &mut dyn Observer,
+        mut take: impl FnMut(&[[u8; 32]], &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (label, items) = (self.label, keys.counts().items);
         let mut done = 0;
-        let mut add = |digests: &[[u8; 32]], labels: &[u8]| -> Result<(), Error> {
+        let mut take = |digests: &[[u8; 32]], labels: &[u8]| -> Result<(), Error> {
             for (part, digests) in digests.chunks(AT_ONCE).enumerate() {
                 let labels = &labels[part * AT_ONCE * label..][..digests.len() * label];
                 self.interrupt.check().map_err(SessionError::from)?;
-                builder.add(digests, labels)?;
+                take(digests, labels)?;
                 done += digests.len() as u64;
                 observer.step(done, items);
             }
             Ok(())
         };
         let none = Zeroizing::new(Vec::new());
-        match &mut keys {
-            KeyStore::Memory(keys) => add(keys.digests(), keys.labels().unwrap_or_default())?,
+        match keys {
+            KeyStore::Memory(keys) => take(keys.digests(), keys.labels().unwrap_or_default()),
             KeyStore::Disk(spool) => {
                 let key_bytes = 64 + label as u64;
-                let buckets = (items * key_bytes).div_ceil(share).clamp(1, 1 << 16) as usize;
+                let buckets = (items * key_bytes).div_ceil(self.share).clamp(1, 1 << 16) as usize;
                 let assign = |digests: &[[u8; 32]]| {
                     let bucket = |digest: &[u8; 32]| {
                         let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
@@ -140,15 +305,13 @@ impl Publication {
                     };
                     digests.iter().map(bucket).collect()
                 };
-                spool.split(scratch, buckets, assign)?;
-                for bucket in 0..buckets {
+                spool.split(self.scratch, buckets, assign)?;
+                (0..buckets).try_for_each(|bucket| {
                     let bucket = spool.load(bucket)?;
-                    add(&bucket.digests, bucket.labels.as_ref().unwrap_or(&none))?;
-                }
+                    take(&bucket.digests, bucket.labels.as_ref().unwrap_or(&none))
+                })
             }
         }
-        let header = builder.finish(output)?;
-        Ok(Published { counts, header })
     }
 }
 
@@ -180,6 +343,10 @@ pub struct LookUpReport {
     pub counts: Counts,
     /// Keys of the published set.
     pub published: u64,
+    /// The last release that is here.
+    pub release: u64,
+    /// The last release that the server knows; `None` if it was not needed.
+    pub last_release: Option<u64>,
     /// Keys that the server was asked about.
     pub asked: u64,
     /// Queries that it would still answer; `None` if it was not needed.
@@ -253,7 +420,7 @@ impl LookUp {
         output: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
-        let mut set = PublishedSet::open(&self.set, self.publisher)?;
+        let set = PublishedSet::open(&self.set, self.publisher)?;
         let header = set.header().clone();
         check_key(key, &header.declared)?;
         let columns = header.declared.payload.clone();
@@ -278,8 +445,10 @@ impl LookUp {
         let mut report = LookUpReport {
             counts: *keys.counts(),
             published: header.keys,
+            release: header.release,
             ..LookUpReport::default()
         };
+        set.verify_once(&mut state)?;
         if state.must_ask(digests) {
             self.ask(&header, &mut state, digests, &mut report, observer)?;
         }
@@ -361,6 +530,15 @@ impl LookUp {
         observer.phase("look-up");
         let start = Instant::now();
         let mut client = Client::new(connection, header).map_err(SessionError::from)?;
+        report.last_release = Some(client.release());
+        if client.release() > header.release {
+            let warning = format!(
+                "the set here is release {}, and the publisher has release {}: get the files that are missing",
+                header.release,
+                client.release(),
+            );
+            observer.warning(&warning.into());
+        }
         report.asked = state.ask(&mut client, digests, observer)?;
         report.seconds_asking = start.elapsed().as_secs_f64();
         report.left = Some(client.left().saturating_sub(report.asked));

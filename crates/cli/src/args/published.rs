@@ -16,8 +16,19 @@ use crate::progress::ProgressMode;
 pub(crate) struct Publish {
     /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. Directories, patterns and several files are as
     /// for `vesica send`
-    #[arg(help_heading = "Table", long, value_name = "FILE", required = true)]
+    #[arg(help_heading = "Table", long, value_name = "FILE", required_unless_present_any = ["add", "remove"])]
     pub(crate) input: Vec<PathBuf>,
+    /// Adds the keys of this table to the set in --output, as a file beside it: SET.vset.2, then SET.vset.3, and so on. A
+    /// key that is there with another payload gets the new one. The set may be served meanwhile
+    #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
+    pub(crate) add: Vec<PathBuf>,
+    /// Takes the keys of this table out of the set, in the same file as --add
+    #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
+    pub(crate) remove: Vec<PathBuf>,
+    /// Publishes --input under a new key in place of that of the database, which nobody may serve meanwhile. The old set
+    /// and its later files are replaced, and counts of queries begin anew
+    #[arg(long, conflicts_with_all = ["add", "remove"])]
+    pub(crate) rotate: bool,
     #[command(flatten)]
     pub(crate) form: TableForm,
     /// This side's identity, made by `vesica keygen`: it signs the set, and serves it
@@ -75,9 +86,9 @@ pub(crate) struct Serve {
     /// else is turned away
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) clients: PathBuf,
-    /// Queries of each client under the key, at most, also across restarts; as many as the key answers if not given
+    /// Queries of each client under the key, at most, also across restarts
     #[arg(long, value_name = "N", value_parser = parse_size)]
-    pub(crate) quota: Option<u64>,
+    pub(crate) quota: u64,
     /// Connections at once, at most 8 of them of one client; others wait
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub(crate) connections: u32,

@@ -174,32 +174,30 @@ fn what_cannot_be_is_refused_with_its_code() {
         "publish --identity sender.key --output set.vset --input all.csv --key id",
     );
     of_queries.expect_failure(2, "is a directory, and not one of --query");
-    serve(&place, "")
+    serve(&place, "--quota 2^20")
         .wait()
         .expect_failure(2, "holds no published set");
     assert!(!place.path("set.vset").exists());
     publish(&place, "--input all.csv --key id").expect_success();
     publish(&place, "--input all.csv --key id").expect_failure(2, "holds a published set already");
-    let words =
-        "serve --identity receiver.key --database database --clients clients --listen 127.0.0.1:0";
+    let words = "serve --identity receiver.key --database database --clients clients --quota 9 --listen 127.0.0.1:0";
     place.run(words).expect_failure(
         3,
         "holds a file key that is damaged, or of another identity",
     );
     place.write("clients", "vs1:nonsense\n");
-    let words =
-        "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0";
+    let words = "serve --identity sender.key --database database --clients clients --quota 9 --listen 127.0.0.1:0";
     place
         .run(words)
         .expect_failure(2, "clients: line 1: a fingerprint has 56 characters");
     place.write("clients", "# nobody\n");
     place.run(words).expect_failure(2, "names no client");
-    let mut server = serve(&place, "");
+    let mut server = serve(&place, "--quota 2^20");
     let endpoint = server.endpoint();
     place
         .run(words.replace("clients clients", "clients all.csv").as_str())
         .expect_failure(2, "all.csv");
-    serve(&place, "")
+    serve(&place, "--quota 2^20")
         .wait()
         .expect_failure(2, "is in use by another process");
     let ask = |words: &str| look_up(&place, &endpoint, words);
@@ -248,6 +246,88 @@ fn what_cannot_be_is_refused_with_its_code() {
     stop(server);
 }
 
+/// The publisher adds, removes and rotates while clients keep what they know.
+#[test]
+fn a_published_set_changes() {
+    let place = Place::new();
+    place.write("all.csv", table(0..2000));
+    place.write("mine.csv", table((0..3000).step_by(500)));
+    publish(
+        &place,
+        "--input all.csv --key id --payload remark --max-keys 3000",
+    )
+    .expect_success();
+    let mut server = serve(&place, "--quota 100");
+    let endpoint = server.endpoint();
+    let words = "--input mine.csv --key id --state state --log-format json";
+    let first = look_up(&place, &endpoint, words);
+    assert_eq!(report(&first)["asked"], 6);
+    let old = std::fs::read(place.path("database/key")).unwrap();
+    place.write("more.csv", "id,remark\n2500,new\n500,other\n0,of 0\n");
+    place.write("less.csv", "remark,id\nx,1000\nx,77777\n");
+    let update = |words: &str| publish(&place, &format!("{words} --key id"));
+    let updated = update("--add more.csv --remove less.csv");
+    updated.expect_success();
+    let said = "1 keys came, 1 have another payload, 1 left; set.vset.2 has";
+    assert!(updated.err.contains(said), "{}", updated.err);
+    let now = "id,remark,peer_remark\n0,of 0,of 0\n500,of 500,other\n1500,of 1500,of 1500\n2500,of 2500,new\n";
+    let second = look_up(&place, &endpoint, words);
+    assert_eq!(second.text(), now);
+    assert_eq!(report(&second)["asked"], 0);
+    // A client without the second file is told once it asks.
+    std::fs::rename(place.path("set.vset.2"), place.path("kept")).unwrap();
+    let stale = look_up(&place, &endpoint, "--input mine.csv --key id");
+    stale.expect_success();
+    let warning = "the set here is release 1, and the publisher has release 2";
+    assert!(stale.err.contains(warning), "{}", stale.err);
+    update("--add more.csv").expect_failure(3, "published last, which is release 2");
+    std::fs::rename(place.path("kept"), place.path("set.vset.2")).unwrap();
+    // As after a crash between file and database: the same again changes nothing.
+    place.write("database/key", old);
+    let again = update("--add more.csv --remove less.csv");
+    again.expect_success();
+    assert!(again.err.contains("nothing has changed"), "{}", again.err);
+    place.write("more.csv", table(5000..6000));
+    update("--add more.csv").expect_failure(2, "3001 keys are more than the 3000");
+    place.write("less.csv", table(5000..5001));
+    update("--add less.csv --remove less.csv").expect_failure(2, "to be added and removed");
+    update("--add none.csv").expect_failure(3, "none.csv");
+    publish(&place, "--add less.csv --key remark,id").expect_failure(6, "number of key columns");
+    let second = std::fs::read(place.path("set.vset.2")).unwrap();
+    for (name, words) in [
+        ("set.vset.3", "is release 2, and 3 comes next"),
+        ("set.vset.4", "has no release 3, and later ones"),
+    ] {
+        place.write(name, &second);
+        look_up(&place, &endpoint, "--input mine.csv --key id").expect_failure(3, words);
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    update("--remove more.csv").expect_success();
+    assert!(!place.path("set.vset.3").exists());
+    place.write("less.csv", table(0..10));
+    update("--remove less.csv").expect_success();
+    assert!(place.path("set.vset.3").exists());
+    // A new key: not while the old one is served.
+    let rotate = "--input all.csv --key id --rotate";
+    publish(&place, rotate).expect_failure(2, "is in use by another process");
+    stop(server);
+    place.write("set.vset.77", "mine");
+    publish(&place, rotate).expect_success();
+    assert_eq!(place.read("set.vset.77"), "mine");
+    std::fs::remove_file(place.path("set.vset.77")).unwrap();
+    assert!(!place.path("set.vset.2").exists() && !place.path("set.vset.3").exists());
+    let ledgers = place.path("database").read_dir().unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_str().unwrap().starts_with("ledger-")
+    });
+    assert_eq!(ledgers.count(), 1);
+    let mut server = serve(&place, "--quota 100");
+    let endpoint = server.endpoint();
+    let third = look_up(&place, &endpoint, words);
+    assert_eq!(report(&third)["asked"], 6);
+    stop(server);
+}
+
 /// A client's table against a published one, many times, with all kinds of sizes and options.
 #[test]
 fn random_look_ups_find_what_a_plain_set_finds() {
@@ -274,7 +354,7 @@ fn random_look_ups_find_what_a_plain_set_finds() {
             &format!("--input all.csv --key id {payload} {memory}"),
         )
         .expect_success();
-        let mut server = serve(&place, "");
+        let mut server = serve(&place, "--quota 2^20");
         let endpoint = server.endpoint();
         let set: HashSet<u64> = all.into_iter().collect();
         let state = if keeps { "--state state" } else { "" };
@@ -312,7 +392,7 @@ fn a_killed_server_gives_no_quota_back() {
     publish(&place, "--input all.csv --key id --queries 100000").expect_success();
     let mut got = 0;
     for round in 0..part(6) {
-        let mut server = serve(&place, "");
+        let mut server = serve(&place, "--quota 2^20");
         let endpoint = server.endpoint();
         let killed = Duration::from_millis(dice.below(120));
         std::thread::scope(|scope| {
@@ -352,7 +432,7 @@ fn a_killed_server_gives_no_quota_back() {
         });
         server.wait();
         // What is left is at most what was not answered.
-        let mut server = serve(&place, "");
+        let mut server = serve(&place, "--quota 2^20");
         server.endpoint();
         let used: u64 = server
             .said()
@@ -379,7 +459,7 @@ fn passwords_are_checked_against_a_published_list() {
         "account,password\nann,secret7\nbob,\"c0rrect, horse\"\ncy,secret2999\n",
     );
     publish(&place, "--input all.csv --key password --max-keys 2^21").expect_success();
-    let mut server = serve(&place, "");
+    let mut server = serve(&place, "--quota 2^20");
     let endpoint = server.endpoint();
     let binary = Path::new(env!("CARGO_BIN_EXE_vesica")).parent().unwrap();
     let example = concat!(

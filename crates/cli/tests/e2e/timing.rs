@@ -292,6 +292,7 @@ impl LookUps {
         let publication = Publication {
             identity: publisher.clone(),
             database: directory.path().join("database"),
+            rotates: false,
             lambda: 40,
             queries: 1 << 24,
             max_keys: None,
