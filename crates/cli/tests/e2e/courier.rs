@@ -242,7 +242,7 @@ fn sides_that_want_different_runs_hear_of_it_before_any_item_leaves() {
     done(&place, "receiver", "start", "--message m0 --out m1");
 }
 
-/// Random runs, with steps repeated, lost and replayed: `VESICA_COURIER_RUNS` of them.
+/// Random runs, with steps repeated, lost, swapped and replayed: `VESICA_COURIER_RUNS` of them.
 #[test]
 fn random_runs_by_courier_find_what_matches() {
     let runs = std::env::var("VESICA_COURIER_RUNS").map_or(4, |runs| runs.parse().unwrap());
@@ -270,6 +270,11 @@ fn random_runs_by_courier_find_what_matches() {
                 0 => String::new(),
                 number => format!("--message m{}", number - 1),
             };
+            // A message in the place of another one.
+            if number == 2 && below(2) == 0 {
+                let swapped = format!("{protocol} --message m0 --out x");
+                assert_eq!(step(&place, role, name, &swapped).code, Some(3));
+            }
             // Lost messages are made again.
             for _ in 0..=below(2) {
                 done(
@@ -284,12 +289,19 @@ fn random_runs_by_courier_find_what_matches() {
                 assert_eq!(step(&place, role, "answer", &replayed).code, Some(3));
             }
         }
-        done(
-            &place,
-            "receiver",
-            "finish",
-            &format!("{protocol} --message m2 --output out"),
-        );
+        for number in [0, 1] {
+            let swapped = format!("{protocol} --message m{number} --output out");
+            assert_eq!(step(&place, "receiver", "finish", &swapped).code, Some(3));
+        }
+        assert!(!place.path("out").exists() && !place.path("x").exists());
+        for _ in 0..=below(2) {
+            done(
+                &place,
+                "receiver",
+                "finish",
+                &format!("{protocol} --message m2 --output out"),
+            );
+        }
         let matching = ours.intersection(&theirs).copied();
         assert_eq!(place.read("out"), table(matching), "run {seed}");
     }
