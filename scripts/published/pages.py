@@ -85,13 +85,18 @@ class Prty19(Page):
         "b2b, Mumbai": ("prty19-b2b-usa-mumbai", "63mbps"),
         "b2b, Sydney": ("prty19-b2b-usa-sydney", "68mbps"),
         "b2b, Sao Paulo": ("prty19-b2b-usa-sao-paulo", "84mbps"),
-        "b2b, two zones, 2026": ("aws-2026-b2b-zones", "9.6gbps"),
-        "b2b, two regions, 2026": ("aws-2026-b2b-regions", "1.08gbps"),
+        "b2b, AWS zones": ("aws-2026-b2b-zones", "9.6gbps"),
+        "b2b, AWS regions": ("aws-2026-b2b-regions", "1.08gbps"),
+        "b2b, Google zones": ("google-2026-b2b-zones", "9.6gbps"),
+        "b2b, Azure peers": ("azure-2026-b2b-peered", "9.6gbps"),
+        "b2b, Azure regions": ("azure-2026-b2b-regions", "1.08gbps"),
         "Internet, USA": ("prty19-internet-usa", "170mbps"),
         "Internet, Mumbai": ("prty19-internet-mumbai", "63mbps"),
         "Internet, Sydney": ("prty19-internet-sydney", "68mbps"),
         "Internet, Sao Paulo": ("prty19-internet-sao-paulo", "84mbps"),
-        "Internet, 2026": ("aws-2026-internet", "170mbps"),
+        "Internet, AWS": ("aws-2026-internet", "170mbps"),
+        "Internet, Google": ("google-2026-internet", "170mbps"),
+        "Internet, Azure": ("azure-2026-internet", "170mbps"),
     }
     COMPARED = ("dh", "kkrt", "spot-low", "spot-fast", "vole")
 
