@@ -9,7 +9,7 @@ use vesica_psi::Reveal;
 use vesica_research::circuits::CIRCUITS;
 use vesica_research::narrow_masks::{BitOracle, Encoding, Options, show, show_circuit};
 use vesica_research::runs::{
-    ABLATIONS, COMPACT, Comparison, FIGURES, STASHES, compare, compare_for,
+    ABLATIONS, COMPACT, Comparison, FIGURES, STASHES, compare, compare_for, forecast,
 };
 use vesica_research::{ole_hashes, slices, widths};
 use vesica_wire::{Error, Link};
@@ -76,6 +76,9 @@ enum Command {
         /// Items of either side
         #[arg(long, default_value = "2^16", value_parser = items)]
         items: usize,
+        /// Run nothing: only print as JSON the bytes that runs would take
+        #[arg(long)]
+        forecast: bool,
         #[command(flatten)]
         how: Runs,
     },
@@ -210,9 +213,15 @@ fn run(command: &Command) -> Result<usize, Error> {
         Command::Ablate { items, how } => compare(&ABLATIONS, &how.of(*items)),
         Command::Slices { items, how } => slices::compare(&how.of(*items)),
         Command::Stash { items, how } => compare(&STASHES, &how.of(*items)),
-        Command::Circuits { reveal, items, how } => {
-            compare_for(Some(*reveal), &CIRCUITS, &how.of(*items))
-        }
+        Command::Circuits {
+            reveal,
+            items,
+            forecast: true,
+            how,
+        } => Ok(forecast(*reveal, &CIRCUITS, &how.of(*items))),
+        Command::Circuits {
+            reveal, items, how, ..
+        } => compare_for(Some(*reveal), &CIRCUITS, &how.of(*items)),
         Command::Widths { items, how } => widths::compare(&how.of(*items)),
         Command::Compact { items, how } => compare(&COMPACT, &how.of(*items)),
         Command::OleHashes { items, how } => ole_hashes::compare(&how.of(*items)),

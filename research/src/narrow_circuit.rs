@@ -74,10 +74,10 @@ impl<K: ArrangedOkvs, F: BitFunction> NarrowBatch<K, F> {
 }
 
 impl<K: ArrangedOkvs, F: BitFunction> BatchOprf for NarrowBatch<K, F> {
-    /// Rows have up to 128 bits, and there are at most 64 bins per query.
+    /// Rows have up to 128 bits, and there are at most 1024 bins per query, as few queries and a large λ take.
     fn max_lambda(&self, queries: u64, points: u64) -> u32 {
         let log = |n: u64| n.max(1).next_power_of_two().ilog2();
-        122u32.saturating_sub(log(queries) + log(points))
+        118u32.saturating_sub(log(queries) + log(points))
     }
 
     fn bytes(&self, params: &Params, bins: usize) -> u64 {

@@ -15,7 +15,7 @@ use vesica_psi::{
     Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task, Values,
 };
 use vesica_wire::{
-    Channel, ChannelOptions, Error, FramedChannel, Link, PhaseTraffic, memory_pair_with,
+    Channel, ChannelOptions, End, Error, FramedChannel, Link, PhaseTraffic, memory_pair_with,
 };
 
 use crate::compact_okvs::CompactOkvs;
@@ -244,15 +244,8 @@ pub fn run_for(
         sender_size: others,
         ..params(items)
     };
-    let [receiver, sender] = match reveal {
-        Reveal::Sum => [0, 1],
-        Reveal::InnerProduct => [1; 2],
-        _ => [0; 2],
-    };
-    let task = Task {
-        values: Values { receiver, sender },
-        ..Task::new(reveal)
-    };
+    let task = task(reveal);
+    let Values { receiver, sender } = task.values;
     let ones = vec![1; items.max(others)];
     let values = |columns: u8, count: usize| (columns > 0).then_some(&ones[..count]);
     let rng = |party| ChaCha12Rng::seed_from_u64(seed + party);
@@ -284,6 +277,19 @@ pub fn run_for(
             _ => 0,
         },
     })
+}
+
+/// The sender has values for a sum, both have them for an inner product.
+fn task(reveal: Reveal) -> Task {
+    let [receiver, sender] = match reveal {
+        Reveal::Sum => [0, 1],
+        Reveal::InnerProduct => [1; 2],
+        _ => [0; 2],
+    };
+    Task {
+        values: Values { receiver, sender },
+        ..Task::new(reveal)
+    }
 }
 
 /// How variants are compared.
@@ -405,10 +411,65 @@ pub fn compare_for(
     })
 }
 
+/// Prints the bytes that each variant that is wanted would take for this reveal, as `vesica plan --json` does; how many
+/// there were.
+pub fn forecast(reveal: Reveal, variants: &[Variant], how: &Comparison) -> usize {
+    let is_wanted = |name: &str| how.variant.as_ref().is_none_or(|wanted| wanted == name);
+    let wanted = variants.iter().filter(|(name, _)| is_wanted(name));
+    let forecasts = wanted.filter_map(|(name, protocol)| {
+        let [from_receiver, from_sender] = bytes_without_a_run(*protocol, reveal, how.sizes)?;
+        Some(serde_json::json!({
+            "protocol": name,
+            "security": Security::SemiHonest.name(),
+            "bytes": {
+                "receiver_to_sender": from_receiver,
+                "sender_to_receiver": from_sender,
+                "offline": 0,
+                "dealer_to_receiver": 0,
+            },
+        }))
+    });
+    let forecasts: Vec<_> = forecasts.collect();
+    println!("{}", serde_json::json!({ "forecasts": forecasts }));
+    forecasts.len()
+}
+
+/// What the receiver and the sender send in a run of [`run_for`]; nothing if the protocol does not know.
+fn bytes_without_a_run(
+    protocol: &dyn Protocol,
+    reveal: Reveal,
+    [items, others]: [usize; 2],
+) -> Option<[u64; 2]> {
+    let params = Params {
+        sender_size: others,
+        ..params(items)
+    };
+    let traffic = protocol.traffic(&params, &task(reveal), None, false)?;
+    Some([End::Receiver, End::Sender].map(|end| traffic.bytes(end)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::circuits::CIRCUITS;
+
+    #[test]
+    fn circuits_take_the_bytes_that_are_computed() {
+        for (name, protocol) in CIRCUITS {
+            for items in [64, 1000, 1 << 24] {
+                assert!(bytes_without_a_run(protocol, Reveal::Size, [items; 2]).is_some());
+            }
+            for reveal in [Reveal::Size, Reveal::Shares, Reveal::InnerProduct] {
+                let run = run_for(protocol, reveal, [500, 300], 4, Link::LAN).unwrap();
+                let computed = bytes_without_a_run(protocol, reveal, [500, 300]).unwrap();
+                let (found, computed) = (run.bytes() as f64, computed.iter().sum::<u64>() as f64);
+                assert!(
+                    (found - computed).abs() < 0.001 * computed + 16.0,
+                    "{name} {reveal}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn every_variant_computes_the_intersection() {

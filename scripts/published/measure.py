@@ -115,9 +115,10 @@ class Subject(NamedTuple):
         return next(known) * 1e-6 * (self.receiver + self.sender) / 2 + STARTING
 
     def question(self) -> tuple[str, ...] | None:
-        """The words that ask `vesica plan` for it; nothing for `research`."""
+        """The words that ask for its bytes without a run; nothing for what `research` knows by runs alone."""
         if self.program != "vesica":
-            return None
+            is_circuit = self.words[0] == "circuits"
+            return (self.program, *self.words, "--forecast") if is_circuit else None
         sizes = ("--receiver-size", str(self.receiver), "--sender-size", str(self.sender))
         options = dict(zip(self.words, self.words[1:]))
         terms = ((name, options[name]) for name in ("--items", "--reveal") if name in options)
@@ -400,14 +401,14 @@ class Lab:
                 yield entry["result"]
 
     def bytes(self, subject: Subject, part: str = "total") -> Cell | None:
-        """Bytes both ways: of a run, or else by `vesica plan`."""
+        """Bytes both ways: of a run, or else computed without one."""
         for result in self.results(subject):
             return Cell(measured(result).part(part).bytes)
         planned = self.planned(subject)
         return None if planned is None or part not in planned else Cell(planned[part], True)
 
     def planned(self, subject: Subject) -> dict[str, float] | None:
-        """Bytes by part, as `vesica plan` computes them; nothing for what it does not know."""
+        """Bytes by part, as `vesica plan` or `research` computes them; nothing for what they do not know."""
         question = subject.question()
         if question is None:
             return None

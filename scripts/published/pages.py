@@ -49,7 +49,7 @@ class Page(ABC):
 
     def bytes(self, subject: Subject, part: str = "total") -> Cell | None:
         """Bytes both ways. The planner knows those of what ships without a run."""
-        if subject.question() is None:
+        if subject.program == "vesica-research":
             self.lab.want(subject)
         return self.lab.bytes(subject, part)
 
@@ -524,6 +524,7 @@ class Kbm23(Page):
     def table_3(self) -> list[str]:
         lines = heading("bits per element", "", *self.SIZES)
         plain = {"KKRT16": "kkrt", "PRTY19": "spot-low"}
+        on_kkrt = {"PSTY19": "PSTY19", "CGS22 (PSM2)": "CGS22, C-PSI2, KKRT"}
         for row in self.paper["3"]:
             made = Row(row["row"], [row.number(n) for n in self.SIZES])
             name = row["row"]
@@ -543,14 +544,8 @@ class Kbm23(Page):
                 cells = [
                     self.bits(bench("vole", size(n), size(n), *SEMI_HONEST)) for n in self.SIZES
                 ]
-            elif name == "PSTY19":
-                cells = [self.bits(circuits("PSTY19", size(n))) for n in self.SIZES[:2]] + [
-                    None
-                ] * 2
-            elif name == "CGS22 (PSM2)":
-                cells = [
-                    self.bits(circuits("CGS22, C-PSI2, KKRT", size(n))) for n in self.SIZES[:2]
-                ] + [None] * 2
+            elif name in on_kkrt:
+                cells = [self.bits(circuits(on_kkrt[name], size(n))) for n in self.SIZES]
             else:
                 lines += made.lines("quoted")
                 continue
