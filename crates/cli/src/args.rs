@@ -44,7 +44,7 @@ use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 pub(crate) use published::{Lookup, Publish, Serve};
-pub(crate) use tasks::{Bucket, Collect, Split};
+pub(crate) use tasks::{Bucket, Collect, Gateway, Split};
 use terms::{TermOptions, typed};
 use values::{Network, Quote, quote};
 
@@ -118,6 +118,8 @@ pub(crate) enum Command {
     Split(Box<Split>),
     /// Runs one bucket of a job that was split, against the peer's task for it
     Bucket(Bucket),
+    /// Brings the tasks of both sides of a job together at one address, and reads nothing of what they say
+    Gateway(Gateway),
     /// Writes the rows that match by the results of all buckets of a job
     Collect(Box<Collect>),
     /// Prints a script that completes commands and options in a shell

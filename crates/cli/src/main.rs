@@ -85,6 +85,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Plan(options) => plan::run(&options),
         Command::Split(options) => tasks::split(&options, Conditions::REAL),
         Command::Bucket(options) => tasks::bucket(&options, Conditions::REAL),
+        Command::Gateway(options) => tasks::gateway(&options),
         Command::Collect(options) => tasks::collect(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),

@@ -1,18 +1,23 @@
-//! `vesica split`, `vesica bucket` and `vesica collect`: a job whose buckets are tasks of their own.
+//! `vesica split`, `vesica bucket`, `vesica gateway` and `vesica collect`: a job whose buckets are tasks of their own.
+
+use std::time::Duration;
 
 use serde_json::json;
 use vesica::{
-    Attempt, Identity, Party, Passes, Resources, Role, SourceOptions, SplitJob, Tasks,
-    collect as collect_rows, half_of_the_machine,
+    Admission, Attempt, GatewayFigures, GatewayOptions, Identity, Observer, Party, Passes,
+    Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows, half_of_the_machine,
 };
 
-use crate::args::{Bucket, Collect, Split};
+use crate::args::{Bucket, Collect, Gateway, Split};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
 use crate::log;
-use crate::progress::Progress;
+use crate::progress::{Progress, ProgressMode};
 use crate::report::not_among_inputs;
 use crate::signals::Signals;
+
+/// Time between two lines of a gateway's figures.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failure> {
     let (link, role) = (&options.link, options.role.role());
@@ -39,6 +44,7 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
     let tasks = Tasks {
         memory: options.task_memory,
         attempts: options.attempts,
+        valid_for: options.valid_for,
     };
     let job = party.split(role, &source, &key, &options.job, tasks, &mut progress)?;
     progress.finish();
@@ -59,7 +65,6 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
 pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Failure> {
     let endpoint = options.point.endpoint()?;
     let signals = Signals::install()?;
-    let identity = Identity::load(&options.identity)?;
     let job = SplitJob::open(&options.job)?;
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the bucket");
     let connect = options.patience.options(&progress, &signals, conditions);
@@ -67,14 +72,7 @@ pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Fai
         bucket: options.bucket,
         number: options.attempt,
     };
-    let report = job.run(
-        attempt,
-        &identity,
-        &endpoint,
-        &connect,
-        options.threads,
-        &mut progress,
-    )?;
+    let report = job.run(attempt, &endpoint, &connect, options.threads, &mut progress)?;
     progress.finish();
     let line = format!(
         "bucket {} of {}, attempt {}: done, {} bytes sent, {} received",
@@ -87,6 +85,45 @@ pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Fai
     let fields = serde_json::to_value(&report).unwrap_or_default();
     log::event("bucket done", &line, &fields);
     Ok(())
+}
+
+pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    let jobs = options.admit.iter().map(|path| Admission::load(path));
+    let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+    let gateway = vesica::Gateway::bind(&options.listen, jobs)?;
+    let serving = GatewayOptions {
+        pairs: options.pairs as usize,
+        wait: options.wait,
+        timeout: options.timeout,
+        interval: INTERVAL,
+        interrupt: signals.interrupt().clone(),
+    };
+    let mut progress = Progress::new(ProgressMode::Plain, signals.clone(), "opening the port");
+    signals.stop_in_order();
+    progress.listening(gateway.local_addr());
+    let tell = |figures: &GatewayFigures| {
+        let GatewayFigures {
+            running,
+            waiting,
+            pairs,
+            refused,
+            bytes,
+        } = *figures;
+        let text = format!(
+            "{running} pairs of tasks, and {waiting} tasks that wait; {pairs} pairs so far, {bytes} bytes passed on, \
+             {refused} connections turned away"
+        );
+        let fields = json!({
+            "running": running,
+            "waiting": waiting,
+            "pairs": pairs,
+            "refused": refused,
+            "bytes": bytes,
+        });
+        log::event("figures", &text, &fields);
+    };
+    Ok(gateway.serve(&serving, &tell)?)
 }
 
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {

@@ -13,11 +13,15 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use vesica_files::is_exhausted;
-use vesica_wire::{Error as WireError, POLL};
+use vesica_wire::{Error as WireError, Interrupt, POLL};
 
+use crate::gateway::Visited;
 use crate::tls::{self, Failure, Side};
 use crate::wait::Wait;
-use crate::{BoundListener, ConnectOptions, Connection, Error, Listener, NoConnection, Transport};
+use crate::{
+    BoundListener, ConnectOptions, Connection, Error, Listener, NoConnection, Role, Transport,
+    Visit,
+};
 
 /// Which side of the connection a party is; independent of its role in the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,13 +78,27 @@ pub fn connect(
     match endpoint {
         Endpoint::Listen(address) => Listener::bind(address)?.accept(transport, options),
         Endpoint::Bound(listener) => listener.take()?.accept(transport, options),
-        Endpoint::Connect(address) => dial(address, transport, options),
+        Endpoint::Connect(address) => dial(address, None, transport, options),
         Endpoint::Courier => Err(Error::Usage("a courier is no connection".into())),
     }
 }
 
+/// Makes the connection of a task to the peer's task for the same bucket and attempt, at the gateway at `address`, with
+/// attempts until the wait is over. Once the two have met there, what fails is final.
+///
+/// Fails as [`connect`] does, and with [`Error::NotAdmitted`].
+pub fn connect_through(
+    address: &str,
+    visit: &Visit,
+    transport: &Transport<'_>,
+    options: &ConnectOptions,
+) -> Result<Connection, Error> {
+    dial(address, Some(visit), transport, options)
+}
+
 fn dial(
     address: &str,
+    visit: Option<&Visit>,
     transport: &Transport<'_>,
     options: &ConnectOptions,
 ) -> Result<Connection, Error> {
@@ -88,7 +106,7 @@ fn dial(
     let mut rest = FIRST_PAUSE;
     let mut last = None;
     loop {
-        let problem = match try_once(address, transport, &wait, options)? {
+        let problem = match try_once(address, visit, transport, &wait, options)? {
             Tried::Met(connection) => return Ok(*connection),
             Tried::Failed(problem) => problem,
             // The last failure says more than that time has run out.
@@ -113,7 +131,7 @@ pub fn connect_once(
     transport: &Transport<'_>,
     options: &ConnectOptions,
 ) -> Result<Connection, Error> {
-    match try_once(address, transport, &Wait::new(options), options)? {
+    match try_once(address, None, transport, &Wait::new(options), options)? {
         Tried::Met(connection) => Ok(*connection),
         Tried::Failed(problem) => Err(cannot_connect(address, &problem)),
         Tried::GivenUp => Err(cannot_connect(address, &Problem::given_up())),
@@ -167,6 +185,7 @@ enum Tried {
 
 fn try_once(
     address: &str,
+    visit: Option<&Visit>,
     transport: &Transport<'_>,
     wait: &Wait<'_>,
     options: &ConnectOptions,
@@ -182,40 +201,62 @@ fn try_once(
         Attempt::GivenUp => return Ok(Tried::GivenUp),
         Attempt::Open(stream, round_trip) => (stream, round_trip),
     };
-    match secure(stream, transport, wait, options) {
+    let interrupt = &options.interrupt;
+    let secured = match visit {
+        None => {
+            let limit = wait.limit(HANDSHAKE);
+            secure(
+                stream,
+                Side::Connector,
+                transport,
+                &|| limit.is_over(),
+                interrupt,
+            )
+        }
+        Some(visit) => {
+            if let Visited::Failed(why) = visit.pay(&stream, address, wait)? {
+                return Ok(Tried::Failed(Problem::other(why)));
+            }
+            let side = match visit.role {
+                Role::Receiver => Side::Connector,
+                Role::Sender => Side::Listener,
+            };
+            // Both have come within the wait, and this takes the time that it takes.
+            let met = options.clock.now();
+            let is_over = || options.clock.since(met) >= HANDSHAKE;
+            secure(stream, side, transport, &is_over, interrupt)
+        }
+    };
+    match secured {
         Ok((stream, tls)) => Connection::over(stream, tls, round_trip, transport, options)
             .map(|connection| Tried::Met(Box::new(connection)))
             .map_err(|e| cannot(&e)),
         Err(failure) => match verdict(failure, transport)? {
             foreign @ Failure::Foreign(_) => Err(cannot_connect(address, &foreign.into())),
+            other if visit.is_some() => Err(cannot_connect(address, &other.into())),
             other => Ok(Tried::Failed(other.into())),
         },
     }
 }
 
-/// Secures a fresh stream to a listener.
+/// Secures a fresh stream to the peer.
 fn secure(
     stream: TcpStream,
+    side: Side,
     transport: &Transport<'_>,
-    wait: &Wait<'_>,
-    options: &ConnectOptions,
+    is_over: &dyn Fn() -> bool,
+    interrupt: &Interrupt,
 ) -> Result<(TcpStream, Option<rustls::Connection>), Failure> {
-    let limit = wait.limit(HANDSHAKE);
     match transport {
-        Transport::Tls { identity, peer } => tls::handshake(
-            stream,
-            Side::Connector,
-            identity,
-            *peer,
-            &|| limit.is_over(),
-            &options.interrupt,
-        )
-        .map(|(stream, tls)| (stream, Some(tls))),
+        Transport::Tls { identity, peer } => {
+            tls::handshake(stream, side, identity, *peer, is_over, interrupt)
+                .map(|(stream, tls)| (stream, Some(tls)))
+        }
         Transport::PlaintextForBenchmarksOnly => Ok((stream, None)),
     }
 }
 
-/// What a failed handshake with a listener means: an error that ends the attempts, or a failure after
+/// What a failed handshake with the peer means: an error that ends the attempts, or a failure after
 /// which another may succeed.
 fn verdict(failure: Failure, transport: &Transport<'_>) -> Result<Failure, Error> {
     match (failure, transport) {

@@ -115,6 +115,20 @@ impl NoConnection {
     }
 }
 
+/// Why a gateway takes a task neither now nor later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotAdmitted {
+    /// It does not know the job, or with another token or other buckets.
+    #[error("is not for this job")]
+    Unknown,
+    /// It has had a task of this side for this bucket and attempt.
+    #[error(
+        "has had a task of this side for this bucket and attempt; the next attempt has another number, on both sides"
+    )]
+    Taken,
+}
+
 /// Why connecting or a job failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -185,6 +199,14 @@ pub enum Error {
         /// The fingerprint of the key that the peer showed.
         got: Fingerprint,
     },
+    /// A gateway takes this task neither now nor later.
+    #[error("the gateway at {gateway} {why}")]
+    NotAdmitted {
+        /// Its address.
+        gateway: String,
+        /// Why.
+        why: NotAdmitted,
+    },
     /// The pinned peer broke off because it had pinned another key than ours.
     #[error("the peer refused this side's identity {ours}: it expects another fingerprint")]
     RefusedByPeer {
@@ -233,7 +255,8 @@ impl Error {
             | Error::OwnFingerprint
             | Error::IdentityFile { .. }
             | Error::NoIdentity(_)
-            | Error::NotAnIdentity { .. } => ErrorClass::Usage,
+            | Error::NotAnIdentity { .. }
+            | Error::NotAdmitted { .. } => ErrorClass::Usage,
             Error::Connect { .. } | Error::PeerProblem(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
             Error::Message(_) => ErrorClass::Data,

@@ -72,9 +72,16 @@ impl Identity {
     pub fn generate() -> Result<Identity, Error> {
         let mut seed = Zeroizing::new([0u8; 32]);
         random::fill(seed.as_mut())?;
+        Self::from_seed(&seed)
+    }
+
+    /// The identity whose Ed25519 key has this seed (RFC 8032, section 5.1.5), which is as secret as the identity.
+    ///
+    /// Fails with [`Error::Usage`] if the TLS library takes no such key.
+    pub fn from_seed(seed: &[u8; 32]) -> Result<Identity, Error> {
         let mut pkcs8 = Zeroizing::new(Vec::with_capacity(PKCS8_PREFIX.len() + seed.len()));
         pkcs8.extend_from_slice(&PKCS8_PREFIX);
-        pkcs8.extend_from_slice(seed.as_ref());
+        pkcs8.extend_from_slice(seed);
         Self::from_pkcs8(&pkcs8).map_err(|problem| Error::Usage(problem.into()))
     }
 

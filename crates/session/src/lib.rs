@@ -23,6 +23,7 @@ mod courier;
 mod deadline;
 mod error;
 mod fingerprint;
+mod gateway;
 mod halves;
 mod identity;
 mod items;
@@ -45,6 +46,7 @@ mod rounds;
 mod run;
 mod secret;
 mod set;
+mod task_keys;
 pub mod terms;
 mod threads;
 mod tls;
@@ -56,14 +58,15 @@ mod wait;
 pub use agree::{Agreement, agree, confirm_done};
 pub use attempt::{Attempt, run_bucket, run_bucket_on};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
-pub use connect::{Endpoint, connect, connect_once};
+pub use connect::{Endpoint, connect, connect_once, connect_through};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
 pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
 };
 pub use courier::{Envelope, MAX_MESSAGE, Turn, goes_by_messages, hash_of_said, take_turn};
-pub use error::{Error, ErrorClass, NoConnection, more_halves};
+pub use error::{Error, ErrorClass, NoConnection, NotAdmitted, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
+pub use gateway::{Admission, Gateway, GatewayFigures, GatewayOptions, Visit};
 pub use halves::{HalfSource, Purpose};
 pub use identity::{Identity, PublicKey, SIGNATURE_BYTES};
 pub use items::salt_items;
@@ -82,6 +85,7 @@ pub use run::{
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
+pub use task_keys::TaskKeys;
 pub use terms::{
     MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms, VERSION,
 };

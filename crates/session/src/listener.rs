@@ -31,6 +31,22 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Sleep between two looks at the running handshakes.
 const TICK: Duration = Duration::from_millis(1);
 
+/// Binds an address for a socket that does not block. Fails as [`Listener::bind`] does.
+pub(crate) fn bind(address: &str) -> Result<(TcpListener, SocketAddr), Error> {
+    let fail = |e: io::Error| {
+        let (cause, problem) = match e.kind() {
+            io::ErrorKind::AddrInUse => (NoConnection::Taken, "the port is taken".to_owned()),
+            _ => (NoConnection::Other, e.to_string()),
+        };
+        let line = format!("cannot listen on {address}: {problem}");
+        Error::limit_or(&e, line, |line| cause.error(line))
+    };
+    let socket = TcpListener::bind(address).map_err(fail)?;
+    socket.set_nonblocking(true).map_err(fail)?;
+    let address = socket.local_addr().map_err(fail)?;
+    Ok((socket, address))
+}
+
 /// A bound address on which one peer is awaited.
 ///
 /// Peers may connect as soon as it is bound; they are answered once it accepts.
@@ -45,18 +61,7 @@ impl Listener {
     ///
     /// Fails with [`Error::Connect`] when the address is bad or taken.
     pub fn bind(address: &str) -> Result<Listener, Error> {
-        let fail = |e: io::Error| {
-            let (cause, problem) = match e.kind() {
-                io::ErrorKind::AddrInUse => (NoConnection::Taken, "the port is taken".to_owned()),
-                _ => (NoConnection::Other, e.to_string()),
-            };
-            let line = format!("cannot listen on {address}: {problem}");
-            Error::limit_or(&e, line, |line| cause.error(line))
-        };
-        let socket = TcpListener::bind(address).map_err(fail)?;
-        socket.set_nonblocking(true).map_err(fail)?;
-        let address = socket.local_addr().map_err(fail)?;
-        Ok(Listener { socket, address })
+        bind(address).map(|(socket, address)| Listener { socket, address })
     }
 
     /// The address that is bound, with its real port.

@@ -15,7 +15,7 @@ use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::turns::Turns;
 use crate::{
     Agreement, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
-    ObservedChannel, Progress, Report, Role, State, agree, confirm_done, halves,
+    ObservedChannel, Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -172,15 +172,27 @@ impl Agreed {
         Ok(())
     }
 
+    /// What both sides have agreed on.
+    pub fn agreement(&self) -> &Agreement {
+        &self.agreement
+    }
+
+    /// Tells the peer the keys of this side's tasks, and hears those of its tasks.
+    ///
+    /// Fails with [`Error::Run`] as the channel does, and with `PeerMisbehaved` if the peer's are not one for each attempt;
+    /// the peer has been told then.
+    pub fn exchange_task_keys(&mut self, role: Role, ours: &TaskKeys) -> Result<TaskKeys, Error> {
+        let channel = &mut self.connection.channel;
+        let theirs = ours.exchange(channel, role, &self.agreement.contract);
+        Ok(theirs.inspect_err(|error| channel.abort(error))?)
+    }
+
     /// Ends the connection once both sides have kept the job for tasks, as `keep` does on this one.
     ///
     /// Fails with [`Error::Run`] if one of them cannot, and then the peer has been told.
-    pub fn keep<T>(
-        mut self,
-        keep: impl FnOnce(&Agreement) -> Result<T, WireError>,
-    ) -> Result<T, Error> {
+    pub fn keep<T>(mut self, keep: impl FnOnce() -> Result<T, WireError>) -> Result<T, Error> {
         let channel = &mut self.connection.channel;
-        let kept = keep(&self.agreement).and_then(|kept| {
+        let kept = keep().and_then(|kept| {
             channel.begin_phase("done");
             channel.send(KEPT, Vec::new())?;
             channel.flush()?;

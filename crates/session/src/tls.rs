@@ -303,7 +303,7 @@ pub(crate) fn handshake(
 }
 
 /// Sets short timeouts, so that deadlines and the interrupt are checked often.
-fn block(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn block(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(POLL))?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice};
-use vesica_session::{Attempt, Error as SessionError, Problem};
+use vesica_session::{Attempt, Error as SessionError, Fingerprint, Problem};
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{memory_for, show_bytes};
@@ -103,6 +103,21 @@ pub enum JobProblem {
         /// What was asked for.
         asked: Attempt,
     },
+    /// The keys of one side's tasks do not count any more.
+    #[error(
+        "has keys for tasks that have expired, those of {}; split the table again, on both sides",
+        if *of_peer { "the peer" } else { "this side" }
+    )]
+    Expired {
+        /// Whose.
+        of_peer: bool,
+    },
+    /// A task of this side has come in the place of the peer's.
+    #[error("is this side's, and so is the task that has come in the place of the peer's")]
+    OwnSide,
+    /// Who has come has none of the keys that the peer's tasks have.
+    #[error("has no task of the peer with the key {0}, which is another job's or a stranger's")]
+    OtherTask(Fingerprint),
     /// A task has begun it before.
     #[error("has had attempt {} at bucket {}; the next attempt has another number, on both sides", .0.number, .0.bucket)]
     Attempted(Attempt),
@@ -207,6 +222,14 @@ impl Error {
                 problem: JobProblem::OtherKeys(_),
                 ..
             } => ErrorClass::Data,
+            Error::Job {
+                problem: JobProblem::OtherTask(_),
+                ..
+            } => ErrorClass::Peer,
+            Error::Job {
+                problem: JobProblem::OwnSide,
+                ..
+            } => ErrorClass::Contract,
             Error::Usage { .. } | Error::WorkDir { .. } | Error::Job { .. } => ErrorClass::Usage,
             Error::Table(error) => match error.class() {
                 vesica_tables::ErrorClass::Usage => ErrorClass::Usage,

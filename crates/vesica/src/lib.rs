@@ -81,7 +81,7 @@ pub use options::{
 };
 pub use party::{Gets, Outcome, Party, Resources, collect, no_match_hint};
 pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published, SetUpdate, Updated};
-pub use split_job::{SplitJob, TaskReport, Tasks};
+pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
@@ -99,12 +99,13 @@ pub use vesica_offline::{
 #[cfg(feature = "tee")]
 pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
 pub use vesica_session::{
-    Attempt, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal, Endpoint,
-    Error as SessionError, Fingerprint, FingerprintError, Identity, Interrupt, LabelExchange,
-    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name,
-    NoProgress, OnRefused, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest,
-    Readiness, Refused, Registry, Report, Reveal, Reveals, Role, Security, Setting, StartOver,
-    Term, TermValue, Terms, Transport, connect, read_secret, rfc3339, terms,
+    Admission, Attempt, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal,
+    Endpoint, Error as SessionError, Fingerprint, FingerprintError, Gateway, GatewayFigures,
+    GatewayOptions, Identity, Interrupt, LabelExchange, LabelTerms, Learns, Link, Listener,
+    MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name, NoProgress, OnRefused, OptimizeRequest,
+    PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry, Report, Reveal,
+    Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport, connect,
+    read_secret, rfc3339, terms,
     terms::{parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]

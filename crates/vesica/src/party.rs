@@ -573,9 +573,12 @@ impl Party {
             let read = |observer: &mut dyn Observer| {
                 self.read(&job, source, key, directory, None, observer)
             };
-            let (mut keys, agreed) = self.agree(&job, Some(tasks), read, listener, observer)?;
-            let kept = agreed
-                .keep(|agreement| SplitJob::make(directory, role, self.peer, agreement, &mut keys));
+            let (mut keys, mut agreed) = self.agree(&job, Some(tasks), read, listener, observer)?;
+            let job = SplitJob::new(directory, role, agreed.agreement(), tasks.valid_for);
+            let job = job.inspect_err(|error| agreed.give_up(error));
+            let job = job.map_err(SessionError::from)?;
+            let peers = agreed.exchange_task_keys(role, &job.task_keys()?)?;
+            let kept = agreed.keep(|| job.keep(peers, &mut keys));
             Ok(kept.inspect_err(|_| SplitJob::discard(directory))?)
         })?
     }

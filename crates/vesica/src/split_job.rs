@@ -1,18 +1,21 @@
 //! A job that is cut up for tasks on several machines.
 //!
 //! A driver leaves a directory for this user alone: `bucket-I.keys` with the keys of each bucket, padded to a size that the
-//! contract determines, and last `job.json` with the contract, the job value, and a key of this side. A task makes an
-//! attempt at one bucket over a connection of its own, and leaves `bucket-I.attempt-A.bits` with one bit per padded place.
-//! All but `job.json` is encrypted under that key, so that only that file has to be kept secret.
+//! contract determines, `gateway.json` with what a gateway has to know, and last `job.json` with the contract, the job
+//! value, a key of this side, and the fingerprints of the peer's tasks. A task makes an attempt at one bucket over a
+//! connection of its own, and leaves `bucket-I.attempt-A.bits` with one bit per padded place. Buckets and bits are encrypted
+//! under that key, so that only the two files in JSON have to be kept secret.
 //!
-//! The key also keys a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails
-//! before it connects, and a table that has changed fails before rows are written.
+//! From the key follow also the key pair of each task ([`TaskKeys`]), which stands for this side's identity and counts for
+//! one attempt, and a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails before
+//! it connects, and a table that has changed fails before rows are written.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use vesica_files::{PrivateFile, private_directory, read_regular, sync_name};
@@ -20,9 +23,9 @@ use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_psi::Output as Learnt;
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS};
 use vesica_session::{
-    Agreement, Attempt, ConnectOptions, Contract, Endpoint, Error as SessionError, Fingerprint,
-    Identity, KeySet, Listener, Registry, Role, State, Transport, connect, random, run_bucket_on,
-    with_threads,
+    Admission, Agreement, Attempt, ConnectOptions, Connection, Contract, Endpoint,
+    Error as SessionError, Fingerprint, Identity, KeySet, Listener, Registry, Role, State,
+    TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on, with_threads,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
@@ -30,10 +33,11 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::{Error, JobProblem, Observer};
 
 const JOB: &str = "job.json";
-/// Longest `job.json`, in bytes: 1024 buckets take 70 KiB.
-const MAX_JOB: u64 = 1 << 20;
+const GATEWAY: &str = "gateway.json";
+/// Longest `job.json`, in bytes: the keys of 16 attempts at each of 1024 buckets take 1.1 MiB.
+const MAX_JOB: u64 = 2 << 20;
 /// Version of the files.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const SALT: usize = 32;
 
 /// What files hold.
@@ -43,13 +47,24 @@ enum Content {
     Bits,
 }
 
-/// How much a task may take, and how often a bucket may be tried.
+/// How much a task may take, how often a bucket may be tried, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tasks {
     /// Bytes of memory for the protocol in a task, approximately. The smaller one of both sides counts.
     pub memory: u64,
     /// Attempts at each bucket, 1 to 16. The smaller number of both sides counts.
     pub attempts: u32,
+    /// For how long this side's tasks can begin, in whole seconds.
+    pub valid_for: Duration,
+}
+
+/// Where a task meets the peer's task.
+#[derive(Clone, Debug)]
+pub enum TaskEndpoint {
+    /// One of the two listens.
+    Peer(Endpoint),
+    /// Both come to the gateway at this address (`host:port`).
+    Gateway(String),
 }
 
 /// A job of one side, in its directory.
@@ -57,9 +72,11 @@ pub struct Tasks {
 pub struct SplitJob {
     directory: PathBuf,
     role: Role,
-    peer: Fingerprint,
     agreement: Agreement,
     key: Zeroizing<[u8; 32]>,
+    /// When the keys of this side's tasks cease to count, in seconds since 1970.
+    expires: u64,
+    peers: TaskKeys,
     /// The keyed hash of each bucket's digests.
     hashes: Vec<[u8; 32]>,
 }
@@ -69,10 +86,12 @@ pub struct SplitJob {
 struct Record {
     format: u32,
     role: Role,
-    peer: String,
     contract: Contract,
     value: String,
     key: String,
+    expires: u64,
+    peer_expires: u64,
+    peer_tasks: Vec<String>,
     buckets: Vec<String>,
 }
 
@@ -118,31 +137,68 @@ fn hash_of(key: &[u8; 32], bucket: u32, digests: &[[u8; 32]]) -> [u8; 32] {
 }
 
 impl SplitJob {
-    /// Cuts the keys of a set up in `directory`, under this agreement with this peer.
-    pub(crate) fn make(
+    /// A job without buckets, under this agreement. Its tasks can begin for so long.
+    pub(crate) fn new(
         directory: &Path,
         role: Role,
-        peer: Fingerprint,
         agreement: &Agreement,
+        valid_for: Duration,
+    ) -> Result<SplitJob, WireError> {
+        let mut key = Zeroizing::new([0; 32]);
+        random::fill(key.as_mut())?;
+        Ok(SplitJob {
+            directory: directory.to_owned(),
+            role,
+            agreement: agreement.clone(),
+            key,
+            expires: now().saturating_add(valid_for.as_secs()),
+            peers: TaskKeys {
+                expires: 0,
+                fingerprints: Vec::new(),
+            },
+            hashes: Vec::new(),
+        })
+    }
+
+    /// What the peer has to know of this side's tasks.
+    pub(crate) fn task_keys(&self) -> Result<TaskKeys, SessionError> {
+        let contract = self.contract();
+        let attempts = contract.get(&BUCKET_ATTEMPTS);
+        let all = (0..contract.buckets)
+            .flat_map(|bucket| (0..attempts).map(move |number| Attempt { bucket, number }));
+        let print = |attempt| Ok(self.identity(attempt)?.fingerprint());
+        let fingerprints = all.map(print).collect::<Result<_, SessionError>>()?;
+        Ok(TaskKeys {
+            expires: self.expires,
+            fingerprints,
+        })
+    }
+
+    /// Who a task of this side is.
+    fn identity(&self, Attempt { bucket, number }: Attempt) -> Result<Identity, SessionError> {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher
+            .update(b"vesica/1 key of a task")
+            .update(&bucket.to_le_bytes())
+            .update(&number.to_le_bytes());
+        Identity::from_seed(&Zeroizing::new(*hasher.finalize().as_bytes()))
+    }
+
+    /// Cuts the keys of a set up, for tasks that meet these of the peer.
+    pub(crate) fn keep(
+        mut self,
+        peers: TaskKeys,
         set: &mut dyn KeySet,
     ) -> Result<SplitJob, WireError> {
         let storage = |e: io::Error| {
             WireError::limit(Limit::Storage, format!("a bucket cannot be kept: {e}"))
         };
-        let mut key = Zeroizing::new([0; 32]);
-        random::fill(key.as_mut())?;
-        let mut job = SplitJob {
-            directory: directory.to_owned(),
-            role,
-            peer,
-            agreement: agreement.clone(),
-            key,
-            hashes: Vec::new(),
-        };
+        self.peers = peers;
+        let agreement = self.agreement.clone();
         set.assign(&agreement.assignment(), &agreement.state)?;
         for bucket in 0..agreement.contract.buckets {
             let digests = std::mem::take(&mut set.load(bucket)?.digests).into_owned();
-            let capacity = agreement.own_size(role);
+            let capacity = agreement.own_size(self.role);
             if digests.len() > capacity {
                 // The number is not for the peer.
                 return Err(WireError::limit(
@@ -155,11 +211,13 @@ impl SplitJob {
             content.extend_from_slice(digests.as_flattened());
             content.resize(8 + 32 * capacity, 0);
             let first = Attempt { bucket, number: 0 };
-            job.seal(Content::Keys, first, &content).map_err(storage)?;
-            job.hashes.push(hash_of(&job.key, bucket, &digests));
+            self.seal(Content::Keys, first, &content).map_err(storage)?;
+            self.hashes.push(hash_of(&self.key, bucket, &digests));
         }
-        job.record().map_err(storage)?;
-        Ok(job)
+        let admission = Admission::of(&agreement);
+        self.leave(GATEWAY, &admission.to_json()).map_err(storage)?;
+        self.record().map_err(storage)?;
+        Ok(self)
     }
 
     /// Writes `job.json`, with which there is a job.
@@ -167,16 +225,24 @@ impl SplitJob {
         let record = Record {
             format: FORMAT,
             role: self.role,
-            peer: self.peer.to_string(),
             contract: self.agreement.contract.clone(),
             value: hex(&self.agreement.params.session),
             key: hex(&self.key),
+            expires: self.expires,
+            peer_expires: self.peers.expires,
+            peer_tasks: (self.peers.fingerprints.iter())
+                .map(Fingerprint::to_string)
+                .collect(),
             buckets: self.hashes.iter().map(hex).collect(),
         };
-        let text = Zeroizing::new(serde_json::to_vec_pretty(&record)?);
-        let path = self.directory.join(JOB);
+        self.leave(JOB, &Zeroizing::new(serde_json::to_vec_pretty(&record)?))
+    }
+
+    /// Writes a file that this user alone reads, and that was not there before.
+    fn leave(&self, name: &str, text: &[u8]) -> io::Result<()> {
+        let path = self.directory.join(name);
         let mut file = PrivateFile::create(&path)?;
-        file.write_all(&text)?;
+        file.write_all(text)?;
         file.place_new()?;
         sync_name(&path);
         Ok(())
@@ -195,16 +261,19 @@ impl SplitJob {
         if let Some(reason) = made.map_err(|e| cannot(directory, &e))? {
             return Err(problem(JobProblem::Unsafe(reason)));
         }
-        match directory.join(JOB).symlink_metadata() {
-            Ok(_) => Err(problem(JobProblem::Taken)),
-            Err(_) => Ok(()),
+        if directory.join(JOB).symlink_metadata().is_ok() {
+            return Err(problem(JobProblem::Taken));
         }
+        SplitJob::discard(directory);
+        Ok(())
     }
 
-    /// Removes what [`SplitJob::make`] has left, so that no task begins a job that the peer does not have.
+    /// Removes what [`SplitJob::keep`] has left, so that no task begins a job that the peer does not have.
     pub(crate) fn discard(directory: &Path) {
         // What else is there is useless without it.
-        let _ = std::fs::remove_file(directory.join(JOB));
+        for name in [JOB, GATEWAY] {
+            let _ = std::fs::remove_file(directory.join(name));
+        }
     }
 
     /// Opens the job in a directory.
@@ -241,14 +310,22 @@ impl SplitJob {
         if hashes.len() != agreement.contract.buckets as usize {
             return Err("it does not have all buckets".into());
         }
+        let fingerprints: Vec<Fingerprint> = (record.peer_tasks.iter())
+            .map(|text| text.parse::<Fingerprint>())
+            .collect::<Result<_, _>>()
+            .map_err(|_| "a task of the peer has no fingerprint")?;
+        if fingerprints.len() != TaskKeys::count(&agreement.contract) {
+            return Err("it does not have the keys of all the peer's tasks".into());
+        }
         Ok(SplitJob {
             directory: directory.to_owned(),
             role: record.role,
-            peer: record
-                .peer
-                .parse()
-                .map_err(|_| "its peer has no fingerprint")?,
             key: Zeroizing::new(of_hex(&record.key)?),
+            expires: record.expires,
+            peers: TaskKeys {
+                expires: record.peer_expires,
+                fingerprints,
+            },
             agreement,
             hashes,
         })
@@ -334,13 +411,12 @@ impl SplitJob {
     /// Makes an attempt at a bucket, against the peer's task for the same attempt.
     ///
     /// # Errors
-    /// Any [`Error`]. Job: no such attempt, one that was begun before, or keys other than those that the driver left. An
-    /// attempt has begun once the peer is connected.
+    /// Any [`Error`]. Job: no such attempt, one that was begun before, keys of tasks that do not count any more, or keys of
+    /// the table other than those that the driver left. An attempt has begun once the peer is connected.
     pub fn run(
         &self,
         attempt: Attempt,
-        identity: &Identity,
-        endpoint: &Endpoint,
+        endpoint: &TaskEndpoint,
         options: &ConnectOptions,
         threads: Option<NonZeroUsize>,
         observer: &mut dyn Observer,
@@ -354,24 +430,19 @@ impl SplitJob {
                 asked: attempt,
             }));
         }
+        for (expires, of_peer) in [(self.expires, false), (self.peers.expires, true)] {
+            if now() >= expires {
+                return Err(self.problem(JobProblem::Expired { of_peer }));
+            }
+        }
         let digests = self.digests(attempt.bucket)?;
-        let peer = self.peer;
-        let transport = Transport::Tls { identity, peer };
-        let listener = match endpoint {
-            Endpoint::Listen(address) => Some(Listener::bind(address)?),
-            Endpoint::Bound(listener) => Some(listener.take()?),
-            Endpoint::Connect(_) | Endpoint::Courier => None,
+        let identity = self.identity(attempt)?;
+        let transport = Transport::Tls {
+            identity: &identity,
+            peer: self.peers.fingerprints[TaskKeys::place(contract, attempt)],
         };
-        let mut connection = match listener {
-            Some(listener) => {
-                observer.listening(listener.local_addr());
-                listener.accept(&transport, options)?
-            }
-            None => {
-                observer.connecting(endpoint);
-                connect(endpoint, &transport, options)?
-            }
-        };
+        let connected = self.meet(attempt, endpoint, &transport, options, observer);
+        let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);
         self.begin(attempt)?;
         let learnt = with_threads(threads, || {
@@ -401,6 +472,62 @@ impl SplitJob {
             bytes_sent,
             bytes_received,
         })
+    }
+
+    fn meet(
+        &self,
+        attempt: Attempt,
+        endpoint: &TaskEndpoint,
+        transport: &Transport<'_>,
+        options: &ConnectOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Connection, SessionError> {
+        let endpoint = match endpoint {
+            TaskEndpoint::Peer(endpoint) => endpoint,
+            TaskEndpoint::Gateway(address) => {
+                observer.connecting(&Endpoint::Connect(address.clone()));
+                let visit = Visit {
+                    admission: Admission::of(&self.agreement),
+                    role: self.role,
+                    attempt,
+                };
+                return connect_through(address, &visit, transport, options);
+            }
+        };
+        let listener = match endpoint {
+            Endpoint::Listen(address) => Listener::bind(address)?,
+            Endpoint::Bound(listener) => listener.take()?,
+            Endpoint::Connect(_) | Endpoint::Courier => {
+                observer.connecting(endpoint);
+                return connect(endpoint, transport, options);
+            }
+        };
+        observer.listening(listener.local_addr());
+        listener.accept(transport, options)
+    }
+
+    /// What it means that somebody else than the peer's task for this attempt has come.
+    fn in_words(&self, attempt: Attempt, error: SessionError) -> Error {
+        let SessionError::WrongPeer { got, .. } = error else {
+            return error.into();
+        };
+        let differs = |field, ours: u32, theirs: u32| {
+            SessionError::from(WireError::ContractDiffers {
+                field,
+                ours: ours.to_string(),
+                theirs: theirs.to_string(),
+            })
+        };
+        match self.peers.attempt(self.contract(), got) {
+            Some(other) if other.bucket != attempt.bucket => {
+                differs("bucket", attempt.bucket, other.bucket).into()
+            }
+            Some(other) => differs("attempt", attempt.number, other.number).into(),
+            None => match self.task_keys() {
+                Ok(ours) if ours.fingerprints.contains(&got) => self.problem(JobProblem::OwnSide),
+                _ => self.problem(JobProblem::OtherTask(got)),
+            },
+        }
     }
 
     /// Takes the attempt, which nobody can then make again.
@@ -475,6 +602,12 @@ impl SplitJob {
         }
         Err(self.problem(JobProblem::NoResult(bucket)))
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
 }
 
 fn cannot(path: &Path, why: &io::Error) -> Error {

@@ -2,13 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
-use vesica::parse_bytes;
+use clap::{ArgGroup, Args};
+use vesica::{Endpoint, TaskEndpoint, parse_address, parse_bytes};
 
-use super::{Meeting, MeetingPoint, Table, parse_threads};
+use super::{Meeting, Table, parse_threads};
+use crate::failure::Failure;
 use crate::offline::Side;
-use crate::patience::Patience;
+use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
 
 #[derive(Debug, Args)]
@@ -30,6 +32,41 @@ pub(crate) struct Split {
     /// How often a bucket may be tried, 1 to 16; the smaller number of both sides counts
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) attempts: u32,
+    /// For how long tasks can begin; after that the keys of this side's tasks count for nothing
+    #[arg(long, value_name = "SECONDS", default_value = "604800", value_parser = seconds)]
+    pub(crate) valid_for: Duration,
+}
+
+/// Where a task meets the peer's.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect", "gateway"]))]
+pub(crate) struct TaskMeetingPoint {
+    /// Wait for the peer's task at HOST:PORT; port 0 picks a free one
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    listen: Option<String>,
+    /// Connect to the peer's task at HOST:PORT, retrying until the wait is over
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    connect: Option<String>,
+    /// Meet the peer's task at the gateway at HOST:PORT
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    gateway: Option<String>,
+}
+
+impl TaskMeetingPoint {
+    pub(crate) fn endpoint(&self) -> Result<TaskEndpoint, Failure> {
+        match (&self.listen, &self.connect, &self.gateway) {
+            (Some(address), None, None) => {
+                Ok(TaskEndpoint::Peer(Endpoint::Listen(address.clone())))
+            }
+            (None, Some(address), None) => {
+                Ok(TaskEndpoint::Peer(Endpoint::Connect(address.clone())))
+            }
+            (None, None, Some(address)) => Ok(TaskEndpoint::Gateway(address.clone())),
+            _ => Err(Failure::usage(
+                "give one of --listen, --connect and --gateway",
+            )),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -44,10 +81,7 @@ pub(crate) struct Bucket {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) attempt: u32,
     #[command(flatten)]
-    pub(crate) point: MeetingPoint,
-    /// The identity with which the job was split
-    #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) point: TaskMeetingPoint,
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -56,6 +90,25 @@ pub(crate) struct Bucket {
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
     pub(crate) progress: ProgressMode,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gateway {
+    /// Wait for the tasks of both sides at HOST:PORT; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) listen: String,
+    /// gateway.json of a job, which either side has; one for each job whose tasks are to meet
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) admit: Vec<PathBuf>,
+    /// Pairs of tasks at once, with those tasks that wait for the other side's
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
+    pub(crate) pairs: u32,
+    /// Longest wait of a task for the other side's
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    pub(crate) wait: Duration,
+    /// Longest silence of a task once the other side's is there
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -42,20 +42,35 @@ fn split(place: &Place, [near, far]: [&str; 2]) -> [Ended; 2] {
     [start(place, &near).wait(), far.wait()]
 }
 
-/// A task of each side, for these jobs, buckets and attempts.
-fn tasks(place: &Place, near: (&str, u32, u32), far: (&str, u32, u32)) -> [Ended; 2] {
-    let words = |(job, bucket, attempt): (&str, u32, u32)| {
-        format!(
-            "bucket --job {job} --bucket {bucket} --attempt {attempt} --progress plain --threads 1"
-        )
-    };
-    let far = format!("{} --identity sender.key --listen 127.0.0.1:0", words(far));
-    let mut far = start(place, &far);
+fn task(place: &Place, (job, bucket, attempt): (&str, u32, u32), words: &str) -> Running {
+    start(
+        place,
+        &format!(
+            "bucket --job {job} --bucket {bucket} --attempt {attempt} --progress plain --threads 1 {words}"
+        ),
+    )
+}
+
+/// A task of each side, for these jobs, buckets and attempts. The one that listens waits for so many seconds.
+fn tasks_within(
+    place: &Place,
+    near: (&str, u32, u32),
+    far: (&str, u32, u32),
+    seconds: u32,
+) -> [Ended; 2] {
+    let mut far = task(
+        place,
+        far,
+        &format!("--listen 127.0.0.1:0 --wait {seconds}"),
+    );
     let Some(endpoint) = far.endpoint_if_any() else {
         panic!("{}", far.wait().err);
     };
-    let near = format!("{} --identity receiver.key {endpoint}", words(near));
-    [start(place, &near).wait(), far.wait()]
+    [task(place, near, &endpoint).wait(), far.wait()]
+}
+
+fn tasks(place: &Place, near: (&str, u32, u32), far: (&str, u32, u32)) -> [Ended; 2] {
+    tasks_within(place, near, far, 60)
 }
 
 fn succeed(both: [Ended; 2]) {
@@ -122,12 +137,15 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     place.run(&again).expect_failure(2, "has a job already");
     succeed(split(&place, ["near-2", "far-2"]));
     let fail = |near, far, code, line: &str| {
-        let [near, far] = tasks(&place, near, far);
+        let [near, far] = tasks_within(&place, near, far, 2);
         near.expect_failure(code, line);
         assert_ne!(far.code, Some(0));
     };
-    // A task of another job, of another bucket, of another attempt.
-    fail(("near", 0, 0), ("far-2", 0, 0), 6, "disagree on job");
+    // A task of another job, of this side, of another bucket, of another attempt.
+    let line = "has no task of the peer with the key vs1:";
+    fail(("near", 0, 0), ("far-2", 0, 0), 5, line);
+    let line = "is this side's, and so is the task";
+    fail(("near", 0, 0), ("near", 1, 0), 6, line);
     fail(
         ("near", 1, 0),
         ("far", 2, 0),
@@ -141,6 +159,7 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
         "disagree on attempt: here 0, there 1",
     );
     // The same attempt again: the peer has to come before it is known to be taken.
+    succeed(tasks(&place, ("near", 0, 0), ("far", 0, 0)));
     fail(
         ("near", 0, 0),
         ("far", 0, 0),
@@ -149,8 +168,7 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     );
     // More attempts than agreed, and a bucket that there is none of.
     let refused = |words: &str, code, line: &str| {
-        let words =
-            format!("bucket --job near {words} --identity receiver.key --connect 127.0.0.1:1");
+        let words = format!("bucket --job near {words} --connect 127.0.0.1:1");
         place.run(&words).expect_failure(code, line);
     };
     refused("--bucket 0 --attempt 4", 2, "8 buckets of 4 attempts each");
@@ -180,6 +198,94 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     assert!(place.read("near.csv") == expected[0]);
 }
 
+/// How both sides' tasks for a bucket of the jobs `near` and `far` end at this gateway.
+fn tasks_at(place: &Place, gateway: &str, bucket: u32, attempt: u32) -> [Ended; 2] {
+    let words = format!("--gateway {gateway} --wait 20");
+    let both = ["near", "far"].map(|job| task(place, (job, bucket, attempt), &words));
+    both.map(Running::wait)
+}
+
+#[test]
+fn tasks_meet_at_a_gateway() {
+    let (place, expected) = place();
+    // No task needs an identity.
+    succeed(split(&place, ["near", "far"]));
+    for identity in ["receiver.key", "sender.key"] {
+        std::fs::remove_file(place.path(identity)).unwrap();
+    }
+    let admission = place.read("near/gateway.json");
+    assert_eq!(admission, place.read("far/gateway.json"));
+    let start_gateway = |address: &str| {
+        let words = format!("gateway --listen {address} --admit far/gateway.json --wait 20");
+        let mut gateway = start(&place, &words);
+        let address = gateway.wait_for("listening on ");
+        (gateway, address)
+    };
+    let (mut gateway, address) = start_gateway("127.0.0.1:0");
+    for bucket in 0..4 {
+        succeed(tasks_at(&place, &address, bucket, 0));
+    }
+    // It has had this attempt, whatever became of the files of the first.
+    let begun = place.path("near/bucket-0.attempt-0.begun");
+    std::fs::remove_file(begun).unwrap();
+    let [near, _] = tasks_at(&place, &address, 0, 0);
+    near.expect_failure(2, "has had a task of this side for this bucket and attempt");
+    // One side's task is killed while it waits, and the gateway is killed and another one started: a waiting task finds
+    // that too.
+    let words = format!("--gateway {address} --wait 30");
+    let mut killed = task(&place, ("near", 4, 0), &words);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    killed.process.kill().unwrap();
+    killed.wait();
+    let far = task(&place, ("far", 4, 0), &words);
+    gateway.process.kill().unwrap();
+    gateway.wait();
+    let (gateway, address) = start_gateway(&address);
+    succeed([task(&place, ("near", 4, 0), &words).wait(), far.wait()]);
+    for bucket in 5..8 {
+        succeed(tasks_at(&place, &address, bucket, 0));
+    }
+    gateway.signal(nix::sys::signal::Signal::SIGTERM);
+    let gateway = gateway.wait();
+    gateway.expect_failure(143, "interrupted");
+    let line = "0 pairs of tasks, and 0 tasks that wait; 4 pairs so far";
+    assert!(gateway.err.contains(line), "{}", gateway.err);
+    collect(&place, "near", "ours.csv").expect_success();
+    assert!(place.read("near.csv") == expected[0]);
+}
+
+#[test]
+fn keys_of_tasks_expire() {
+    let (place, _) = place();
+    let words = |near: &str, far: &str| {
+        let mut far = start(&place, far);
+        let endpoint = far.endpoint();
+        succeed([
+            start(&place, &format!("{near} {endpoint}")).wait(),
+            far.wait(),
+        ]);
+    };
+    let (receiver, sender) = (place.receiver, place.sender);
+    words(
+        &format!(
+            "split --role receiver --input ours.csv --job near {WORDS} --identity receiver.key --peer {sender} --valid-for 1"
+        ),
+        &format!(
+            "split --role sender --input theirs.csv --job far {WORDS} --identity sender.key --peer {receiver} --listen 127.0.0.1:0"
+        ),
+    );
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    for (job, whose) in [("near", "those of this side"), ("far", "those of the peer")] {
+        let words = format!("bucket --job {job} --bucket 0 --listen 127.0.0.1:0");
+        place.run(&words).expect_failure(2, whose);
+        assert!(
+            !place
+                .path(&format!("{job}/bucket-0.attempt-0.begun"))
+                .exists()
+        );
+    }
+}
+
 /// The examples are read by who will run them, and their command lines by the binary, which finds no job.
 #[test]
 fn the_examples_are_commands_of_tasks() {
@@ -199,9 +305,7 @@ fn the_examples_are_commands_of_tasks() {
         })
         .collect();
     assert_eq!(words[0], "vesica");
-    let words = words[1..]
-        .join(" ")
-        .replace("/identity/vesica.key", "sender.key");
+    let words = words[1..].join(" ");
     let job = place.path("job");
     std::fs::create_dir(&job).unwrap();
     let words = words.replace("/job", job.to_str().unwrap());
@@ -216,7 +320,7 @@ fn the_examples_are_commands_of_tasks() {
     let ran = std::process::Command::new("bash")
         .arg(examples.join("slurm.sh"))
         .env("PATH", std::env::join_paths(path).unwrap())
-        .envs([("SLURM_ARRAY_TASK_ID", "5"), ("IDENTITY", "sender.key")])
+        .env("SLURM_ARRAY_TASK_ID", "5")
         .current_dir(place.path(""))
         .output()
         .unwrap();

@@ -4,6 +4,7 @@ mod buckets;
 mod common;
 mod connect;
 mod contract;
+mod gateway;
 mod identity;
 mod job;
 mod labels;

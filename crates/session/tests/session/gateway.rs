@@ -1,0 +1,393 @@
+//! Tasks that meet at a gateway, and those that must not.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::common::{identity, tls, within};
+use vesica_session::{
+    Admission, Attempt, Connection, Error, ErrorClass, Gateway, GatewayFigures, GatewayOptions,
+    Identity, Interrupt, NoConnection, NotAdmitted, Role, Visit, connect_through,
+};
+use vesica_wire::{Channel, Error as WireError, Kind};
+
+const TEXT: Kind = Kind {
+    code: 200,
+    name: "text",
+};
+const TAKEN: [u8; 1] = [3];
+const UNKNOWN: [u8; 1] = [2];
+
+fn admission(job: char, token: char) -> Admission {
+    let [job, token] = [job, token].map(|digit| digit.to_string().repeat(64));
+    let text = format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 8, "attempts": 2}}"#);
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A gateway for the job that `admission('a', 'b')` is of.
+struct Served {
+    address: SocketAddr,
+    interrupt: Interrupt,
+    told: Arc<Mutex<Vec<GatewayFigures>>>,
+    thread: JoinHandle<Result<(), Error>>,
+}
+
+impl Served {
+    fn at(address: &str, pairs: usize, timeout: Duration) -> Served {
+        let gateway = Gateway::bind(address, vec![admission('a', 'b')]).unwrap();
+        let interrupt = Interrupt::new();
+        let options = GatewayOptions {
+            pairs,
+            wait: Duration::from_secs(20),
+            timeout,
+            interval: Duration::from_millis(20),
+            interrupt: interrupt.clone(),
+        };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (address, hears) = (gateway.local_addr(), Arc::clone(&told));
+        let tell = move |figures: &GatewayFigures| hears.lock().unwrap().push(*figures);
+        Served {
+            address,
+            interrupt,
+            told,
+            thread: thread::spawn(move || gateway.serve(&options, &tell)),
+        }
+    }
+
+    fn new() -> Served {
+        Served::at("127.0.0.1:0", 16, Duration::from_secs(20))
+    }
+
+    /// Waits until the figures say so.
+    fn wait_for(&self, is_so: impl Fn(&GatewayFigures) -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !self.told.lock().unwrap().iter().any(&is_so) {
+            assert!(Instant::now() < until, "{:?}", self.told.lock().unwrap());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Stops it in order; gives the last figures.
+    fn stop(self) -> GatewayFigures {
+        self.interrupt.raise();
+        let ended = self.thread.join().unwrap();
+        assert!(matches!(ended, Err(Error::Run(WireError::Interrupted))));
+        *self.told.lock().unwrap().last().unwrap()
+    }
+
+    /// A task of this side for this bucket, its first attempt.
+    fn task(&self, sides: &[Identity; 2], role: Role, bucket: u32) -> JoinHandle<Met> {
+        self.visit(sides, role, bucket, admission('a', 'b'), 20.0)
+    }
+
+    fn visit(
+        &self,
+        sides: &[Identity; 2],
+        role: Role,
+        bucket: u32,
+        admission: Admission,
+        seconds: f32,
+    ) -> JoinHandle<Met> {
+        let [receiver, sender] = sides.clone();
+        let (own, peer) = match role {
+            Role::Receiver => (receiver, sender.fingerprint()),
+            Role::Sender => (sender, receiver.fingerprint()),
+        };
+        let attempt = Attempt { bucket, number: 0 };
+        let visit = Visit {
+            admission,
+            role,
+            attempt,
+        };
+        let address = self.address.to_string();
+        thread::spawn(move || connect_through(&address, &visit, &tls(&own, peer), &within(seconds)))
+    }
+
+    /// A connection that has the greeting.
+    fn stranger(&self) -> (TcpStream, [u8; 64]) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let mut greeting = [0; 64];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(greeting[..16], *b"vesica/1 gateway");
+        (stream, greeting)
+    }
+}
+
+type Met = Result<Connection, Error>;
+
+fn sides() -> [Identity; 2] {
+    [0, 1].map(|_| identity())
+}
+
+/// What a task answers, as docs/scale-out.md has it.
+fn answer(greeting: &[u8; 64], role: u8, bucket: u32) -> [u8; 73] {
+    let what = [
+        &[role][..],
+        &[0xaa; 32],
+        &bucket.to_le_bytes(),
+        &0u32.to_le_bytes(),
+    ]
+    .concat();
+    let mut hasher = blake3::Hasher::new_keyed(&[0xbb; 32]);
+    hasher
+        .update(b"vesica/1 answer to a gateway")
+        .update(greeting)
+        .update(&what[1..33])
+        .update(&what[..1])
+        .update(&what[33..]);
+    let mut answer = [0; 73];
+    answer[..41].copy_from_slice(&what);
+    answer[41..].copy_from_slice(hasher.finalize().as_bytes());
+    answer
+}
+
+fn verdict(mut stream: &TcpStream) -> [u8; 1] {
+    let mut verdict = [0];
+    stream.read_exact(&mut verdict).unwrap();
+    verdict
+}
+
+/// Says something in both directions.
+fn talk(near: &mut Connection, far: &mut Connection) {
+    let say = |from: &mut Connection, to: &mut Connection| {
+        let text = b"what only tasks read".to_vec();
+        from.channel.send(TEXT, text.clone()).unwrap();
+        from.channel.flush().unwrap();
+        assert_eq!(to.channel.recv(TEXT, 64).unwrap(), text);
+    };
+    say(near, far);
+    say(far, near);
+}
+
+fn meet(served: &Served, sides: &[Identity; 2], bucket: u32) -> [Connection; 2] {
+    let roles = [Role::Receiver, Role::Sender];
+    let tasks = roles.map(|role| served.task(sides, role, bucket));
+    tasks.map(|task| task.join().unwrap().unwrap())
+}
+
+fn not_admitted(met: JoinHandle<Met>, expected: NotAdmitted) {
+    match met.join().unwrap().unwrap_err() {
+        Error::NotAdmitted { why, .. } => assert_eq!(why, expected),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn tasks_of_one_attempt_meet_once() {
+    let (served, sides) = (Served::new(), sides());
+    let [mut near, mut far] = meet(&served, &sides, 3);
+    let [mut other_near, mut other_far] = meet(&served, &sides, 4);
+    talk(&mut near, &mut far);
+    talk(&mut other_near, &mut other_far);
+    assert_eq!(near.peer, Some(sides[1].fingerprint()));
+    // The same attempt again, on either side, while the pair is there and after.
+    not_admitted(served.task(&sides, Role::Receiver, 3), NotAdmitted::Taken);
+    drop((near, far));
+    not_admitted(served.task(&sides, Role::Sender, 3), NotAdmitted::Taken);
+    drop((other_near, other_far));
+    let figures = served.stop();
+    assert_eq!(
+        (
+            figures.pairs,
+            figures.refused,
+            figures.running,
+            figures.waiting
+        ),
+        (2, 2, 0, 0)
+    );
+    assert!(figures.bytes > 4000);
+}
+
+#[test]
+fn who_has_no_token_is_turned_away() {
+    let (served, sides) = (Served::new(), sides());
+    for (admission, bucket) in [
+        (admission('a', 'c'), 0),
+        (admission('d', 'b'), 0),
+        (admission('a', 'b'), 8),
+    ] {
+        let visit = served.visit(&sides, Role::Receiver, bucket, admission, 20.0);
+        not_admitted(visit, NotAdmitted::Unknown);
+    }
+    // What a task has answered, said by who has overheard it; and an answer that was changed.
+    let (mut task, greeting) = served.stranger();
+    let overheard = answer(&greeting, 0, 5);
+    let (mut stranger, other) = served.stranger();
+    assert_ne!(greeting, other);
+    stranger.write_all(&overheard).unwrap();
+    assert_eq!(verdict(&stranger), UNKNOWN);
+    for at in [0, 7, 33, 37, 50] {
+        let (mut stranger, greeting) = served.stranger();
+        let mut changed = answer(&greeting, 0, 5);
+        changed[at] ^= 1;
+        stranger.write_all(&changed).unwrap();
+        assert_eq!(verdict(&stranger), UNKNOWN, "byte {at}");
+    }
+    // None of this has taken the place of the task.
+    task.write_all(&overheard).unwrap();
+    served.task(&sides, Role::Sender, 5);
+    assert_eq!(verdict(&task), [1]);
+}
+
+#[test]
+fn one_side_twice_is_no_pair() {
+    let (served, sides) = (Served::new(), sides());
+    let first = served.task(&sides, Role::Receiver, 1);
+    served.wait_for(|figures| figures.waiting == 1);
+    not_admitted(served.task(&sides, Role::Receiver, 1), NotAdmitted::Taken);
+    let mut far = served
+        .task(&sides, Role::Sender, 1)
+        .join()
+        .unwrap()
+        .unwrap();
+    talk(&mut first.join().unwrap().unwrap(), &mut far);
+}
+
+#[test]
+fn a_task_that_leaves_before_its_peer_has_had_no_attempt() {
+    let (served, sides) = (Served::new(), sides());
+    let (mut early, greeting) = served.stranger();
+    early.write_all(&answer(&greeting, 1, 2)).unwrap();
+    served.wait_for(|figures| figures.waiting == 1);
+    drop(early);
+    // So has one that speaks before it is told.
+    let (mut hasty, greeting) = served.stranger();
+    hasty.write_all(&answer(&greeting, 0, 6)).unwrap();
+    hasty.write_all(b"hello").unwrap();
+    thread::sleep(Duration::from_millis(500));
+    for bucket in [2, 6] {
+        let [mut near, mut far] = meet(&served, &sides, bucket);
+        talk(&mut near, &mut far);
+    }
+}
+
+#[test]
+fn endless_connections_keep_no_task_away() {
+    let (served, sides) = (Served::new(), sides());
+    let idle: Vec<_> = (0..300).map(|_| served.stranger().0).collect();
+    let [mut near, mut far] = meet(&served, &sides, 0);
+    talk(&mut near, &mut far);
+    drop(idle);
+    assert!(
+        served
+            .told
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|told| told.waiting < 3)
+    );
+    drop((near, far));
+    assert!(served.stop().refused >= 172);
+}
+
+#[test]
+fn pairs_are_bounded_and_the_peer_of_who_waits_is_let_in() {
+    let (served, sides) = (
+        Served::at("127.0.0.1:0", 1, Duration::from_secs(20)),
+        sides(),
+    );
+    let first = served.task(&sides, Role::Receiver, 1);
+    served.wait_for(|figures| figures.waiting == 1);
+    let second = served.visit(&sides, Role::Receiver, 2, admission('a', 'b'), 1.0);
+    let error = second.join().unwrap().unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Network);
+    let line = error.to_string();
+    assert!(line.contains("as many tasks as it takes"), "{line}");
+    let mut far = served
+        .task(&sides, Role::Sender, 1)
+        .join()
+        .unwrap()
+        .unwrap();
+    talk(&mut first.join().unwrap().unwrap(), &mut far);
+}
+
+#[test]
+fn silence_ends_a_pair() {
+    let served = Served::at("127.0.0.1:0", 16, Duration::from_millis(300));
+    let mut pair = [0, 1].map(|role| {
+        let (mut stream, greeting) = served.stranger();
+        stream.write_all(&answer(&greeting, role, 7)).unwrap();
+        stream
+    });
+    for stream in &mut pair {
+        assert_eq!(verdict(stream), [1]);
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
+    }
+    let (mut again, greeting) = served.stranger();
+    again.write_all(&answer(&greeting, 0, 7)).unwrap();
+    assert_eq!(verdict(&again), TAKEN);
+}
+
+#[test]
+fn a_gateway_stops_in_order_and_a_new_one_is_a_new_epoch() {
+    let (served, sides) = (Served::new(), sides());
+    let [mut near, mut far] = meet(&served, &sides, 1);
+    let (address, (_stranger, greeting)) = (served.address, served.stranger());
+    let early = served.task(&sides, Role::Sender, 2);
+    served.wait_for(|figures| figures.waiting == 1);
+    served.interrupt.raise();
+    thread::sleep(Duration::from_millis(300));
+    // Nobody is let in any more, but the pair goes on.
+    talk(&mut near, &mut far);
+    assert!(!served.thread.is_finished());
+    drop((near, far));
+    served.stop();
+    // The task that was waiting tries again.
+    let again = Served::at(&address.to_string(), 16, Duration::from_secs(20));
+    let (_stranger, later) = again.stranger();
+    assert_ne!(greeting[16..32], later[16..32]);
+    let mut near = again
+        .task(&sides, Role::Receiver, 2)
+        .join()
+        .unwrap()
+        .unwrap();
+    talk(&mut near, &mut early.join().unwrap().unwrap());
+}
+
+#[test]
+fn a_gateway_that_is_none_or_lies_is_an_error() {
+    let sides = sides();
+    for (greeting, verdict) in [
+        (
+            &b"HTTP/1.1 400 Bad Request\r\nServer: something else entirely, which says goodbye"[..],
+            0,
+        ),
+        (
+            b"vesica/1 gateway0123456789abcdef0123456789abcdef0123456789abcdef",
+            1,
+        ),
+    ] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let liar = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(greeting).unwrap();
+            let mut said = [0; 73];
+            if stream.read_exact(&mut said).is_ok() {
+                // Instead of a peer, what this side says comes back.
+                stream.write_all(&[verdict]).unwrap();
+                let mut rest = [0; 4096];
+                while let Ok(count @ 1..) = stream.read(&mut rest) {
+                    let _ = stream.write_all(&rest[..count]);
+                }
+            }
+        });
+        let served = Served {
+            address,
+            interrupt: Interrupt::new(),
+            told: Arc::default(),
+            thread: thread::spawn(|| Ok(())),
+        };
+        let visit = served.visit(&sides, Role::Receiver, 0, admission('a', 'b'), 1.0);
+        match visit.join().unwrap().unwrap_err() {
+            Error::Connect { cause: found, .. } => assert_eq!(found, NoConnection::OtherProgram),
+            other => panic!("{other}"),
+        }
+        liar.join().unwrap();
+    }
+}
