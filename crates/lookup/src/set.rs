@@ -13,7 +13,6 @@
 //!
 //! The second release of `SET.vset` is `SET.vset.2`, beside it, and so on.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
