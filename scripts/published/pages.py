@@ -553,12 +553,13 @@ class Kbm23(Page):
         return lines
 
     def table_4(self) -> list[str]:
-        lines = heading("offline, seconds", "", *(link.name for link in KBM23_LINKS), "MB")
+        names = ("CPU", *(link.name for link in KBM23_LINKS))
+        lines = heading("offline, seconds", "", *names, "MB")
         for row in self.paper["4"]:
             subject = self.ole(row["row"], row.size("n"))
-            figures = [row[link.name] for link in KBM23_LINKS]
+            figures = [row[name] for name in names]
             made = Row(f"{row['row']}, {row['n']}", [*figures, scaled(row.bytes("MB"), 1e-6)])
-            here = [self.seconds(subject, link, "offline") for link in KBM23_LINKS]
+            here = [self.seconds(subject, link, "offline") for link in (LAN, *KBM23_LINKS)]
             lines += made.lines([*here, self.megabytes(subject, "offline")])
         return lines
 
