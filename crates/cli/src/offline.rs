@@ -264,7 +264,10 @@ impl Make {
         let identity = Identity::load(&self.identity)?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;
         let mut progress = Progress::new(self.progress, signals.clone(), "waiting");
-        let options = self.patience.options(&progress, &signals, conditions);
+        let options = ConnectOptions {
+            beside: self.generator,
+            ..self.patience.options(&progress, &signals, conditions)
+        };
         let transport = Transport::Tls {
             identity: &identity,
             peer: self.dealer.or(self.generator).unwrap_or(self.peer),
@@ -584,6 +587,7 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
     let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
     let connecting = ConnectOptions {
         interrupt: signals.interrupt().within(options.deadline),
+        beside: Some(options.party),
         ..options.patience.options(&progress, &signals, conditions)
     };
     let listener = Listener::bind(&options.listen)?;

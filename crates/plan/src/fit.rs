@@ -1,7 +1,8 @@
 //! Seconds as a function of sizes, from measured runs.
 //!
-//! A run takes what is fixed, a time for each item of either party, one for each byte, and, where work grows faster than
-//! the items (polynomials; caches that are too small), one for n·log₂² n. No coefficient is negative, so that a forecast
+//! A run takes what is fixed, a time for each item of either party and for each of the larger set (the parties work side by
+//! side), one for each byte, one for n·log₂² n where work grows faster than the items (polynomials; caches that are too
+//! small), and one for √n where it grows slower (sizes that are rounded up). No coefficient is negative, so that a forecast
 //! grows with the sizes. The coefficients minimise the squares of relative errors: a run of a millisecond counts as much as
 //! one of a minute.
 
@@ -14,7 +15,7 @@ pub(crate) struct Work {
     pub(crate) bytes: u64,
 }
 
-const TERMS: usize = 6;
+const TERMS: usize = 9;
 
 const MILLION: f64 = (1 << 20) as f64;
 
@@ -30,6 +31,9 @@ impl Work {
             steep(n) / MILLION,
             steep(m) / MILLION,
             self.bytes as f64 / 1e9,
+            n.max(m) / MILLION,
+            (n / MILLION).sqrt(),
+            (m / MILLION).sqrt(),
         ]
     }
 }
@@ -56,6 +60,11 @@ const LEAST_SPREAD: f64 = 0.1;
 impl Fit {
     /// The fit to runs and their seconds; `None` if there is no run of more than no time.
     pub(crate) fn new(runs: &[(Work, f64)]) -> Option<Fit> {
+        Fit::of_terms(TERMS, runs)
+    }
+
+    /// The fit of so many of the terms.
+    pub(crate) fn of_terms(terms: usize, runs: &[(Work, f64)]) -> Option<Fit> {
         let runs: Vec<_> = runs.iter().filter(|(_, seconds)| *seconds > 0.0).collect();
         // Relative to what was measured: a row is 1 where the fit is right.
         let row = |(work, seconds): &&(Work, f64)| work.terms().map(|term| term / seconds);
@@ -63,7 +72,7 @@ impl Fit {
         let mut coefficients = [0.0; TERMS];
         let mut errors = vec![1.0; rows.len()];
         for _ in 0..PASSES {
-            for (k, coefficient) in coefficients.iter_mut().enumerate() {
+            for (k, coefficient) in coefficients.iter_mut().enumerate().take(terms) {
                 let (mut along, mut square) = (0.0, RIDGE);
                 for (row, error) in rows.iter().zip(&errors) {
                     along += row[k] * error;
@@ -100,9 +109,9 @@ impl Fit {
         [fixed, rest]
     }
 
-    /// The coefficients of all terms but bytes, for one item each where the terms are for 2^20.
+    /// The coefficients of the first five terms, for one item each where the terms are for 2^20.
     #[cfg(test)]
-    pub(crate) fn picoseconds(&self) -> [u64; TERMS - 1] {
+    pub(crate) fn picoseconds(&self) -> [u64; 5] {
         let units = [1.0, MILLION, MILLION, MILLION, MILLION];
         std::array::from_fn(|k| (self.coefficients[k] * 1e12 / units[k]).round() as u64)
     }
@@ -178,6 +187,18 @@ mod tests {
         let runs = SIZES.map(|sizes| (work(sizes[0], sizes[1]), seconds(sizes)));
         let fit = Fit::new(&runs).unwrap();
         assert_eq!(fit.spread, LEAST_SPREAD);
+        for sizes in [[1 << 17, 1 << 17], [1000, 1 << 17], [1 << 17, 1000]] {
+            let found: f64 = fit.parts(&work(sizes[0], sizes[1])).iter().sum();
+            let relative = found / seconds(sizes);
+            assert!((0.93..1.07).contains(&relative), "{sizes:?} {relative}");
+        }
+    }
+
+    #[test]
+    fn parties_that_work_side_by_side_are_known() {
+        let seconds = |[n, m]: [u64; 2]| 0.004 + n.max(m) as f64 * 2e-7 + (m as f64).sqrt() * 4e-5;
+        let runs = SIZES.map(|sizes| (work(sizes[0], sizes[1]), seconds(sizes)));
+        let fit = Fit::new(&runs).unwrap();
         for sizes in [[1 << 17, 1 << 17], [1000, 1 << 17], [1 << 17, 1000]] {
             let found: f64 = fit.parts(&work(sizes[0], sizes[1])).iter().sum();
             let relative = found / seconds(sizes);

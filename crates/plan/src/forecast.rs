@@ -323,7 +323,8 @@ impl Machines {
         };
         // With stored halves a run begins with a frame of each party: it has taken its own.
         let taken = dealt.map_or(0, |_| Frames::one(0).bytes());
-        let delays = [&run, &online].map(|traffic| traffic.delays() + u64::from(taken > 0));
+        let mut delays = [&run, &online].map(|traffic| traffic.delays() + u64::from(taken > 0));
+        delays[0] += dealt.map_or(0, |offline| dealing_delays(offline.origin()));
         let total = |traffic: &Traffic| traffic.bytes(End::Receiver) + traffic.bytes(End::Sender);
         let bytes = Bytes {
             receiver_to_sender: run.bytes(End::Receiver) + taken,
@@ -397,6 +398,16 @@ impl Machines {
             usd: usd.collect(),
             is_auto: false,
         })
+    }
+}
+
+/// One-way delays until both parties have stored what others make. A dealer is asked, hands out the halves, hears that they
+/// are stored and says so. Generators stand beside their parties, and send each other keys, reports and that word.
+fn dealing_delays(origin: Origin) -> u64 {
+    match origin {
+        Origin::Dealer => 4,
+        Origin::Generators => 3,
+        _ => 0,
     }
 }
 

@@ -50,6 +50,8 @@ pub struct ConnectOptions {
     pub interrupt: Interrupt,
     /// Emulated link for what this side sends.
     pub link: Link,
+    /// A peer at the same place, to which no emulated link leads.
+    pub beside: Option<Fingerprint>,
     /// Bits per second of the link, if they are known. They decide what a job leaves open ([`Connection::link`]).
     pub bandwidth: Option<u64>,
     /// What waits go by; [`ConnectOptions::ready`] goes by the same.
@@ -70,6 +72,7 @@ impl Default for ConnectOptions {
             on_refused: OnRefused::default(),
             interrupt: Interrupt::new(),
             link: Link::LAN,
+            beside: None,
             bandwidth: None,
             clock: Clock::default(),
         }
@@ -122,18 +125,20 @@ impl Connection {
                 (Box::new(reader), Box::new(writer))
             }
         };
+        let (local, peer) = match transport {
+            Transport::Tls { identity, peer } => (Some(identity.fingerprint()), Some(*peer)),
+            Transport::PlaintextForBenchmarksOnly => (None, None),
+        };
+        let is_beside = peer.is_some() && peer == options.beside;
+        let link = if is_beside { Link::LAN } else { options.link };
         let interrupt = options.interrupt.child();
         let channel_options = ChannelOptions {
             timeout: options.timeout,
             patience: options.patience,
             interrupt: interrupt.clone(),
-            link: options.link,
+            link,
             clock: options.clock.clone(),
             ..ChannelOptions::default()
-        };
-        let (local, peer) = match transport {
-            Transport::Tls { identity, peer } => (Some(identity.fingerprint()), Some(*peer)),
-            Transport::PlaintextForBenchmarksOnly => (None, None),
         };
         Ok(Connection {
             channel: FramedChannel::new(reader, writer, channel_options),
@@ -141,8 +146,8 @@ impl Connection {
             peer,
             refused: Vec::new(),
             link: Link {
-                bits_per_second: options.bandwidth.or(options.link.bits_per_second),
-                rtt: round_trip + options.link.rtt,
+                bits_per_second: options.bandwidth.or(link.bits_per_second),
+                rtt: round_trip + link.rtt,
             },
             deadline: Deadline::new(options.deadline, options.wait, interrupt),
         })

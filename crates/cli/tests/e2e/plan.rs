@@ -89,13 +89,20 @@ fn prices_can_be_replaced() {
     for (wrong, problem) in [
         (file(""), "no settings"),
         (file(&setting("dear", -1.0)), "dear"),
+        (
+            file(&[setting("here", 1.0), setting("here", 2.0)].join(", ")),
+            "two settings are called here",
+        ),
+        (file("{\"name\": \"here\"}"), "missing field"),
         ("{\"version\": 2, \"settings\": []}".to_owned(), "version 2"),
         ("prices".to_owned(), "expected"),
     ] {
         place.write("wrong.json", wrong);
         plan(&place, &format!("{SIZES} --prices wrong.json")).expect_failure(3, problem);
     }
-    plan(&place, &format!("{SIZES} --prices none.json")).expect_failure(3, "none.json");
+    for unreadable in ["none.json", ".", "/dev/zero"] {
+        plan(&place, &format!("{SIZES} --prices {unreadable}")).expect_failure(3, unreadable);
+    }
 }
 
 #[test]
@@ -116,9 +123,22 @@ fn calibrations_are_judged() {
         other.err
     );
     assert!(other.err.contains("vesica plan --calibrate"));
-    place.write("broken.json", "{}");
-    plan(&place, &format!("{SIZES} --calibration broken.json")).expect_failure(3, "broken.json");
-    plan(&place, &format!("{SIZES} --calibration none.json")).expect_failure(3, "none.json");
+    let good = calibration("an abacus", 0);
+    for (wrong, problem) in [
+        ("{}".to_owned(), "broken.json"),
+        (good[..good.len() / 2].to_owned(), "EOF"),
+        (
+            good.replace("\"version\": 2", "\"version\": 3"),
+            "version 3",
+        ),
+        (good.replace("1000", "0"), "yardstick out of range"),
+    ] {
+        place.write("broken.json", wrong);
+        plan(&place, &format!("{SIZES} --calibration broken.json")).expect_failure(3, problem);
+    }
+    for unreadable in ["none.json", ".", "/dev/zero"] {
+        plan(&place, &format!("{SIZES} --calibration {unreadable}")).expect_failure(3, unreadable);
+    }
 }
 
 /// Every protocol runs, and is then known by its own runs.
@@ -167,6 +187,14 @@ fn what_cannot_be_is_refused() {
         ("plan", "--receiver-size"),
         ("plan --receiver-size 2^50", "2^28"),
         ("plan --receiver-size many", "many"),
+        ("plan --receiver-size 2^64", "2^28"),
+        (
+            "plan --receiver-size 10 --network 10mbps-90ms",
+            "10mbps-90ms",
+        ),
+        ("plan --receiver-size 10 --bandwidth nanmbps", "1kbps"),
+        ("plan --receiver-size 10 --bandwidth 1e400gbps", "1kbps"),
+        ("plan --receiver-size 10 --rtt 61s", "60s"),
         ("plan --receiver-size 10 --network dialup", "dialup"),
         ("plan --receiver-size 10 --bandwidth 0mbps", "1kbps"),
         ("plan --receiver-size 10 --reveal sizes", "sizes"),

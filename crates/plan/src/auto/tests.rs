@@ -92,7 +92,7 @@ fn derived(version: u32) -> Table {
                     };
                     Some((work, took))
                 });
-                Fit::new(&runs.collect::<Vec<_>>())
+                Fit::of_terms(5, &runs.collect::<Vec<_>>())
             });
             // One that was never measured comes last.
             let [Some(lan), Some(wan)] = fits else {

@@ -113,6 +113,30 @@ fn links_take_time() {
     assert!((limited.transfer(WINDOW) - 0.5).abs() < 1e-9);
 }
 
+/// What a dealer hands out crosses the link, and so does what generators say to each other.
+#[test]
+fn dealing_takes_delays() {
+    let machines = Machines::new(None, None);
+    for (name, delays) in [("ole-dealer", 4.0), ("ole-tee", 3.0)] {
+        let [near, far] = [0, 80].map(|rtt| {
+            let link = Link::new(None, Duration::from_millis(rtt));
+            let exact = Some(32);
+            let request = request(1 << 10, 1 << 10);
+            let all = forecasts(
+                &machines,
+                &Request {
+                    link,
+                    exact,
+                    ..request
+                },
+            );
+            of(&all, name).offline_seconds
+        });
+        let more = far - near - delays * 0.04;
+        assert!((-1e-9..0.01).contains(&more), "{name}: {near} {far}");
+    }
+}
+
 /// A calibration changes what it is about, and narrows the intervals.
 #[test]
 fn calibrated_machines_are_known_better() {

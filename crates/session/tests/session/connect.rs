@@ -67,6 +67,22 @@ fn an_emulated_link_delays_what_both_sides_send() {
     assert!(start.elapsed() >= Duration::from_millis(120));
 }
 
+#[test]
+fn no_emulated_link_leads_to_a_peer_at_the_same_place() {
+    let (near, far) = (identity(), identity());
+    let options = ConnectOptions {
+        link: Link::new(Some(1_000_000), Duration::from_secs(2)),
+        beside: Some(far.fingerprint()),
+        ..within(10.0)
+    };
+    let listens = tls(&near, far.fingerprint());
+    let connects = tls(&far, near.fingerprint());
+    let (to_far, to_near) = meet(&listens, &connects, &options);
+    let [to_far, to_near] = [to_far, to_near].map(|connection| connection.unwrap().link);
+    assert!(to_far.bits_per_second.is_none() && to_far.rtt < options.link.rtt);
+    assert!(to_near.bits_per_second.is_some() && to_near.rtt > options.link.rtt);
+}
+
 /// A round trip over loopback takes less than the ones that matter, which are emulated.
 #[test]
 fn each_side_knows_something_of_the_link() {
