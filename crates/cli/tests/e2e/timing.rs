@@ -47,16 +47,24 @@ enum Way {
     OneBucket,
     /// Keys on the disk, of which a bucket is loaded, and what another has told is recorded, while the next runs.
     FromDisk,
-    /// Two buckets at once, each on its own connection and thread.
+    /// Two buckets at once, each on its own connection and threads.
     SideBySide,
 }
 
 impl Way {
-    /// So many buckets at once, and so many threads.
+    /// So many buckets at once.
     fn at_once(self) -> u32 {
         match self {
             Way::OneBucket | Way::FromDisk => 1,
             Way::SideBySide => 2,
+        }
+    }
+
+    /// Two buckets at once pay from four threads on.
+    fn threads(self) -> usize {
+        match self.at_once() {
+            1 => 1,
+            several => 2 * several as usize,
         }
     }
 
@@ -130,7 +138,7 @@ impl Setup {
             protocol: ProtocolRequest::named(self.variant.protocol),
             resources: Resources {
                 memory,
-                threads: NonZeroUsize::new(self.way.at_once() as usize),
+                threads: NonZeroUsize::new(self.way.threads()),
                 ..Resources::default()
             },
             ..Party::new(identity, peer.fingerprint(), endpoint)
