@@ -28,7 +28,7 @@ use vesica_fuzz::transfers::Party;
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
 use vesica_session::{
     Fingerprint, Hello, Identity, Job, LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT,
-    ProtocolRequest, Registry, Resume, Reveal, Role,
+    ProtocolRequest, Registry, Resume, Reveal, Role, TaskKeys,
     terms::{LEARNS, REVEAL},
 };
 
@@ -103,6 +103,17 @@ fn session(seeds: &Seeds) -> Result<()> {
     ]
     .concat();
     seeds.put("courier", "envelope", &[&[0], &head[..]].concat())?;
+    let keys = TaskKeys {
+        expires: 1 << 31,
+        fingerprints: [1, 2]
+            .map(|byte| Fingerprint::from_bytes([byte; 32]))
+            .into(),
+    };
+    seeds.put("tasks", "keys", &[&[0], &keys.encode()[..]].concat())?;
+    let [job, token] = ["ab", "cd"].map(|byte| byte.repeat(32));
+    let admission =
+        format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 4, "attempts": 3}}"#);
+    seeds.put("tasks", "gateway", &[&[1], admission.as_bytes()].concat())?;
     let hello = |role, protocol| Hello {
         role,
         terms: Job::new(role, vec!["email/1".into()]).terms,

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use vesica_psi::Output;
 use vesica_session::{
-    Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Job, KeySet,
-    MemorySet, NoProgress, PeerLimits, Problem, ProtocolRequest, Role, State, Terms, Turn, Turns,
-    agree as agree_on, confirm_done, run_set_over, take_turn,
+    Admission, Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Job,
+    KeySet, MemorySet, NoProgress, PeerLimits, Problem, ProtocolRequest, Role, State, TaskKeys,
+    Terms, Turn, Turns, agree as agree_on, confirm_done, run_set_over, take_turn,
 };
 use vesica_testing::digests;
 use vesica_wire::{Channel, Error};
@@ -106,6 +106,27 @@ pub fn courier(bytes: &[u8]) {
         }
         1 => drop(said_by_courier(Role::Sender, true, &[message])),
         _ => drop(said_by_courier(Role::Receiver, false, &[message])),
+    }
+}
+
+/// What the peer's driver says of its tasks, of which there are two, or the file for a gateway. What is read writes the
+/// same again.
+pub fn tasks(bytes: &[u8]) {
+    match bytes.split_first() {
+        Some((0, message)) => {
+            if let Ok(keys) = TaskKeys::decode(message, 2) {
+                assert_eq!(keys.encode(), message);
+            }
+        }
+        Some((_, text)) => {
+            if let Ok(admission) = Admission::from_json(text) {
+                assert!(
+                    Admission::from_json(&admission.to_json())
+                        .is_ok_and(|again| again == admission)
+                );
+            }
+        }
+        None => {}
     }
 }
 

@@ -252,10 +252,12 @@ def receive(
 
 
 def _with_arguments_of(
-    run: Callable[_P, Result],
+    run: Callable[_P, Result], *, without: str
 ) -> Callable[[Callable[..., Result]], Callable[_P, Result]]:
-    """For a function that takes what `run` takes: every argument stands once."""
+    """For a function that takes what `run` takes, without one: every argument stands once."""
     signature = inspect.signature(run)
+    kept = [of for name, of in signature.parameters.items() if name != without]
+    signature = signature.replace(parameters=kept)
 
     def decorated(other: Callable[..., Result]) -> Callable[_P, Result]:
         @functools.wraps(other)
@@ -265,18 +267,19 @@ def _with_arguments_of(
             return other(**given.arguments)
 
         called.__signature__ = signature  # type: ignore[attr-defined]
-        called.__annotations__ = run.__annotations__
+        called.__annotations__ = {n: t for n, t in run.__annotations__.items() if n != without}
         return called
 
     return decorated
 
 
-@_with_arguments_of(receive)
+@_with_arguments_of(receive, without="take_values")
 def send(**arguments: Any) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
 
-    The arguments are those of `receive`, but for `take_values`. With `both`, on both sides, this side gets its matching rows, or the number,
-    too; a dishonest receiver can lie about them. With `align`, on both sides, equal keys have equal numbers:
+    The arguments are those of `receive`, but for `take_values`. With `both`, on both sides, this side gets its
+    matching rows, or the number, too; a dishonest receiver can lie about them. With `align`, on both sides, equal
+    keys have equal numbers:
 
     >>> left = {"table": polars.DataFrame({"id": [5, 7, 7, 9]}), "on": "id"}
     >>> right = {"table": polars.DataFrame({"number": [9, 8, 7]}), "on": "number"}
@@ -295,7 +298,7 @@ def send(**arguments: Any) -> Result:
     >>> received.values
     {'size': 2, 'sum-1': 50, 'sum-2': 5}
     """
-    return _run("sender", **arguments)
+    return _run("sender", take_values=False, **arguments)
 
 
 def _run(role: str, **arguments: Any) -> Result:

@@ -57,13 +57,14 @@ fn with_private_name<T>(
     // Two names may begin in the same way.
     let prefix = format!("{PREFIX}{start}-{:08x}-", hasher.finish() as u32);
     // What stays does no harm but to the space on the disk.
-    let _ = each_unfinished(directory(path), &prefix, remove);
+    let _ = each_unfinished(directory_of(path), &prefix, remove);
     let mut builder = Builder::new();
     builder.prefix(&prefix).suffix(SUFFIX);
-    builder.make_in(directory(path), make)
+    builder.make_in(directory_of(path), make)
 }
 
-pub(crate) fn directory(path: &Path) -> &Path {
+/// The directory of a file: the present one if its path names none.
+pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

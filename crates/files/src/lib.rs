@@ -15,7 +15,7 @@ mod readers;
 mod whole;
 
 pub use advice::{Advice, Argument, Command, Face, Part, spelled};
-pub use beside::{remove_unfinished, unfinished};
+pub use beside::{directory_of, remove_unfinished, unfinished};
 pub use directory::{UnsafeDirectory, private_directory};
 pub use id::FileId;
 pub use limits::is_exhausted;

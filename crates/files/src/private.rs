@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 use crate::FileId;
-use crate::beside::{self, directory};
+use crate::beside::{self, directory_of};
 use crate::whole::{OWNER_ONLY, unnamed};
 
 /// A file that only this user may read, that gets its name once it is complete, and that is the same file before and
@@ -27,7 +27,7 @@ impl PrivateFile {
     /// # Errors
     /// The file system's.
     pub fn create(path: &Path) -> io::Result<PrivateFile> {
-        let (file, private) = match unnamed::create(directory(path), OWNER_ONLY) {
+        let (file, private) = match unnamed::create(directory_of(path), OWNER_ONLY) {
             Some(file) => (file, None),
             None => {
                 let (file, private) = beside::create(path, OWNER_ONLY)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 use crate::Readers;
-use crate::beside::{self, directory};
+use crate::beside::{self, directory_of};
 use crate::open::open_for_writing;
 use crate::readers::has_acl;
 
@@ -57,7 +57,7 @@ impl WholeFile {
             Err(e) if e.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
             Err(e) => return Err(e),
         };
-        let (file, private) = match unnamed::create(directory(&path), OWNER_ONLY) {
+        let (file, private) = match unnamed::create(directory_of(&path), OWNER_ONLY) {
             Some(file) => (file, None),
             None => {
                 let (file, private) = beside::create(&path, OWNER_ONLY)?;
@@ -135,7 +135,7 @@ impl WholeFile {
 /// Makes a name durable, or its removal, by synchronising the directory that it is in. Not every file system can do
 /// this, and a file is complete either way.
 pub fn sync_name(path: &Path) {
-    let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
+    let _ = File::open(directory_of(path)).and_then(|directory| directory.sync_all());
 }
 
 /// Puts a copy in the place of a file that cannot be given a name after all.
@@ -223,7 +223,7 @@ impl Write for WholeFile {
 /// new file.
 fn default_permissions(path: &Path) -> io::Result<Permissions> {
     const EVERYBODY: u32 = 0o666;
-    if let Some(probe) = unnamed::create(directory(path), EVERYBODY) {
+    if let Some(probe) = unnamed::create(directory_of(path), EVERYBODY) {
         return probe.metadata().map(|m| m.permissions());
     }
     let (probe, _private) = beside::create(path, EVERYBODY)?;

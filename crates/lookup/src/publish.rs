@@ -5,12 +5,13 @@ use std::fs::{File, remove_file};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use vesica_files::directory_of;
 use vesica_session::{Identity, random};
 
 use crate::database::{Contents, Making, PUBLISHING, check_private, lock};
 use crate::error::{Error, SetProblem};
 use crate::header::{Declared, Header, MODE, Value};
-use crate::set::{PublishedSet, beside, is_release, later_releases, release_path, write_release};
+use crate::set::{PublishedSet, is_release, later_releases, release_path, write_release};
 use crate::sort::Sorter;
 use crate::voprf::SecretKey;
 
@@ -201,7 +202,7 @@ impl Update {
         Ok(Update {
             directory: database.to_owned(),
             identity: identity.clone(),
-            sorter: Sorter::new(beside(path), payload, memory),
+            sorter: Sorter::new(directory_of(path), payload, memory),
             header: Header {
                 release: header.release + 1,
                 previous: header.hash(),
@@ -293,7 +294,7 @@ impl Update {
             return Ok(None);
         }
         let path = release_path(&self.path, self.header.release);
-        let mut removed = Sorter::new(beside(&path), 0, self.memory);
+        let mut removed = Sorter::new(directory_of(&path), 0, self.memory);
         let gone = self.withdrawn.into_iter().filter(|(_, is_there)| *is_there);
         for (mask, _) in gone {
             let pushed = removed.push((mask, Vec::new()));

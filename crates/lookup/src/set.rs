@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{WholeFile, open_regular};
+use vesica_files::{WholeFile, directory_of, open_regular};
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
@@ -64,17 +64,11 @@ pub(crate) fn release_path(path: &Path, release: u64) -> PathBuf {
     }
 }
 
-/// The directory of a file.
-pub(crate) fn beside(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    parent.unwrap_or(Path::new("."))
-}
-
 /// The numbers of the releases after the first that have a file beside this path.
 pub(crate) fn later_releases(path: &Path) -> io::Result<Vec<u64>> {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     let mut releases = Vec::new();
-    for entry in beside(path).read_dir()? {
+    for entry in directory_of(path).read_dir()? {
         let found = entry?.file_name();
         let number = found
             .as_encoded_bytes()

@@ -21,7 +21,8 @@ pub use serve::{Gateway, GatewayFigures, GatewayOptions};
 pub use visit::Visit;
 pub(crate) use visit::Visited;
 
-use crate::{Agreement, Attempt, Error, Role, read_secret, terms::BUCKET_ATTEMPTS};
+use crate::terms::{BUCKET_ATTEMPTS, MAX_BUCKET_ATTEMPTS};
+use crate::{Agreement, Attempt, Error, MAX_BUCKETS, Role, read_secret};
 
 /// What a gateway says first is this, the epoch and the challenge.
 const MAGIC: [u8; 16] = *b"vesica/1 gateway";
@@ -96,12 +97,25 @@ impl Admission {
     ///
     /// Fails as [`read_secret`], and with [`Error::SecretFile`] if it is none.
     pub fn load(path: &Path) -> Result<Admission, Error> {
-        let text = read_secret(path)?;
-        let parsed = serde_json::from_slice(&text);
-        parsed.map_err(|e| Error::SecretFile {
+        let parsed = Admission::from_json(&read_secret(path)?);
+        parsed.map_err(|problem| Error::SecretFile {
             path: path.to_owned(),
-            problem: format!("is no admission to a gateway: {e}"),
+            problem: format!("is no admission to a gateway: {problem}"),
         })
+    }
+
+    /// Reads what [`Admission::to_json`] has made.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_json(text: &[u8]) -> Result<Admission, String> {
+        let read: Admission = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        let may_be = (1..=MAX_BUCKETS).contains(&read.buckets)
+            && (1..=MAX_BUCKET_ATTEMPTS).contains(&read.attempts);
+        match may_be {
+            true => Ok(read),
+            false => Err("no job has so many buckets or attempts".into()),
+        }
     }
 
     /// The content of a file for a gateway.

@@ -46,10 +46,31 @@ impl TaskKeys {
         })
     }
 
-    fn tell(&self, channel: &mut dyn Channel) -> Result<(), WireError> {
+    /// The message: when they cease to count, 8 bytes, and 32 bytes for each fingerprint.
+    pub fn encode(&self) -> Vec<u8> {
         let mut message = self.expires.to_le_bytes().to_vec();
         message.extend(self.fingerprints.iter().flat_map(Fingerprint::as_bytes));
-        channel.send(TASK_KEYS, message)?;
+        message
+    }
+
+    /// Reads the message about so many tasks.
+    ///
+    /// # Errors
+    /// Bad message: another length.
+    pub fn decode(message: &[u8], count: usize) -> Result<TaskKeys, WireError> {
+        let mut reader = Reader::new(TASK_KEYS.name, message);
+        let expires = reader.u64()?;
+        let fingerprints = (0..count).map(|_| Ok(Fingerprint::from_bytes(reader.array()?)));
+        let fingerprints = fingerprints.collect::<Result<_, WireError>>()?;
+        reader.end()?;
+        Ok(TaskKeys {
+            expires,
+            fingerprints,
+        })
+    }
+
+    fn tell(&self, channel: &mut dyn Channel) -> Result<(), WireError> {
+        channel.send(TASK_KEYS, self.encode())?;
         channel.flush()
     }
 
@@ -65,15 +86,9 @@ impl TaskKeys {
         if role == Role::Receiver {
             self.tell(channel)?;
         }
-        let message = channel.recv(TASK_KEYS, 8 + 32 * count)?;
-        let mut reader = Reader::new(TASK_KEYS.name, &message);
-        let expires = reader.u64()?;
-        let mut fingerprints = Vec::with_capacity(count);
-        for _ in 0..count {
-            fingerprints.push(Fingerprint::from_bytes(reader.array()?));
-        }
-        reader.end()?;
-        let mut known: Vec<_> = fingerprints.iter().chain(&self.fingerprints).collect();
+        let theirs = TaskKeys::decode(&channel.recv(TASK_KEYS, 8 + 32 * count)?, count)?;
+        let all = theirs.fingerprints.iter().chain(&self.fingerprints);
+        let mut known: Vec<_> = all.collect();
         known.sort_unstable();
         if known.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(bad(TASK_KEYS.name, "one key for two tasks"));
@@ -81,9 +96,6 @@ impl TaskKeys {
         if role == Role::Sender {
             self.tell(channel)?;
         }
-        Ok(TaskKeys {
-            expires,
-            fingerprints,
-        })
+        Ok(theirs)
     }
 }

@@ -110,8 +110,8 @@ struct Portion {
     row_chunks: Vec<Chunk>,
 }
 
-/// Keys: digests, after these their numbers and then what goes with them if there is something. Or rows: for each the index of its
-/// key in the portion, and its number.
+/// Keys: digests, after these their numbers and then what goes with them if there is something. Or rows: for each the index
+/// of its key in the portion, and its number.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     place: u64,

@@ -1,6 +1,7 @@
 //! Result files that appear complete or not at all.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Seek, Write};
 use std::path::Path;
 
 use vesica_files::WholeFile;
@@ -76,7 +77,8 @@ pub(crate) struct Container {
 
 #[derive(Debug)]
 enum Target {
-    Stdout,
+    /// With text that was written before all of it is known, in a file without a name.
+    Stdout(Option<File>),
     File(WholeFile),
 }
 
@@ -123,7 +125,7 @@ impl Output {
             }
             return Ok(Output {
                 name,
-                target: Target::Stdout,
+                target: Target::Stdout(None),
                 compression: None,
                 contents,
             });
@@ -157,13 +159,14 @@ impl Output {
     pub fn commit(self) -> Result<()> {
         let name = self.name;
         let committed = match self.target {
-            Target::Stdout => io::stdout().flush(),
+            Target::Stdout(held) => give_out(held),
             Target::File(file) => file.commit(),
         };
         committed.map_err(|e| unwritable(e).in_path(&name))
     }
 
-    /// Lets `f` write text of its own, buffered, and compressed if the name asks for it.
+    /// Lets `f` write a piece of text of its own, buffered, and compressed if the name asks for it. Other pieces may follow:
+    /// nothing is on standard output before [`Output::commit`].
     ///
     /// # Errors
     /// Resource: the disk is full, or what else `f` meets.
@@ -171,6 +174,9 @@ impl Output {
         &mut self,
         f: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
     ) -> Result<()> {
+        if let Target::Stdout(held @ None) = &mut self.target {
+            *held = Some(tempfile::tempfile().map_err(unwritable)?);
+        }
         let written = self.write(|out| f(out).map_err(unwritable));
         written.map_err(|e| e.in_path(&self.name))
     }
@@ -181,10 +187,21 @@ impl Output {
         f: impl FnOnce(&mut (dyn Write + Send)) -> Result<T>,
     ) -> Result<T> {
         match &mut self.target {
-            Target::Stdout => through(io::stdout(), self.compression, f),
+            Target::Stdout(None) => through(io::stdout(), self.compression, f),
+            Target::Stdout(Some(held)) => through(held, self.compression, f),
             Target::File(file) => through(file, self.compression, f),
         }
     }
+}
+
+/// Writes what was held back to standard output.
+fn give_out(held: Option<File>) -> io::Result<()> {
+    let mut out = io::stdout();
+    if let Some(mut held) = held {
+        held.rewind()?;
+        io::copy(&mut held, &mut out)?;
+    }
+    out.flush()
 }
 
 const BUFFER_BYTES: usize = 256 << 10;
@@ -267,5 +284,34 @@ fn check_name(name: &str, contents: Contents) -> Result<()> {
             "name the output .arrow",
         )),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn pieces_of_text_are_held_back_from_standard_output() {
+        let mut output = Output {
+            name: "standard output".into(),
+            target: Target::Stdout(None),
+            compression: None,
+            contents: Contents::CSV,
+        };
+        for piece in ["row,match\n", "1,0\n"] {
+            output
+                .write_text(|out| out.write_all(piece.as_bytes()))
+                .unwrap();
+        }
+        let Target::Stdout(Some(mut held)) = output.target else {
+            panic!("nothing is held");
+        };
+        held.rewind().unwrap();
+        let mut text = String::new();
+        held.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "row,match\n1,0\n");
     }
 }

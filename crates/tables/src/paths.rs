@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use vesica_files::directory_of;
+
 use crate::files::would_find;
 
 /// Whether two paths name one file, whether or not it exists yet. Devices and pipes are never
@@ -25,11 +27,8 @@ pub fn is_in(path: &Path, input: &Path) -> bool {
 /// The path without links and detours. What does not exist has at least a directory that does.
 fn place(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| {
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        Some(parent.canonicalize().ok()?.join(path.file_name()?))
+        let directory = directory_of(path).canonicalize().ok()?;
+        Some(directory.join(path.file_name()?))
     })
 }
 

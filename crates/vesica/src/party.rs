@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vesica_files::{Advice, Argument, Command, advice};
+use vesica_files::{Advice, Argument, Command, advice, directory_of};
 use vesica_session::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LEARNS, NORMALIZATION, REVEAL,
 };
@@ -837,8 +837,7 @@ pub fn collect(
     output: &Path,
 ) -> Result<u64, Error> {
     let mut file = Output::create(output, source)?;
-    let parent = output.parent().filter(|path| !path.as_os_str().is_empty());
-    let directory = parent.unwrap_or(Path::new(".")).to_owned();
+    let directory = directory_of(output).to_owned();
     let memory = resources.memory.unwrap_or(u64::MAX);
     with_threads(resources.threads, || {
         let keys = key_memory(memory, false);

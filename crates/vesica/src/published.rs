@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use vesica_files::directory_of;
 use vesica_lookup::{
     Client, Declared, Error as LookUpError, Header, PublishedSet, SetBuilder, State, Update,
 };
@@ -80,7 +81,7 @@ impl Publication {
         output: &Path,
         observer: &mut dyn Observer,
     ) -> Result<Published, Error> {
-        let scratch = beside(output);
+        let scratch = directory_of(output);
         let share = share(self.memory);
         let mut keys =
             read_published(source, key, self.payload.as_ref(), share, scratch, observer)?;
@@ -181,7 +182,7 @@ impl SetUpdate {
         key: &KeySpec,
         observer: &mut dyn Observer,
     ) -> Result<Updated, Error> {
-        let (scratch, share) = (beside(&self.set), share(self.memory));
+        let (scratch, share) = (directory_of(&self.set), share(self.memory));
         let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;
         let declared = update.declared().clone();
         check_key(key, &declared)?;
@@ -220,12 +221,6 @@ impl SetUpdate {
         updated.release = update.finish()?;
         Ok(updated)
     }
-}
-
-/// The directory of a file.
-fn beside(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    parent.unwrap_or(Path::new("."))
 }
 
 /// A quarter of the memory each for keys, a bucket of them, and masks to sort.

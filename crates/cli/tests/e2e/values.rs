@@ -483,6 +483,16 @@ fn shares_open_to_the_matches_and_their_values() {
         let header = header.replace("row", "match");
         assert_eq!(far.lines().next(), Some(&*header));
     }
+    // To standard output too.
+    let [received, sent] = run(
+        &place,
+        &sides("--reveal shares", "--output -", "--output far.csv"),
+    );
+    sent.expect_success();
+    received.expect_success();
+    place.write("near.csv", &received.text());
+    let opened = example(&place, "python3", "open_shares.py", "near.csv far.csv");
+    assert_eq!(opened, "row\n1\n2\n5\n");
 }
 
 /// The payload of either side, beside values, in each recipe.

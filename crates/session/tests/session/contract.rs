@@ -666,8 +666,8 @@ fn auto_is_a_matter_of_the_sizes() {
     assert_eq!(protocol(1, 1 << 20), "vole");
 }
 
-/// Rows above a threshold are found in one bucket: the fastest protocol that fits into the memory of both sides is taken, and if none
-/// does, the first is blamed.
+/// Rows above a threshold are found in one bucket: the fastest protocol that fits into the memory of both sides is taken, and
+/// if none does, the first is blamed.
 #[test]
 fn auto_is_a_matter_of_the_memory_of_both_sides() {
     let of = |role| {

@@ -23,7 +23,30 @@ const UNKNOWN: [u8; 1] = [2];
 fn admission(job: char, token: char) -> Admission {
     let [job, token] = [job, token].map(|digit| digit.to_string().repeat(64));
     let text = format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 8, "attempts": 2}}"#);
-    serde_json::from_str(&text).unwrap()
+    Admission::from_json(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_file_for_a_gateway_is_of_a_job_that_there_can_be() {
+    let good = String::from_utf8(admission('a', 'b').to_json().to_vec()).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(good.contains(from), "{good}");
+        Admission::from_json(good.replace(from, to).as_bytes())
+    };
+    assert_eq!(with("8", "1024").map(drop), Ok(()));
+    for (from, to) in [("8", "0"), ("8", "1025"), ("2", "0"), ("2", "17")] {
+        let problem = with(from, to).unwrap_err();
+        assert_eq!(problem, "no job has so many buckets or attempts", "{to}");
+    }
+    for (from, to) in [
+        ("aa", "a"),
+        ("aa", "xx"),
+        ("8", "-8"),
+        ("\"token\"", "\"tokens\""),
+    ] {
+        assert!(with(from, to).is_err(), "{to}");
+    }
+    assert!(Admission::from_json(&good.as_bytes()[..good.len() / 2]).is_err());
 }
 
 /// A gateway for the job that `admission('a', 'b')` is of.
