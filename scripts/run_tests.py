@@ -1,15 +1,22 @@
 """Runs every test and ends on one line: `N passed, N failed, N skipped`.
 
-Stages: the scripts' own tests, `cargo test` of the whole workspace, the attacks of `research` among it, and the
-documentation tests. Examples without tests are not built: `make lint` compiles those. A later stage runs even if an
-earlier one failed. Exits 1 if anything failed.
+Stages: the scripts' own tests, the tests of the whole workspace, the attacks of `research` among them, and the
+documentation tests. Examples without tests are not built: `make lint` compiles those. Test binaries run side by side, as
+soon as each is built, and what one prints appears when it has ended. A later stage runs even if an earlier one failed.
+Exits 1 if anything failed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
 
 from stages import CARGO, ROOT, Clock, run, say
 
@@ -47,22 +54,66 @@ class Tally:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
+def binaries(messages: Iterable[str]) -> Iterator[tuple[Path, Path]]:
+    """The test binaries that Cargo tells of, and the directory that each expects to run in."""
+    for line in messages:
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact" and message["profile"]["test"]:
+            yield Path(message["executable"]), Path(message["manifest_path"]).parent
+
+
+def read(command: list[str], tally: Tally) -> int:
+    """Runs a command that says itself what passed. Returns its exit code."""
+    return run(command, each=tally.line)
+
+
+def side_by_side(command: list[str], tally: Tally) -> int:
+    """Runs the test binaries that this command of Cargo's builds. Returns an exit code that is not 0, if there is one."""
+    one_at_a_time = Lock()
+
+    def execute(binary: Path, directory: Path) -> int:
+        ran = subprocess.run(
+            [binary],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        with one_at_a_time:
+            say(f"\n==> {binary.name}\n{ran.stdout}")
+            for line in ran.stdout.splitlines():
+                tally.line(line)
+        return ran.returncode
+
+    command = [*command, "--no-run", "--message-format=json-render-diagnostics"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as build:
+            assert build.stdout is not None
+            runs = [pool.submit(execute, *found) for found in binaries(build.stdout)]
+        codes = [build.returncode, *(ran.result() for ran in runs)]
+    return next((code for code in codes if code != 0), 0)
+
+
 def main() -> int:
-    python = [sys.executable, "-B"]
+    unittest = [sys.executable, "-B", "-m", "unittest", "discover"]
     scripts = str(ROOT / "scripts")
-    options = "--workspace --features vesica-cli/tee --locked"
+    cargo = [CARGO, "test", *"--workspace --features vesica-cli/tee --locked".split()]
     # Many tests wait for a peer that is late, slow or dead.
     os.environ.setdefault("RUST_TEST_THREADS", str(2 * (os.cpu_count() or 1)))
     stages = [
-        ("scripts", [*python, "-m", "unittest", "discover", "-s", scripts, "-p", "test_*.py"]),
-        ("cargo test", [CARGO, "test", *options.split(), "--no-fail-fast", "--tests"]),
-        ("documentation", [CARGO, "test", *options.split(), "--no-fail-fast", "--doc"]),
+        ("scripts", read, [*unittest, "-s", scripts, "-p", "test_*.py"]),
+        ("cargo test", side_by_side, [*cargo, "--tests"]),
+        ("documentation", read, [*cargo, "--no-fail-fast", "--doc"]),
     ]
     total, times, bad = Tally(), [], False
-    for name, command in stages:
+    for name, execute, command in stages:
         say(f"\n==> {name}: {' '.join(command)}")
         clock, tally = Clock(), Tally()
-        code = run(command, each=tally.line)
+        code = execute(command, tally)
         if code != 0 and tally.failed == 0:
             say(f"==> {name} ended with exit code {code}")
             tally.failed += 1

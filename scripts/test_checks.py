@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import tempfile
 import unittest
 from pathlib import Path
@@ -318,6 +321,41 @@ class Tally(unittest.TestCase):
         ):
             tally.line(line + "\n")
         self.assertEqual(tally.summary(), "17 passed, 3 failed, 3 skipped")
+
+    def test_what_is_built_for_tests_is_run(self) -> None:
+        def built(test: bool, executable: str | None) -> str:
+            told = {"reason": "compiler-artifact", "profile": {"test": test}}
+            return json.dumps(told | {"executable": executable, "manifest_path": "/r/a/Cargo.toml"})
+
+        messages = [
+            built(False, "/t/vesica"),
+            built(False, None),
+            built(True, "/t/deps/e2e-1"),
+            '{"reason": "build-finished", "success": true}',
+        ]
+        found = list(run_tests.binaries(messages))
+        self.assertEqual(found, [(Path("/t/deps/e2e-1"), Path("/r/a"))])
+
+    def test_binaries_run_side_by_side_and_all_count(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            messages = []
+            for binary, code in (("good", 0), ("bad", 101)):
+                path = place / binary
+                result = "FAILED. 1 passed; 1 failed" if code else "ok. 2 passed; 0 failed"
+                path.write_text(
+                    f"#!/bin/sh\necho 'test result: {result}; 0 ignored;'\nexit {code}\n"
+                )
+                path.chmod(0o700)
+                told = {"reason": "compiler-artifact", "profile": {"test": True}}
+                told |= {"executable": str(path), "manifest_path": str(place / "Cargo.toml")}
+                messages.append(json.dumps(told))
+            (place / "cargo").write_text("\n".join(["#!/bin/sh", "cat <<E", *messages, "E"]))
+            (place / "cargo").chmod(0o700)
+            tally = run_tests.Tally()
+            with contextlib.redirect_stdout(io.StringIO()):
+                code = run_tests.side_by_side([str(place / "cargo")], tally)
+            self.assertEqual((code, tally.summary()), (101, "3 passed, 1 failed, 0 skipped"))
 
 
 class Reliability(unittest.TestCase):

@@ -490,7 +490,7 @@ fn shares_open_to_the_matches_and_their_values() {
     );
     sent.expect_success();
     received.expect_success();
-    place.write("near.csv", &received.text());
+    place.write("near.csv", received.text());
     let opened = example(&place, "python3", "open_shares.py", "near.csv far.csv");
     assert_eq!(opened, "row\n1\n2\n5\n");
 }
