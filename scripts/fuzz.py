@@ -25,7 +25,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from stages import CARGO, ROOT, Clock, run, say, target_dir
+from stages import CARGO, ROOT, Clock, captured, run, say, target_dir
 
 FUZZ = ROOT / "fuzz"
 INSTRUMENT = (
@@ -94,17 +94,7 @@ def fuzz(name: str, program: Path, seconds: int, fresh: bool) -> bool:
         command += [f"-max_len={LENGTH.get(name, 4096)}", f"-artifact_prefix={artifacts}/"]
         command += [str(corpus)] + ([str(seeds)] if seeds.is_dir() else [])
         clock = Clock()
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        done = captured(command)
         elapsed = clock.seconds()
     executions = EXECUTIONS.search(done.stdout)
     count = int(executions.group(1)) if executions else 0

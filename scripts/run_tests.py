@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 
-from stages import CARGO, ROOT, Clock, run, say
+from stages import CARGO, ROOT, Clock, captured, run, say
 
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in")
@@ -72,17 +72,7 @@ def side_by_side(command: list[str], tally: Tally) -> int:
     one_at_a_time = Lock()
 
     def execute(binary: Path, directory: Path) -> int:
-        ran = subprocess.run(
-            [binary],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        ran = captured([binary], directory)
         with one_at_a_time:
             say(f"\n==> {binary.name}\n{ran.stdout}")
             for line in ran.stdout.splitlines():

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
@@ -20,6 +21,24 @@ def target_dir() -> Path:
 
 def say(text: str) -> None:
     print(text, flush=True)
+
+
+# How a command is started whose output is read here: standard error with standard output, as text.
+READ: dict[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.STDOUT,
+    "text": True,
+    "encoding": "utf-8",
+    "errors": "replace",
+}
+
+
+def captured(
+    command: Sequence[str | os.PathLike[str]], cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """What a command printed, and its exit code, once it has ended."""
+    return subprocess.run(command, cwd=cwd, check=False, **READ)
 
 
 def run(
@@ -35,12 +54,7 @@ def run(
             list(command),
             cwd=cwd,
             env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
+            **READ,
         )
     except OSError as error:
         say(f"cannot run {command[0]}: {error.strerror}")

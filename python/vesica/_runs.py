@@ -254,7 +254,10 @@ def receive(
 def _with_arguments_of(
     run: Callable[_P, Result], *, without: str
 ) -> Callable[[Callable[..., Result]], Callable[_P, Result]]:
-    """For a function that takes what `run` takes, without one: every argument stands once."""
+    """For a function that takes what `run` takes, without one: every argument stands once.
+
+    Type checkers let the one through, which is a `TypeError` when called.
+    """
     signature = inspect.signature(run)
     kept = [of for name, of in signature.parameters.items() if name != without]
     signature = signature.replace(parameters=kept)
