@@ -93,7 +93,7 @@ def test_a_sender_takes_no_columns() -> None:
     """The one argument of `receive` that is not for `send`, and arguments that there are not."""
     link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
     link.cancel()
-    with pytest.raises(TypeError, match="take_values"):
+    with pytest.raises(vesica.UsageError, match="the receiver takes columns"):
         vesica.send(TABLE, on="id", link=link, take_values=True)
     with pytest.raises(TypeError, match="takes_values"):
         vesica.send(TABLE, on="id", link=link, takes_values=True)  # type: ignore[call-arg]

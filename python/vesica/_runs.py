@@ -252,15 +252,10 @@ def receive(
 
 
 def _with_arguments_of(
-    run: Callable[_P, Result], *, without: str
+    run: Callable[_P, Result],
 ) -> Callable[[Callable[..., Result]], Callable[_P, Result]]:
-    """For a function that takes what `run` takes, without one: every argument stands once.
-
-    Type checkers let the one through, which is a `TypeError` when called.
-    """
+    """For a function that takes what `run` takes: every argument stands once."""
     signature = inspect.signature(run)
-    kept = [of for name, of in signature.parameters.items() if name != without]
-    signature = signature.replace(parameters=kept)
 
     def decorated(other: Callable[..., Result]) -> Callable[_P, Result]:
         @functools.wraps(other)
@@ -270,13 +265,13 @@ def _with_arguments_of(
             return other(**given.arguments)
 
         called.__signature__ = signature  # type: ignore[attr-defined]
-        called.__annotations__ = {n: t for n, t in run.__annotations__.items() if n != without}
+        called.__annotations__ = run.__annotations__
         return called
 
     return decorated
 
 
-@_with_arguments_of(receive, without="take_values")
+@_with_arguments_of(receive)
 def send(**arguments: Any) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
 
@@ -301,7 +296,7 @@ def send(**arguments: Any) -> Result:
     >>> received.values
     {'size': 2, 'sum-1': 50, 'sum-2': 5}
     """
-    return _run("sender", take_values=False, **arguments)
+    return _run("sender", **arguments)
 
 
 def _run(role: str, **arguments: Any) -> Result:
