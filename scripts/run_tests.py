@@ -2,8 +2,8 @@
 
 Stages: the scripts' own tests, the tests of the whole workspace, the attacks of `research` among them, and the
 documentation tests. Examples without tests are not built: `make lint` compiles those. Test binaries run side by side, as
-soon as each is built, and what one prints appears when it has ended. A later stage runs even if an earlier one failed.
-Exits 1 if anything failed.
+soon as each is built, and what one prints appears when it has ended; one that has not ended after a quarter of an hour
+is killed, and has failed. A later stage runs even if an earlier one failed. Exits 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 
-from stages import CARGO, ROOT, Clock, captured, run, say
+from stages import CARGO, ROOT, Clock, run, say
+
+PATIENCE = 15 * 60  # seconds
 
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in")
@@ -67,23 +71,44 @@ def read(command: list[str], tally: Tally) -> int:
     return run(command, each=tally.line)
 
 
+def execute(binary: Path, directory: Path) -> tuple[int, str]:
+    """Runs a test binary. Returns its exit code and what it printed."""
+    # A file, since a process that outlives the tests would keep a pipe open.
+    with TemporaryFile() as printed:
+        process = subprocess.Popen(
+            [binary],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code, end = process.wait(PATIENCE), ""
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code, end = process.wait(), f"killed after {PATIENCE} s\n"
+        printed.seek(0)
+        return code, printed.read().decode(errors="replace") + end
+
+
 def side_by_side(command: list[str], tally: Tally) -> int:
     """Runs the test binaries that this command of Cargo's builds. Returns an exit code that is not 0, if there is one."""
     one_at_a_time = Lock()
 
-    def execute(binary: Path, directory: Path) -> int:
-        ran = captured([binary], directory)
+    def told(binary: Path, directory: Path) -> int:
+        code, printed = execute(binary, directory)
         with one_at_a_time:
-            say(f"\n==> {binary.name}\n{ran.stdout}")
-            for line in ran.stdout.splitlines():
+            say(f"\n==> {binary.name}\n{printed}")
+            for line in printed.splitlines():
                 tally.line(line)
-        return ran.returncode
+        return code
 
     command = [*command, "--no-run", "--message-format=json-render-diagnostics"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as build:
             assert build.stdout is not None
-            runs = [pool.submit(execute, *found) for found in binaries(build.stdout)]
+            runs = [pool.submit(told, *found) for found in binaries(build.stdout)]
         codes = [build.returncode, *(ran.result() for ran in runs)]
     return next((code for code in codes if code != 0), 0)
 

@@ -34,11 +34,9 @@ READ: dict[str, Any] = {
 }
 
 
-def captured(
-    command: Sequence[str | os.PathLike[str]], cwd: Path = ROOT
-) -> subprocess.CompletedProcess[str]:
+def captured(command: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProcess[str]:
     """What a command printed, and its exit code, once it has ended."""
-    return subprocess.run(command, cwd=cwd, check=False, **READ)
+    return subprocess.run(command, cwd=ROOT, check=False, **READ)
 
 
 def run(

@@ -613,17 +613,14 @@ fn bench_that_is_stopped_ends_its_parties() {
     let place = Place::new();
     std::fs::create_dir(place.path("tmp")).unwrap();
     // At this rate it would take a minute.
-    let running = place.start_after(
+    let mut running = place.start_after(
         "export TMPDIR=$PWD/tmp",
         "bench --protocol dh --receiver-size 2^17 --runs 1 --network 1mbps-80ms",
     );
-    let mut tables = (0..).map(|_| {
-        let found = std::fs::read_dir(place.path("tmp")).unwrap().next();
-        found.is_some_and(|found| found.unwrap().path().join("receiver.csv").exists())
+    running.wait_until(|| {
+        let mut found = std::fs::read_dir(place.path("tmp")).unwrap();
+        found.any(|found| found.unwrap().path().join("receiver.csv").exists())
     });
-    while !tables.next().unwrap() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
     running.signal(Signal::SIGTERM);
     let ended = running.wait();
     assert_eq!(ended.code, Some(143), "{}", ended.err);

@@ -356,6 +356,18 @@ impl Running {
         }
     }
 
+    /// Waits, while it runs, until something is so that it shows elsewhere.
+    pub(crate) fn wait_until(&mut self, is_so: impl Fn() -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !is_so() {
+            let ended = self.has_ended();
+            let seen = self.said();
+            assert!(!ended, "ended too early:\n{seen}");
+            assert!(Instant::now() < until, "nothing in a minute:\n{seen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
     }
