@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,12 +59,39 @@ class Tally:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-def binaries(messages: Iterable[str]) -> Iterator[tuple[Path, Path]]:
-    """The test binaries that Cargo tells of, and the directory that each expects to run in."""
+def commands() -> Counter[str]:
+    """How many commands each package of the workspace has."""
+    described = subprocess.check_output(
+        [CARGO, *"metadata --no-deps --locked --format-version 1".split()], cwd=ROOT
+    )
+    packages = json.loads(described)["packages"]
+    return Counter(
+        package["id"]
+        for package in packages
+        for target in package["targets"]
+        if "bin" in target["kind"]
+    )
+
+
+def binaries(messages: Iterable[str], missing: Counter[str]) -> Iterator[tuple[Path, Path]]:
+    """The test binaries that Cargo tells of, and the directory that each expects to run in.
+
+    Tests run the commands of their package, but Cargo builds these in any order: they are held back until none is
+    `missing`.
+    """
+    held: list[tuple[str, tuple[Path, Path]]] = []
     for line in messages:
         message = json.loads(line)
-        if message["reason"] == "compiler-artifact" and message["profile"]["test"]:
-            yield Path(message["executable"]), Path(message["manifest_path"]).parent
+        if message["reason"] != "compiler-artifact":
+            continue
+        package = message["package_id"]
+        if message["profile"]["test"]:
+            binary, directory = Path(message["executable"]), Path(message["manifest_path"]).parent
+            held.append((package, (binary, directory)))
+        elif "bin" in message["target"]["kind"]:
+            missing[package] -= 1
+        yield from (found for of, found in held if not missing[of])
+        held = [(of, found) for of, found in held if missing[of]]
 
 
 def read(command: list[str], tally: Tally) -> int:
@@ -104,11 +132,12 @@ def side_by_side(command: list[str], tally: Tally) -> int:
                 tally.line(line)
         return code
 
+    missing = commands()
     command = [*command, "--no-run", "--message-format=json-render-diagnostics"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as build:
             assert build.stdout is not None
-            runs = [pool.submit(told, *found) for found in binaries(build.stdout)]
+            runs = [pool.submit(told, *found) for found in binaries(build.stdout, missing)]
         codes = [build.returncode, *(ran.result() for ran in runs)]
     return next((code for code in codes if code != 0), 0)
 
