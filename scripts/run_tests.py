@@ -76,22 +76,26 @@ def commands() -> Counter[str]:
 def binaries(messages: Iterable[str], missing: Counter[str]) -> Iterator[tuple[Path, Path]]:
     """The test binaries that Cargo tells of, and the directory that each expects to run in.
 
-    Tests run the commands of their package, but Cargo builds these in any order: they are held back until none is
-    `missing`.
+    Integration tests run the commands of their package, but Cargo builds these in any order: they are held back until
+    none is `missing`, or the end.
     """
     held: list[tuple[str, tuple[Path, Path]]] = []
     for line in messages:
         message = json.loads(line)
         if message["reason"] != "compiler-artifact":
             continue
-        package = message["package_id"]
+        package, kind = message["package_id"], message["target"]["kind"]
         if message["profile"]["test"]:
-            binary, directory = Path(message["executable"]), Path(message["manifest_path"]).parent
-            held.append((package, (binary, directory)))
-        elif "bin" in message["target"]["kind"]:
+            found = Path(message["executable"]), Path(message["manifest_path"]).parent
+            if kind == ["test"]:
+                held.append((package, found))
+            else:
+                yield found
+        elif kind == ["bin"]:
             missing[package] -= 1
         yield from (found for of, found in held if not missing[of])
         held = [(of, found) for of, found in held if missing[of]]
+    yield from (found for _, found in held)
 
 
 def read(command: list[str], tally: Tally) -> int:

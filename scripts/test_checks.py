@@ -7,6 +7,9 @@ import io
 import json
 import tempfile
 import unittest
+import unittest.mock
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import audit
@@ -322,19 +325,50 @@ class Tally(unittest.TestCase):
             tally.line(line + "\n")
         self.assertEqual(tally.summary(), "17 passed, 3 failed, 3 skipped")
 
-    def test_what_is_built_for_tests_is_run(self) -> None:
-        def built(test: bool, executable: str | None) -> str:
-            told = {"reason": "compiler-artifact", "profile": {"test": test}}
-            return json.dumps(told | {"executable": executable, "manifest_path": "/r/a/Cargo.toml"})
+    @staticmethod
+    def built(
+        kind: str, executable: str | None, test: bool = True, place: Path = Path("/r/a")
+    ) -> str:
+        """What Cargo tells of a target of package `a`."""
+        told = {"reason": "compiler-artifact", "profile": {"test": test}, "package_id": "a"}
+        told |= {"target": {"kind": [kind]}, "manifest_path": str(place / "Cargo.toml")}
+        return json.dumps(told | {"executable": executable})
 
-        messages = [
-            built(False, "/t/vesica"),
-            built(False, None),
-            built(True, "/t/deps/e2e-1"),
-            '{"reason": "build-finished", "success": true}',
-        ]
-        found = list(run_tests.binaries(messages))
+    def test_what_is_built_for_tests_is_run(self) -> None:
+        told: list[str] = []
+
+        def messages() -> Iterator[str]:
+            for message in [
+                self.built("lib", None, test=False),
+                self.built("test", "/t/deps/e2e-1"),
+                self.built("bin", "/t/deps/unit-1"),
+                self.built("bin", "/t/vesica", test=False),
+                '{"reason": "build-finished", "success": true}',
+            ]:
+                told.append(message)
+                yield message
+
+        found = run_tests.binaries(messages(), Counter(a=1))
+        self.assertEqual(next(found), (Path("/t/deps/unit-1"), Path("/r/a")))
+        self.assertEqual(len(told), 3)
+        # Only now is the command there that it runs.
+        self.assertEqual(next(found), (Path("/t/deps/e2e-1"), Path("/r/a")))
+        self.assertEqual(len(told), 4)
+        self.assertEqual(list(found), [])
+
+    def test_no_test_is_left_out(self) -> None:
+        messages = [self.built("test", "/t/deps/e2e-1")]
+        found = list(run_tests.binaries(messages, Counter(a=1)))
         self.assertEqual(found, [(Path("/t/deps/e2e-1"), Path("/r/a"))])
+
+    def test_what_does_not_end_is_killed_and_shown(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            endless = Path(name) / "endless"
+            endless.write_text("#!/bin/sh\necho begun\nsleep 60 &\nsleep 60\n")
+            endless.chmod(0o700)
+            with unittest.mock.patch.object(run_tests, "PATIENCE", 0.2):
+                code, printed = run_tests.execute(endless, Path(name))
+        self.assertEqual((code, printed), (-9, "begun\nkilled after 0.2 s\n"))
 
     def test_binaries_run_side_by_side_and_all_count(self) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -347,9 +381,7 @@ class Tally(unittest.TestCase):
                     f"#!/bin/sh\necho 'test result: {result}; 0 ignored;'\nexit {code}\n"
                 )
                 path.chmod(0o700)
-                told = {"reason": "compiler-artifact", "profile": {"test": True}}
-                told |= {"executable": str(path), "manifest_path": str(place / "Cargo.toml")}
-                messages.append(json.dumps(told))
+                messages.append(self.built("lib", str(path), place=place))
             (place / "cargo").write_text("\n".join(["#!/bin/sh", "cat <<E", *messages, "E"]))
             (place / "cargo").chmod(0o700)
             tally = run_tests.Tally()
