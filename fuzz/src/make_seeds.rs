@@ -113,7 +113,9 @@ fn session(seeds: &Seeds) -> Result<()> {
     let [job, token] = ["ab", "cd"].map(|byte| byte.repeat(32));
     let admission =
         format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 4, "attempts": 3}}"#);
-    seeds.put("tasks", "gateway", &[&[1], admission.as_bytes()].concat())?;
+    // Two attempts at the first bucket, the second with a result.
+    seeds.put("tasks", "attempts", &[1, 3, 0, 2, 0, 0, 0, 0, 0])?;
+    seeds.put("tasks", "gateway", &[&[2], admission.as_bytes()].concat())?;
     let hello = |role, protocol| Hello {
         role,
         terms: Job::new(role, vec!["email/1".into()]).terms,

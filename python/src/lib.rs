@@ -15,6 +15,7 @@ mod plan;
 mod run;
 mod stream;
 mod supervise;
+mod tasks;
 
 use vesica_kernels::memory::HugePages;
 
@@ -43,6 +44,8 @@ mod _vesica {
     use crate::stream::Batches;
     #[pymodule_export]
     use crate::supervise::wait_for_runs;
+    #[pymodule_export]
+    use crate::tasks::{SplitJob, digests, split, split_elsewhere};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

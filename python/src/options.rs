@@ -49,6 +49,17 @@ impl Table {
         })
     }
 
+    /// Refuses an output in the place of a file of the table.
+    pub(crate) fn check_not_an_input(&self, output: &Path) -> Result<(), Failure> {
+        match self {
+            Table::Paths(paths) if paths.iter().any(|input| is_in(output, input)) => {
+                let line = "would be one of the files of the input";
+                Err(Failure::usage(format!("{}: {line}", output.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses an output in the place of something that the run reads.
     pub(crate) fn check_output(
         &self,
@@ -56,12 +67,8 @@ impl Table {
         reading: &Reading,
         identity: &KeyPair,
     ) -> Result<(), Failure> {
+        self.check_not_an_input(output)?;
         let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", output.display())));
-        if let Table::Paths(paths) = self
-            && paths.iter().any(|input| is_in(output, input))
-        {
-            return refuse("would be one of the files of the input");
-        }
         if identity.is_kept_in(output) {
             return refuse("the output is the identity file");
         }
@@ -322,13 +329,9 @@ impl Options {
     }
 
     pub(crate) fn resources(&self, memory: Option<u64>) -> Result<Resources, Failure> {
-        let threads = |number| {
-            let number = usize::try_from(number).ok().and_then(NonZeroUsize::new);
-            number.ok_or_else(|| Failure::usage("threads: at least one"))
-        };
         Ok(Resources {
             memory,
-            threads: self.threads.map(threads).transpose()?,
+            threads: threads(self.threads)?,
             work_dir: self.work_dir.clone(),
             offline_store: self.offline_store.clone(),
             attested: self.attested.clone(),
@@ -350,7 +353,16 @@ impl Options {
     }
 }
 
-fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
+/// How many threads to compute on, if that is given.
+pub(crate) fn threads(given: Option<i64>) -> Result<Option<NonZeroUsize>, Failure> {
+    let threads = |number| {
+        let number = usize::try_from(number).ok().and_then(NonZeroUsize::new);
+        number.ok_or_else(|| Failure::usage("threads: at least one"))
+    };
+    given.map(threads).transpose()
+}
+
+pub(crate) fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
     match seconds > 0.0 && seconds <= 1e6 {
         true => Ok(Duration::from_secs_f64(seconds)),
         false => Err(Failure::usage(format!(
@@ -360,6 +372,6 @@ fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
 }
 
 /// The value of an argument, or what is wrong with it, with the argument's name.
-fn named<T>(name: &str, value: Result<T, impl Display>) -> Result<T, Failure> {
+pub(crate) fn named<T>(name: &str, value: Result<T, impl Display>) -> Result<T, Failure> {
     value.map_err(|e| Failure::usage(format!("{name}: {e}")))
 }

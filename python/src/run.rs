@@ -53,21 +53,11 @@ pub(crate) fn run<'py>(
     link: &Link,
     listener: &Bound<'py, PyAny>,
 ) -> PyResult<(String, Option<Bound<'py, PyBytes>>, Option<Batches>)> {
-    let role = match role {
-        "receiver" => Role::Receiver,
-        _ => Role::Sender,
-    };
+    let role = role_of(role);
     let started = rfc3339(SystemTime::now());
     let events = Events::default();
     let job = Job::new(role, &reading, &options, link, &events);
-    let party = || Party {
-        connect: ConnectOptions {
-            interrupt: link.interrupt.child(),
-            ..ConnectOptions::default()
-        },
-        ..Party::new(&link.identity.key, link.peer, link.endpoint())
-    };
-    let job = told(py, party, job)?;
+    let job = told(py, || party_that_fails(link), job)?;
     let interrupt = job.party.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
     if let Some(output) = &job.output {
@@ -105,8 +95,51 @@ pub(crate) fn run<'py>(
     Ok((json, rows, table))
 }
 
+/// The side that these arguments describe.
+pub(crate) fn party(
+    role: Role,
+    reading: &Reading,
+    options: &Options,
+    link: &Link,
+    events: &Events,
+) -> Result<Party, Failure> {
+    let labels = options.labels(role)?;
+    let party = Party {
+        connect: options.connect(link, events)?,
+        protocol: options.protocol()?,
+        terms: options.terms()?,
+        peer_limits: options.peer_limits()?,
+        resources: options.resources(reading.memory()?)?,
+        values: options.values(&labels)?,
+        labels,
+        payload: options.payload()?,
+        allow_empty: options.allow_empty,
+        ..Party::new(&link.identity.key, link.peer, link.endpoint())
+    };
+    party.check(role)?;
+    Ok(party)
+}
+
+/// A side that can do no more than say that it cannot take part.
+pub(crate) fn party_that_fails(link: &Link) -> Party {
+    Party {
+        connect: ConnectOptions {
+            interrupt: link.interrupt.child(),
+            ..ConnectOptions::default()
+        },
+        ..Party::new(&link.identity.key, link.peer, link.endpoint())
+    }
+}
+
+pub(crate) fn role_of(name: &str) -> Role {
+    match name {
+        "receiver" => Role::Receiver,
+        _ => Role::Sender,
+    }
+}
+
 /// What was tried before there is a run. If it failed, the peer hears that this side cannot take part, if it may know.
-fn told<T>(
+pub(crate) fn told<T>(
     py: Python<'_>,
     party: impl FnOnce() -> Party,
     tried: Result<T, Failure>,
@@ -127,6 +160,11 @@ fn told<T>(
     Err(failure.into())
 }
 
+/// Numbers of rows as 8 bytes each in the machine's order.
+pub(crate) fn row_bytes(rows: impl Iterator<Item = u64>) -> Vec<u8> {
+    rows.flat_map(|row| (row as i64).to_ne_bytes()).collect()
+}
+
 /// A run before it has a table.
 struct Job {
     role: Role,
@@ -145,21 +183,8 @@ impl Job {
         link: &Link,
         events: &Events,
     ) -> Result<Job, Failure> {
-        let labels = options.labels(role)?;
-        let party = Party {
-            connect: options.connect(link, events)?,
-            protocol: options.protocol()?,
-            terms: options.terms()?,
-            peer_limits: options.peer_limits()?,
-            resources: options.resources(reading.memory()?)?,
-            values: options.values(&labels)?,
-            labels,
-            payload: options.payload()?,
-            allow_empty: options.allow_empty,
-            ..Party::new(&link.identity.key, link.peer, link.endpoint())
-        };
+        let party = party(role, reading, options, link, events)?;
         let key = reading.key()?;
-        party.check(role)?;
         let gets = Gets::of(role, &party.terms);
         match (gets, &options.output) {
             (Gets::Nothing, Some(_)) => {
@@ -231,9 +256,8 @@ impl Job {
             }
         };
         let rows = outcome.matched().rows_in_order()?;
-        let rows = rows.iter().flat_map(|row| (*row as i64).to_ne_bytes());
         Ok(Finished {
-            rows: Some(rows.collect()),
+            rows: Some(row_bytes(rows.iter().copied())),
             outcome,
             table,
         })

@@ -4,8 +4,9 @@
 
 use std::ffi::CStr;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ffi::FFI_ArrowSchema;
@@ -49,6 +50,34 @@ fn gather(reader: impl RecordBatchReader) -> Result<Batches, Failure> {
     let schema = reader.schema();
     let batches = reader.collect::<Result<_, _>>().map_err(broken)?;
     Ok(Batches { schema, batches })
+}
+
+impl Batches {
+    /// A table of one column.
+    pub(crate) fn of_column(name: &str, column: ArrayRef) -> Result<Batches, Failure> {
+        let batch = RecordBatch::try_from_iter_with_nullable([(name, column, true)]);
+        let batch = batch.map_err(broken)?;
+        Ok(Batches {
+            schema: batch.schema(),
+            batches: vec![batch],
+        })
+    }
+}
+
+/// The digests in the only column of a table, which is of binary type.
+pub(crate) fn digests_of(table: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; 32]>> {
+    let Batches { batches, .. } = Batches::of(table)?;
+    let refuse = || Failure::data("a table of digests has one binary column, of 32 bytes each");
+    let mut digests = Vec::new();
+    for batch in batches {
+        let column = batch.columns().first().ok_or_else(refuse)?;
+        let column = column.as_binary_opt::<i32>().ok_or_else(refuse)?;
+        for digest in column {
+            let digest = digest.and_then(|bytes| bytes.try_into().ok());
+            digests.push(digest.ok_or_else(refuse)?);
+        }
+    }
+    Ok(digests)
 }
 
 /// Rows in memory, for any library that reads Arrow's C streams.

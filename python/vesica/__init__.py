@@ -40,10 +40,12 @@ from ._runs import (
     threshold,
 )
 from ._table import Table
+from ._tasks import Collected, SplitJob, split
 from ._vesica import Identity, Link, __version__, connect, listen, wait_for_runs
 
 __all__ = [
     "Check",
+    "Collected",
     "ContractError",
     "DataError",
     "Error",
@@ -55,6 +57,7 @@ __all__ = [
     "ResourceError",
     "Result",
     "RunWarning",
+    "SplitJob",
     "Table",
     "UsageError",
     "__version__",
@@ -68,6 +71,7 @@ __all__ = [
     "receive",
     "rehearse",
     "send",
+    "split",
     "threshold",
 ]
 

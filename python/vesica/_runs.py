@@ -300,6 +300,20 @@ def send(**arguments: Any) -> Result:
 
 
 def _run(role: str, **arguments: Any) -> Result:
+    table, link = readable(arguments.pop("table")), arguments.pop("link")
+    listener = Listener(arguments.pop("progress"))
+    reading, options = _arguments(arguments)
+    with listener:
+        report, rows, batches = _vesica.run(role, table, reading, options, link, listener)
+    return Result(
+        json.loads(report),
+        None if rows is None else array("q", rows),
+        None if batches is None else Table(batches),
+    )
+
+
+def _arguments(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How a table is read, and the options, as the engine takes them."""
     reading = _reading(arguments)
     arguments["lambda"] = arguments.pop("lambda_")
     arguments["reveal"] = ",".join(_texts(arguments["reveal"]))
@@ -309,15 +323,7 @@ def _run(role: str, **arguments: Any) -> Result:
     arguments["value"] = _texts(arguments["value"])
     arguments["value_scale"] = _numbers(arguments["value_scale"])
     arguments["value_bound"] = [str(bound) for bound in _numbers(arguments["value_bound"])]
-    table, link = readable(arguments.pop("table")), arguments.pop("link")
-    listener = Listener(arguments.pop("progress"))
-    with listener:
-        report, rows, batches = _vesica.run(role, table, reading, arguments, link, listener)
-    return Result(
-        json.loads(report),
-        None if rows is None else array("q", rows),
-        None if batches is None else Table(batches),
-    )
+    return reading, arguments
 
 
 def _reading(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Private set intersection, without the defaults and types of the package `vesica`."""
 
 import os
+from collections.abc import Callable
 from typing import Any, Protocol, final
 
 __all__ = [
@@ -8,12 +9,16 @@ __all__ = [
     "Batches",
     "Identity",
     "Link",
+    "SplitJob",
     "__version__",
     "check",
     "connect",
+    "digests",
     "listen",
     "plan",
     "run",
+    "split",
+    "split_elsewhere",
     "wait_for_runs",
 ]
 
@@ -59,6 +64,39 @@ class Batches:
     def column_names(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
+@final
+class SplitJob:
+    @staticmethod
+    def open(directory: str | os.PathLike[str]) -> SplitJob: ...
+    @staticmethod
+    def open_draft(directory: str | os.PathLike[str]) -> SplitJob: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def contract(self) -> str: ...
+    def run(
+        self,
+        bucket: int,
+        attempt: int,
+        point: tuple[str, str],
+        waiting: dict[str, float],
+        threads_given: int | None,
+        listener: _Listener,
+    ) -> str: ...
+    def next_attempts(
+        self, link: Link, waiting: dict[str, float], listener: _Listener
+    ) -> list[tuple[int, int]]: ...
+    def collect(
+        self,
+        table: Any,
+        reading: dict[str, Any],
+        output: str | os.PathLike[str] | None,
+        threads_given: int | None,
+    ) -> tuple[bytes, Batches | None]: ...
+    def buckets_of(self, digests: Any) -> Batches: ...
+    def cut(self, bucket: int, digests: Any) -> bytes: ...
+    def matches(self, bucket: int) -> Batches: ...
+
 class _Listener(Protocol):
     def warn(self, text: str) -> None: ...
     def progress(
@@ -84,5 +122,25 @@ def run(
     listener: _Listener,
 ) -> tuple[str, bytes | None, Batches | None]: ...
 def check(table: Any, reading: dict[str, Any]) -> tuple[str, str]: ...
+def split(
+    role: str,
+    table: Any,
+    reading: dict[str, Any],
+    options: dict[str, Any],
+    limits: dict[str, Any],
+    link: Link,
+    listener: _Listener,
+) -> SplitJob: ...
+def split_elsewhere(
+    role: str,
+    items: int,
+    cut: Callable[[], list[bytes]],
+    reading: dict[str, Any],
+    options: dict[str, Any],
+    limits: dict[str, Any],
+    link: Link,
+    listener: _Listener,
+) -> SplitJob: ...
+def digests(table: Any, reading: dict[str, Any]) -> Batches: ...
 def plan(asked: dict[str, Any]) -> str: ...
 def wait_for_runs(seconds: float) -> None: ...

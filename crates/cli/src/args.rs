@@ -44,7 +44,7 @@ use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 pub(crate) use published::{Lookup, Publish, Serve};
-pub(crate) use tasks::{Bucket, Collect, Gateway, Split};
+pub(crate) use tasks::{Attempts, Bucket, Collect, Gateway, Split};
 use terms::{TermOptions, typed};
 use values::{Network, Quote, quote};
 
@@ -120,6 +120,8 @@ pub(crate) enum Command {
     Bucket(Bucket),
     /// Brings the tasks of both sides of a job together at one address, and reads nothing of what they say
     Gateway(Gateway),
+    /// Meets the peer's driver after tasks, and prints which attempts at which buckets both sides make next
+    Attempts(Attempts),
     /// Writes the rows that match by the results of all buckets of a job
     Collect(Box<Collect>),
     /// Prints a script that completes commands and options in a shell
@@ -1193,7 +1195,7 @@ mod tests {
     fn help_names_no_option_that_a_command_has_not() {
         let definition = super::definition(&[]);
         let commands = [
-            "exchange", "publish", "serve", "lookup", "bucket", "collect",
+            "exchange", "publish", "serve", "lookup", "bucket", "attempts", "collect",
         ];
         for name in commands {
             let command = definition.find_subcommand(name).unwrap();

@@ -86,6 +86,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Split(options) => tasks::split(&options, Conditions::REAL),
         Command::Bucket(options) => tasks::bucket(&options, Conditions::REAL),
         Command::Gateway(options) => tasks::gateway(&options),
+        Command::Attempts(options) => tasks::attempts(&options, Conditions::REAL),
         Command::Collect(options) => tasks::collect(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),

@@ -1,4 +1,4 @@
-//! `vesica split`, `vesica bucket`, `vesica gateway` and `vesica collect`: a job whose buckets are tasks of their own.
+//! `vesica split`, `bucket`, `gateway`, `attempts` and `collect`: a job whose buckets are tasks of their own.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use vesica::{
     Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows, half_of_the_machine,
 };
 
-use crate::args::{Bucket, Collect, Gateway, Split};
+use crate::args::{Attempts, Bucket, Collect, Gateway, Split};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
 use crate::log;
 use crate::progress::{Progress, ProgressMode};
 use crate::report::not_among_inputs;
 use crate::signals::Signals;
+use crate::stdout::print_line;
 
 /// Time between two lines of a gateway's figures.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -126,6 +127,28 @@ pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
     Ok(gateway.serve(&serving, &tell)?)
 }
 
+/// Prints a bucket and an attempt on each line.
+pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    let job = SplitJob::open(&options.job)?;
+    let identity = Identity::load(&options.identity)?;
+    identity.check_peer(options.peer)?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "opening the job");
+    let party = Party {
+        connect: options.patience.options(&progress, &signals, conditions),
+        ..Party::new(&identity, options.peer, options.point.endpoint()?)
+    };
+    let next = party.next_attempts(&job, &mut progress)?;
+    progress.finish();
+    log::event(
+        "attempts",
+        &format!("{} attempts to make next", next.len()),
+        &json!({"attempts": next.len()}),
+    );
+    let line = |attempt: Attempt| print_line(&format!("{} {}", attempt.bucket, attempt.number));
+    next.into_iter().try_for_each(line)
+}
+
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
     not_among_inputs(&options.output, &options.table)?;
     let key = options.table.key()?;
@@ -140,7 +163,8 @@ pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
         memory: resources.memory,
         ..SourceOptions::default()
     })?;
-    let rows = collect_rows(&job, &source, &key, &resources, &options.output)?;
+    let rows = collect_rows(&job, &source, &key, &resources, Some(&options.output))?;
+    let rows = rows.iter().count();
     log::event(
         "done",
         &format!("{rows} rows match"),

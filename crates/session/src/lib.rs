@@ -46,6 +46,7 @@ mod rounds;
 mod run;
 mod secret;
 mod set;
+mod tally;
 mod task_keys;
 pub mod terms;
 mod threads;
@@ -85,6 +86,7 @@ pub use run::{
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
+pub use tally::Tally;
 pub use task_keys::TaskKeys;
 pub use terms::{
     MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms, VERSION,

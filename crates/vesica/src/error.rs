@@ -127,6 +127,11 @@ pub enum JobProblem {
     /// No attempt at a bucket has a result.
     #[error("has no result of bucket {0}")]
     NoResult(u32),
+    /// A bucket has no result, and both sides have agreed to try it no more often.
+    #[error(
+        "has no result of bucket {0}, and no attempt at it is left; split the table again, on both sides"
+    )]
+    NoAttemptLeft(u32),
     /// The results go to the other side.
     #[error("is one from which this side learns no matches")]
     LearnsNothing,
@@ -226,6 +231,10 @@ impl Error {
                 problem: JobProblem::OtherTask(_),
                 ..
             } => ErrorClass::Peer,
+            Error::Job {
+                problem: JobProblem::NoAttemptLeft(_),
+                ..
+            } => ErrorClass::Resource,
             Error::Job {
                 problem: JobProblem::OwnSide,
                 ..

@@ -71,7 +71,7 @@ mod work_dir;
 
 pub use courier::{Carried, Courier, CourierStep};
 pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
-pub use items::{intersect, intersect_digests};
+pub use items::{intersect, intersect_digests, row_digests};
 pub use memory::{Storage, bucket_memory, key_memory};
 pub use observer::Observer;
 pub use options::{
@@ -79,7 +79,7 @@ pub use options::{
     parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_quote,
     value_columns,
 };
-pub use party::{Gets, Outcome, Party, Resources, collect, no_match_hint};
+pub use party::{Gets, Outcome, Party, RemoteKeys, Resources, collect, no_match_hint};
 pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published, SetUpdate, Updated};
 pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;

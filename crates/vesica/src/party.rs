@@ -7,20 +7,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vesica_files::{Advice, Argument, Command, advice, directory_of};
+use vesica_psi::Output as Learnt;
 use vesica_session::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LEARNS, NORMALIZATION, REVEAL,
 };
 use vesica_session::{
-    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, HalfSource,
-    Identity, Job, LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest,
-    Readiness, RepeatedKeys, Report, Reveal, Role, Term, TermValue, Terms, Transport, ValueTerms,
-    agree_on_set, buckets_for_threads, connect, connect_once, with_threads,
+    Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Endpoint,
+    Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange, Learns,
+    Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
+    State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set, buckets_for_threads,
+    connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns, ValueColumn,
-    approximate_rows, read_keys_within, write_rows,
+    Counts, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns,
+    ValueColumn, approximate_rows, read_keys_within, write_rows,
 };
-use vesica_wire::Error as WireError;
+use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{Storage, bucket_memory, key_memory};
 use crate::split_job::{SplitJob, Tasks};
@@ -377,13 +379,13 @@ impl Party {
 
     /// First pass, while the peer connects. The wait for the peer counts from when the table is read;
     /// heartbeats tell a peer that is there before that this side is at work.
-    fn read_and_meet(
+    fn read_and_meet<K: KeySet>(
         &self,
-        read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
+        read: impl FnOnce(&mut dyn Observer) -> Result<K, Error>,
         listener: Option<&Listener>,
         options: &ConnectOptions,
         observer: &mut dyn Observer,
-    ) -> Result<(Stored, Connection), Error> {
+    ) -> Result<(K, Connection), Error> {
         if listener.is_none() {
             observer.connecting(&self.endpoint);
         }
@@ -498,21 +500,21 @@ impl Party {
 
     /// Reads the table, meets the peer and agrees on the contract; where the peer says that it cannot take part, waits for
     /// it to come again, until the wait is over.
-    fn agree(
+    fn agree<K: KeySet>(
         &self,
         job: &Job,
         tasks: Option<Tasks>,
-        read: impl FnOnce(&mut dyn Observer) -> Result<Stored, Error>,
+        read: impl FnOnce(&mut dyn Observer) -> Result<K, Error>,
         listener: Option<Listener>,
         observer: &mut dyn Observer,
-    ) -> Result<(Stored, Agreed), Error> {
+    ) -> Result<(K, Agreed), Error> {
         let options = ConnectOptions {
             ready: Readiness::new(),
             ..self.connect.clone()
         };
         let listener = listener.as_ref();
         let (keys, mut connection) = self.read_and_meet(read, listener, &options, observer)?;
-        let own = self.resources.for_a_bucket(job, keys.counts().items);
+        let own = self.resources.for_a_bucket(job, keys.items());
         let (memory, at_once) = match tasks {
             Some(tasks) => (Some(tasks.memory), 1),
             None => (own, buckets_for_threads()),
@@ -573,14 +575,73 @@ impl Party {
             let read = |observer: &mut dyn Observer| {
                 self.read(&job, source, key, directory, None, observer)
             };
-            let (mut keys, mut agreed) = self.agree(&job, Some(tasks), read, listener, observer)?;
-            let job = SplitJob::new(directory, role, agreed.agreement(), tasks.valid_for);
-            let job = job.inspect_err(|error| agreed.give_up(error));
-            let job = job.map_err(SessionError::from)?;
-            let peers = agreed.exchange_task_keys(role, &job.task_keys()?)?;
-            let kept = agreed.keep(|| job.keep(peers, &mut keys));
-            Ok(kept.inspect_err(|_| SplitJob::discard(directory))?)
+            let (mut keys, agreed) = self.agree(&job, Some(tasks), read, listener, observer)?;
+            keep_split(agreed, role, directory, tasks, |job| job.cut_set(&mut keys))
         })?
+    }
+
+    /// Does as [`Party::split`] does for a table that is on other machines.
+    ///
+    /// # Errors
+    /// Any [`Error`], as [`Party::split`], or what `table.cut` has failed with, of which the peer hears no more than that.
+    pub fn split_elsewhere(
+        &self,
+        role: Role,
+        table: RemoteKeys<impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, Error>>,
+        key: &KeySpec,
+        directory: &Path,
+        tasks: Tasks,
+        observer: &mut dyn Observer,
+    ) -> Result<SplitJob, Error> {
+        self.check_endpoint()?;
+        let job = self.split_job(role, key, directory, tasks);
+        let job = job.inspect_err(|error| self.tell_of(error))?;
+        let listener = self.bind(observer)?;
+        let items = table.items;
+        let counts = Counts {
+            items,
+            rows: items,
+            ..Counts::default()
+        };
+        if items == 0 && !self.allow_empty {
+            return Err(Error::NoKeys(counts));
+        }
+        let keys = |observer: &mut dyn Observer| {
+            observer.read(&counts);
+            Ok(Elsewhere(items))
+        };
+        let (_, agreed) = self.agree(&job, Some(tasks), keys, listener, observer)?;
+        let mut failed = None;
+        let kept = keep_split(agreed, role, directory, tasks, |job| {
+            job.cut_by_others(|job| {
+                (table.cut)(job).map_err(|error| {
+                    failed = Some(error);
+                    WireError::limit(Limit::Storage, "its buckets cannot be cut")
+                })
+            })
+        });
+        kept.map_err(|error| failed.unwrap_or(error))
+    }
+
+    /// Meets the peer's driver between tasks: each side says which attempts have begun, and of which there is a result.
+    /// Returns the attempts that both sides make next, one at each bucket that lacks a result; none once there is all that
+    /// is needed.
+    ///
+    /// # Errors
+    /// Any [`Error`]. Job: a bucket has no result, and no attempt is left. Contract: the peer's job is another one.
+    pub fn next_attempts(
+        &self,
+        job: &SplitJob,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Attempt>, Error> {
+        self.check_endpoint()?;
+        let listener = self.bind(observer)?;
+        if listener.is_none() {
+            observer.connecting(&self.endpoint);
+        }
+        let mut connection = self.meet(listener.as_ref(), &self.connect)?;
+        observer.connected(&connection);
+        job.next_attempts(&mut connection)
     }
 
     /// What tasks are to do, and an empty directory for them.
@@ -823,8 +884,8 @@ impl Party {
     }
 }
 
-/// Writes the rows of `source` that match by the results of all tasks of a job, as a run would: all columns, in the order of
-/// the input, to `output`. `source` and `key` are those that were split. Returns how many rows.
+/// Finds the rows of `source` that match by the results of all tasks of a job. They are written to `output`, if there is
+/// one, as a run would: all columns, in the order of the input. `source` and `key` are those that were split.
 ///
 /// # Errors
 /// Any [`Error`]; no output file is left then. Job: a bucket has no result, the table has changed, or the job is one from
@@ -834,20 +895,77 @@ pub fn collect(
     source: &Source,
     key: &KeySpec,
     resources: &Resources,
-    output: &Path,
-) -> Result<u64, Error> {
-    let mut file = Output::create(output, source)?;
-    let directory = directory_of(output).to_owned();
+    output: Option<&Path>,
+) -> Result<RowSet, Error> {
+    let file = output
+        .map(|path| Output::create(path, source))
+        .transpose()?;
+    let directory = output.map_or_else(std::env::temp_dir, |path| directory_of(path).to_owned());
     let memory = resources.memory.unwrap_or(u64::MAX);
     with_threads(resources.threads, || {
         let keys = key_memory(memory, false);
         let keys = read_keys_within(source, key, &[], None, keys, &directory)?;
         let mut stored = Stored::new(keys, memory, directory.clone(), None)?;
         job.collect(&mut stored)?;
-        let written = write_rows(source, stored.matched_with(None, memory / 2), &mut file)?;
-        file.commit()?;
-        Ok(written)
+        if let Some(mut file) = file {
+            write_rows(source, stored.matched_with(None, memory / 2), &mut file)?;
+            file.commit()?;
+        }
+        Ok(stored.matched().clone())
     })?
+}
+
+/// The end of a split: keys of tasks, buckets, and the job's file once both sides have theirs.
+fn keep_split(
+    mut agreed: Agreed,
+    role: Role,
+    directory: &Path,
+    tasks: Tasks,
+    cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
+) -> Result<SplitJob, Error> {
+    let job = SplitJob::new(directory, role, agreed.agreement(), tasks.valid_for);
+    let job = job.inspect_err(|error| agreed.give_up(error));
+    let job = job.map_err(SessionError::from)?;
+    let peers = agreed.exchange_task_keys(role, &job.task_keys()?)?;
+    let kept = agreed.keep(|| job.keep(peers, cut));
+    Ok(kept.inspect_err(|_| SplitJob::discard(directory))?)
+}
+
+/// The distinct keys of a table that is on other machines.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteKeys<F> {
+    /// How many there are.
+    pub items: u64,
+    /// Is called once the contract is agreed, with the draft of the job. Has each bucket [cut](SplitJob::cut), by whoever
+    /// [opens the draft](SplitJob::open_draft), and returns the hashes in the order of the buckets.
+    pub cut: F,
+}
+
+/// So many keys, which are on other machines.
+struct Elsewhere(u64);
+
+impl Elsewhere {
+    fn unreachable() -> WireError {
+        WireError::limit(Limit::Input, "the keys are on other machines")
+    }
+}
+
+impl KeySet for Elsewhere {
+    fn items(&self) -> u64 {
+        self.0
+    }
+
+    fn assign(&mut self, _: &Assignment, _: &State) -> Result<(), WireError> {
+        Err(Elsewhere::unreachable())
+    }
+
+    fn load(&mut self, _: u32) -> Result<BucketKeys<'_>, WireError> {
+        Err(Elsewhere::unreachable())
+    }
+
+    fn finished(&mut self, _: Learnt, _: &State) -> Result<(), WireError> {
+        Err(Elsewhere::unreachable())
+    }
 }
 
 /// Whether more than the protocol needs its keys while a job runs.

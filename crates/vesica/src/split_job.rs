@@ -9,6 +9,9 @@
 //! From the key follow also the key pair of each task ([`TaskKeys`]), which stands for this side's identity and counts for
 //! one attempt, and a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails before
 //! it connects, and a table that has changed fails before rows are written.
+//!
+//! Where the digests are on other machines than the driver, there is `draft.json` until all buckets are cut: the same but for
+//! the hashes of buckets, for processes that each [cut](SplitJob::cut) one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,7 +27,7 @@ use vesica_psi::Output as Learnt;
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS};
 use vesica_session::{
     Admission, Agreement, Attempt, ConnectOptions, Connection, Contract, Endpoint,
-    Error as SessionError, Fingerprint, Identity, KeySet, Listener, Registry, Role, State,
+    Error as SessionError, Fingerprint, Identity, KeySet, Listener, Registry, Role, State, Tally,
     TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on, with_threads,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
@@ -33,6 +36,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::{Error, JobProblem, Observer};
 
 const JOB: &str = "job.json";
+const DRAFT: &str = "draft.json";
 const GATEWAY: &str = "gateway.json";
 /// Longest `job.json`, in bytes: the keys of 16 attempts at each of 1024 buckets take 1.1 MiB.
 const MAX_JOB: u64 = 2 << 20;
@@ -162,12 +166,11 @@ impl SplitJob {
 
     /// What the peer has to know of this side's tasks.
     pub(crate) fn task_keys(&self) -> Result<TaskKeys, SessionError> {
-        let contract = self.contract();
-        let attempts = contract.get(&BUCKET_ATTEMPTS);
-        let all = (0..contract.buckets)
-            .flat_map(|bucket| (0..attempts).map(move |number| Attempt { bucket, number }));
         let print = |attempt| Ok(self.identity(attempt)?.fingerprint());
-        let fingerprints = all.map(print).collect::<Result<_, SessionError>>()?;
+        let fingerprints = self
+            .attempts()
+            .map(print)
+            .collect::<Result<_, SessionError>>()?;
         Ok(TaskKeys {
             expires: self.expires,
             fingerprints,
@@ -184,44 +187,85 @@ impl SplitJob {
         Identity::from_seed(&Zeroizing::new(*hasher.finalize().as_bytes()))
     }
 
-    /// Cuts the keys of a set up, for tasks that meet these of the peer.
+    /// Keeps the job, for tasks that meet these of the peer, once `cut` has cut each bucket and returned its hash.
     pub(crate) fn keep(
         mut self,
         peers: TaskKeys,
-        set: &mut dyn KeySet,
+        cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
     ) -> Result<SplitJob, WireError> {
-        let storage = |e: io::Error| {
-            WireError::limit(Limit::Storage, format!("a bucket cannot be kept: {e}"))
-        };
         self.peers = peers;
-        let agreement = self.agreement.clone();
-        set.assign(&agreement.assignment(), &agreement.state)?;
-        for bucket in 0..agreement.contract.buckets {
-            let digests = std::mem::take(&mut set.load(bucket)?.digests).into_owned();
-            let capacity = agreement.own_size(self.role);
-            if digests.len() > capacity {
-                // The number is not for the peer.
-                return Err(WireError::limit(
-                    Limit::Encoding,
-                    "too many items fell into one bucket; run again",
-                ));
-            }
-            let mut content = Zeroizing::new(Vec::with_capacity(8 + 32 * capacity));
-            content.extend((digests.len() as u64).to_le_bytes());
-            content.extend_from_slice(digests.as_flattened());
-            content.resize(8 + 32 * capacity, 0);
-            let first = Attempt { bucket, number: 0 };
-            self.seal(Content::Keys, first, &content).map_err(storage)?;
-            self.hashes.push(hash_of(&self.key, bucket, &digests));
-        }
-        let admission = Admission::of(&agreement);
-        self.leave(GATEWAY, &admission.to_json()).map_err(storage)?;
-        self.record().map_err(storage)?;
+        self.hashes = cut(&self)?;
+        let admission = Admission::of(&self.agreement);
+        let kept = self.leave(GATEWAY, &admission.to_json());
+        kept.and_then(|()| self.record(JOB)).map_err(storage)?;
         Ok(self)
     }
 
-    /// Writes `job.json`, with which there is a job.
-    fn record(&self) -> io::Result<()> {
+    /// Cuts the keys of a set up.
+    pub(crate) fn cut_set(&self, set: &mut dyn KeySet) -> Result<Vec<[u8; 32]>, WireError> {
+        set.assign(&self.agreement.assignment(), &self.agreement.state)?;
+        let cut = |bucket| {
+            let digests = std::mem::take(&mut set.load(bucket)?.digests).into_owned();
+            self.cut_bucket(bucket, digests)
+        };
+        (0..self.contract().buckets).map(cut).collect()
+    }
+
+    /// Lets others cut the buckets up, which [open the draft](SplitJob::open_draft).
+    pub(crate) fn cut_by_others(
+        &self,
+        cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
+    ) -> Result<Vec<[u8; 32]>, WireError> {
+        self.record(DRAFT).map_err(storage)?;
+        let hashes = cut(self)?;
+        if hashes.len() != self.contract().buckets as usize {
+            return Err(WireError::limit(Limit::Input, "not all buckets were cut"));
+        }
+        std::fs::remove_file(self.directory.join(DRAFT)).map_err(storage)?;
+        Ok(hashes)
+    }
+
+    /// The bucket of each of these digests.
+    pub fn buckets_of(&self, digests: &[[u8; 32]]) -> Vec<u32> {
+        self.agreement.assignment().buckets_of(digests)
+    }
+
+    /// Puts the digests of a bucket into its file: all that [`SplitJob::buckets_of`] puts into it, each once, in whatever
+    /// order. Returns their hash, which the driver keeps. Done again with the same digests, it changes nothing.
+    ///
+    /// # Errors
+    /// Job: no such bucket. Usage: digests that repeat. Resource: too many for a bucket, or the file cannot be written.
+    pub fn cut(&self, bucket: u32, digests: Vec<[u8; 32]>) -> Result<[u8; 32], Error> {
+        self.check_attempt(Attempt { bucket, number: 0 })?;
+        let cut = self.cut_bucket(bucket, digests);
+        Ok(cut.map_err(SessionError::from)?)
+    }
+
+    fn cut_bucket(&self, bucket: u32, mut digests: Vec<[u8; 32]>) -> Result<[u8; 32], WireError> {
+        let capacity = self.agreement.own_size(self.role);
+        if digests.len() > capacity {
+            // The number is not for the peer.
+            return Err(WireError::limit(
+                Limit::Encoding,
+                "too many items fell into one bucket; run again",
+            ));
+        }
+        // Results name places, which are the same however often the bucket is cut.
+        digests.sort_unstable();
+        if digests.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(WireError::limit(Limit::Input, "digests repeat"));
+        }
+        let mut content = Zeroizing::new(Vec::with_capacity(8 + 32 * capacity));
+        content.extend((digests.len() as u64).to_le_bytes());
+        content.extend_from_slice(digests.as_flattened());
+        content.resize(8 + 32 * capacity, 0);
+        let first = Attempt { bucket, number: 0 };
+        self.seal(Content::Keys, first, &content).map_err(storage)?;
+        Ok(hash_of(&self.key, bucket, &digests))
+    }
+
+    /// Writes `job.json`, with which there is a job, or its draft.
+    fn record(&self, name: &str) -> io::Result<()> {
         let record = Record {
             format: FORMAT,
             role: self.role,
@@ -235,7 +279,7 @@ impl SplitJob {
                 .collect(),
             buckets: self.hashes.iter().map(hex).collect(),
         };
-        self.leave(JOB, &Zeroizing::new(serde_json::to_vec_pretty(&record)?))
+        self.leave(name, &Zeroizing::new(serde_json::to_vec_pretty(&record)?))
     }
 
     /// Writes a file that this user alone reads, and that was not there before.
@@ -271,7 +315,7 @@ impl SplitJob {
     /// Removes what [`SplitJob::keep`] has left, so that no task begins a job that the peer does not have.
     pub(crate) fn discard(directory: &Path) {
         // What else is there is useless without it.
-        for name in [JOB, GATEWAY] {
+        for name in [JOB, DRAFT, GATEWAY] {
             let _ = std::fs::remove_file(directory.join(name));
         }
     }
@@ -281,14 +325,26 @@ impl SplitJob {
     /// # Errors
     /// Job: there is none, or none of this version.
     pub fn open(directory: &Path) -> Result<SplitJob, Error> {
-        SplitJob::read(directory).map_err(|why| Error::Job {
+        SplitJob::open_as(directory, JOB)
+    }
+
+    /// Opens a job whose buckets are being cut ([`SplitJob::cut`]).
+    ///
+    /// # Errors
+    /// Job: there is none, or none of this version.
+    pub fn open_draft(directory: &Path) -> Result<SplitJob, Error> {
+        SplitJob::open_as(directory, DRAFT)
+    }
+
+    fn open_as(directory: &Path, name: &str) -> Result<SplitJob, Error> {
+        SplitJob::read(directory, name).map_err(|why| Error::Job {
             path: directory.to_owned(),
             problem: JobProblem::NoJob(why),
         })
     }
 
-    fn read(directory: &Path) -> Result<SplitJob, String> {
-        let text = read_regular(&directory.join(JOB), MAX_JOB).map_err(|e| e.to_string())?;
+    fn read(directory: &Path, name: &str) -> Result<SplitJob, String> {
+        let text = read_regular(&directory.join(name), MAX_JOB).map_err(|e| e.to_string())?;
         let text = Zeroizing::new(text);
         let record: Record = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         if record.format != FORMAT {
@@ -307,7 +363,7 @@ impl SplitJob {
             .iter()
             .map(|hash| of_hex(hash))
             .collect::<Result<_, _>>()?;
-        if hashes.len() != agreement.contract.buckets as usize {
+        if name == JOB && hashes.len() != agreement.contract.buckets as usize {
             return Err("it does not have all buckets".into());
         }
         let fingerprints: Vec<Fingerprint> = (record.peer_tasks.iter())
@@ -421,15 +477,7 @@ impl SplitJob {
         threads: Option<NonZeroUsize>,
         observer: &mut dyn Observer,
     ) -> Result<TaskReport, Error> {
-        let contract = self.contract();
-        let (buckets, attempts) = (contract.buckets, contract.get(&BUCKET_ATTEMPTS));
-        if attempt.bucket >= buckets || attempt.number >= attempts {
-            return Err(self.problem(JobProblem::NoSuchAttempt {
-                buckets,
-                attempts,
-                asked: attempt,
-            }));
-        }
+        self.check_attempt(attempt)?;
         for (expires, of_peer) in [(self.expires, false), (self.peers.expires, true)] {
             if now() >= expires {
                 return Err(self.problem(JobProblem::Expired { of_peer }));
@@ -439,7 +487,7 @@ impl SplitJob {
         let identity = self.identity(attempt)?;
         let transport = Transport::Tls {
             identity: &identity,
-            peer: self.peers.fingerprints[TaskKeys::place(contract, attempt)],
+            peer: self.peers.fingerprints[TaskKeys::place(self.contract(), attempt)],
         };
         let connected = self.meet(attempt, endpoint, &transport, options, observer);
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
@@ -530,9 +578,56 @@ impl SplitJob {
         }
     }
 
+    /// Refuses an attempt that the contract does not have.
+    fn check_attempt(&self, asked: Attempt) -> Result<(), Error> {
+        let contract = self.contract();
+        let (buckets, attempts) = (contract.buckets, contract.get(&BUCKET_ATTEMPTS));
+        match asked.bucket < buckets && asked.number < attempts {
+            true => Ok(()),
+            false => Err(self.problem(JobProblem::NoSuchAttempt {
+                buckets,
+                attempts,
+                asked,
+            })),
+        }
+    }
+
+    /// Tells the peer's driver which attempts have begun, and which have a result. Returns those that both sides make next,
+    /// one at each bucket that lacks a result; none if there is all that is needed.
+    pub(crate) fn next_attempts(&self, connection: &mut Connection) -> Result<Vec<Attempt>, Error> {
+        let ours = self.tally();
+        let sides = ours.exchange(&mut connection.channel, self.role, &self.agreement);
+        let sides = sides.map_err(SessionError::from)?;
+        let next = Tally::next([&sides[0], &sides[1]], self.contract());
+        next.map_err(|bucket| self.problem(JobProblem::NoAttemptLeft(bucket)))
+    }
+
+    /// The attempts that tasks of this side have begun.
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::new(self.contract());
+        for attempt in self.attempts() {
+            if self.begun(attempt).exists() {
+                tally.add(attempt, self.path(Content::Bits, attempt).exists());
+            }
+        }
+        tally
+    }
+
+    /// All attempts of the contract.
+    fn attempts(&self) -> impl Iterator<Item = Attempt> {
+        let attempts = self.contract().get(&BUCKET_ATTEMPTS);
+        (0..self.contract().buckets)
+            .flat_map(move |bucket| (0..attempts).map(move |number| Attempt { bucket, number }))
+    }
+
+    /// The file that says that an attempt has begun.
+    fn begun(&self, attempt: Attempt) -> PathBuf {
+        self.path(Content::Bits, attempt).with_extension("begun")
+    }
+
     /// Takes the attempt, which nobody can then make again.
     fn begin(&self, attempt: Attempt) -> Result<(), Error> {
-        let path = self.path(Content::Bits, attempt).with_extension("begun");
+        let path = self.begun(attempt);
         let file = PrivateFile::create(&path).map_err(|e| cannot(&path, &e))?;
         match file.place_new() {
             Ok(()) => {
@@ -551,9 +646,7 @@ impl SplitJob {
     /// # Errors
     /// Job: a bucket without a result, keys that have changed since, or a job from which this side learns nothing.
     pub(crate) fn collect(&self, set: &mut dyn KeySet) -> Result<(), Error> {
-        if !(self.role == Role::Receiver || self.contract().get(&LEARNS).is_both()) {
-            return Err(self.problem(JobProblem::LearnsNothing));
-        }
+        self.check_learns()?;
         let run = |error: WireError| Error::from(SessionError::from(error));
         let mut state = State {
             found: Vec::new(),
@@ -566,7 +659,7 @@ impl SplitJob {
             if hash_of(&self.key, bucket, &digests) != self.hashes[bucket as usize] {
                 return Err(self.problem(JobProblem::OtherKeys(bucket)));
             }
-            let found = self.found(bucket)?;
+            let found: HashSet<[u8; 32]> = self.matches(bucket)?.into_iter().collect();
             let matched: Vec<bool> = digests
                 .iter()
                 .map(|digest| found.contains(digest))
@@ -578,8 +671,21 @@ impl SplitJob {
         Ok(())
     }
 
+    fn check_learns(&self) -> Result<(), Error> {
+        match self.role == Role::Receiver || self.contract().get(&LEARNS).is_both() {
+            true => Ok(()),
+            false => Err(self.problem(JobProblem::LearnsNothing)),
+        }
+    }
+
     /// The digests of a bucket that match, by its first attempt that has a result.
-    fn found(&self, bucket: u32) -> Result<HashSet<[u8; 32]>, Error> {
+    ///
+    /// # Errors
+    /// Job: no such bucket, one without a result, keys other than those that were split, or a job from which this side
+    /// learns nothing. Resource: a file cannot be read.
+    pub fn matches(&self, bucket: u32) -> Result<Vec<[u8; 32]>, Error> {
+        self.check_attempt(Attempt { bucket, number: 0 })?;
+        self.check_learns()?;
         let attempts = self.contract().get(&BUCKET_ATTEMPTS);
         for number in 0..attempts {
             let attempt = Attempt { bucket, number };
@@ -608,6 +714,10 @@ impl SplitJob {
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_secs())
+}
+
+fn storage(e: io::Error) -> WireError {
+    WireError::limit(Limit::Storage, format!("a bucket cannot be kept: {e}"))
 }
 
 fn cannot(path: &Path, why: &io::Error) -> Error {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use vesica::{Endpoint, TaskEndpoint, parse_address, parse_bytes};
+use vesica::{Endpoint, Fingerprint, TaskEndpoint, parse_address, parse_bytes};
 
-use super::{Meeting, Table, parse_threads};
+use super::{Meeting, MeetingPoint, Table, parse_threads};
 use crate::failure::Failure;
 use crate::offline::Side;
 use crate::patience::{Patience, seconds};
@@ -109,6 +109,26 @@ pub(crate) struct Gateway {
     /// Longest silence of a task once the other side's is there
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Attempts {
+    /// Directory of the job, made by `vesica split`, in which the results of tasks are
+    #[arg(long, value_name = "DIR")]
+    pub(crate) job: PathBuf,
+    #[command(flatten)]
+    pub(crate) point: MeetingPoint,
+    /// This side's identity, with which the table was split
+    #[arg(help_heading = "Peer", long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// The peer's fingerprint, vs1:…
+    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
+    pub(crate) peer: Fingerprint,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
 }
 
 #[derive(Debug, Args)]

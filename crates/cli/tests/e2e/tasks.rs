@@ -198,6 +198,72 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     assert!(place.read("near.csv") == expected[0]);
 }
 
+/// What both drivers of these jobs print when they meet.
+fn attempts(place: &Place, [near, far]: [&str; 2]) -> [Ended; 2] {
+    let (receiver, sender) = (place.receiver, place.sender);
+    let words = "--progress plain --wait 20";
+    let far = format!(
+        "attempts --job {far} --identity sender.key --peer {receiver} --listen 127.0.0.1:0 {words}"
+    );
+    let mut far = start(place, &far);
+    let endpoint = far.endpoint();
+    let near =
+        format!("attempts --job {near} --identity receiver.key --peer {sender} {endpoint} {words}");
+    [start(place, &near).wait(), far.wait()]
+}
+
+#[test]
+fn drivers_number_the_attempts_alike() {
+    let (place, expected) = place();
+    let both = ["near", "far"];
+    succeed(split(&place, both));
+    let next = |expected: &[(u32, u32)]| {
+        let lines = expected
+            .iter()
+            .map(|(bucket, attempt)| format!("{bucket} {attempt}\n"));
+        let lines: String = lines.collect();
+        for side in attempts(&place, both) {
+            side.expect_success();
+            assert_eq!(String::from_utf8(side.out).unwrap(), lines);
+        }
+    };
+    next(&(0..8).map(|bucket| (bucket, 0)).collect::<Vec<_>>());
+    let run = |bucket, attempt| tasks(&place, ("near", bucket, attempt), ("far", bucket, attempt));
+    for bucket in 0..8 {
+        succeed(run(bucket, 0));
+    }
+    next(&[]);
+    // One side has lost a result, another attempt began on one side alone, and a third was never begun.
+    let remove = |name: &str| std::fs::remove_file(place.path(name)).unwrap();
+    remove("near/bucket-3.attempt-0.bits");
+    remove("far/bucket-5.attempt-0.bits");
+    place.write("far/bucket-5.attempt-1.begun", "");
+    for file in ["near/bucket-6.attempt-0", "far/bucket-6.attempt-0"] {
+        remove(&format!("{file}.bits"));
+        remove(&format!("{file}.begun"));
+    }
+    next(&[(3, 1), (5, 2), (6, 0)]);
+    for (bucket, attempt) in [(3, 1), (5, 2), (6, 0)] {
+        succeed(run(bucket, attempt));
+    }
+    next(&[]);
+    collect(&place, "near", "ours.csv").expect_success();
+    assert!(place.read("near.csv") == expected[0]);
+    collect(&place, "far", "theirs.csv").expect_success();
+    assert!(place.read("far.csv") == expected[1]);
+    // The last attempt of four.
+    remove("near/bucket-0.attempt-0.bits");
+    place.write("near/bucket-0.attempt-3.begun", "");
+    for side in attempts(&place, both) {
+        side.expect_failure(7, "has no result of bucket 0, and no attempt at it is left");
+    }
+    // Drivers of two jobs.
+    succeed(split(&place, ["near2", "far2"]));
+    for side in attempts(&place, ["near", "far2"]) {
+        side.expect_failure(6, "job");
+    }
+}
+
 /// How both sides' tasks for a bucket of the jobs `near` and `far` end at this gateway.
 fn tasks_at(place: &Place, gateway: &str, bucket: u32, attempt: u32) -> [Ended; 2] {
     let words = format!("--gateway {gateway} --wait 20");

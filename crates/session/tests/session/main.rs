@@ -11,3 +11,4 @@ mod labels;
 mod numbers;
 mod seam;
 mod side_by_side;
+mod tally;

@@ -1,0 +1,350 @@
+//! Jobs whose buckets are tasks of their own.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{BinaryArray, Int32Array};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use vesica::{
+    Attempt, ConnectOptions, Endpoint, Interrupt, OnRefused, Party, Passes, RemoteKeys, Resources,
+    SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes, row_digests,
+    select_rows,
+};
+
+use crate::errors::Failure;
+use crate::events::Events;
+use crate::link::Link;
+use crate::options::{Options, Reading, Table, named, seconds, threads};
+use crate::run::{party, party_that_fails, role_of, row_bytes, told};
+use crate::stream::{Batches, digests_of};
+use crate::supervise::supervise;
+
+/// What a task may take, and how often and until when buckets may be tried.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Limits {
+    job: PathBuf,
+    task_memory: String,
+    attempts: u32,
+    valid_for: f64,
+}
+
+impl Limits {
+    fn tasks(&self) -> Result<Tasks, Failure> {
+        if !(1..=16).contains(&self.attempts) {
+            return Err(Failure::usage("attempts: from 1 to 16"));
+        }
+        Ok(Tasks {
+            memory: named("task_memory", parse_bytes(&self.task_memory))?,
+            attempts: self.attempts,
+            valid_for: seconds("valid_for", self.valid_for)?,
+        })
+    }
+}
+
+/// How long a task or a driver waits, and who hears of what.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Waiting {
+    wait: f64,
+    timeout: f64,
+}
+
+impl Waiting {
+    fn options(&self, interrupt: Interrupt, events: &Events) -> Result<ConnectOptions, Failure> {
+        Ok(ConnectOptions {
+            wait: seconds("wait", self.wait)?,
+            timeout: seconds("timeout", self.timeout)?,
+            on_refused: OnRefused::new(events.refusals()),
+            interrupt,
+            ..ConnectOptions::default()
+        })
+    }
+}
+
+/// Agrees on a job with the peer's driver, and cuts the table up in the job's directory.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "Python gathers them")]
+pub(crate) fn split(
+    py: Python<'_>,
+    role: &str,
+    table: &Bound<'_, PyAny>,
+    reading: Reading,
+    options: Options,
+    limits: Limits,
+    link: &Link,
+    listener: &Bound<'_, PyAny>,
+) -> PyResult<SplitJob> {
+    let (role, events) = (role_of(role), Events::default());
+    let ready = || -> Result<_, Failure> {
+        let source = reading.source(SourceOptions {
+            passes: Passes::One,
+            allow_no_rows: options.allow_empty,
+            ..SourceOptions::default()
+        })?;
+        let party = party(role, &reading, &options, link, &events)?;
+        Ok((party, reading.key()?, source, limits.tasks()?))
+    };
+    let (party, key, source, tasks) = told(py, || party_that_fails(link), ready())?;
+    let table = Table::of(table, &reading)?;
+    events.stage("reading");
+    let (interrupt, mut heard) = (party.connect.interrupt.clone(), events.clone());
+    let directory = limits.job;
+    let job = supervise(
+        py,
+        &interrupt,
+        || events.tell(listener),
+        move || {
+            let source = table.open(&key, &[], source).inspect_err(|failure| {
+                if let Some(problem) = failure.problem() {
+                    party.tell_problem(problem);
+                }
+            })?;
+            Ok(party.split(role, &source, &key, &directory, tasks, &mut heard)?)
+        },
+    )??;
+    events.tell(listener)?;
+    Ok(SplitJob(Arc::new(job)))
+}
+
+/// Does as `split` does for a table with so many distinct keys that is on other machines. `cut` is called without
+/// arguments on another thread, once there is a draft of the job, and returns the hashes of its buckets.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "Python gathers them")]
+pub(crate) fn split_elsewhere(
+    py: Python<'_>,
+    role: &str,
+    items: u64,
+    cut: Py<PyAny>,
+    reading: Reading,
+    options: Options,
+    limits: Limits,
+    link: &Link,
+    listener: &Bound<'_, PyAny>,
+) -> PyResult<SplitJob> {
+    let (role, events) = (role_of(role), Events::default());
+    let ready = || -> Result<_, Failure> {
+        let party = party(role, &reading, &options, link, &events)?;
+        Ok((party, reading.key()?, limits.tasks()?))
+    };
+    let (party, key, tasks) = told(py, || party_that_fails(link), ready())?;
+    let (interrupt, mut heard) = (party.connect.interrupt.clone(), events.clone());
+    let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
+    let (raises, directory) = (Arc::clone(&raised), limits.job);
+    let job = supervise(
+        py,
+        &interrupt,
+        || events.tell(listener),
+        move || {
+            let cut = |_: &vesica::SplitJob| {
+                let hashes = Python::attach(|py| cut.call0(py)?.extract(py));
+                hashes.map_err(|error: PyErr| {
+                    *raises.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    vesica::Error::Usage {
+                        problem: "the buckets cannot be cut".into(),
+                        remedy: None,
+                    }
+                })
+            };
+            let table = RemoteKeys { items, cut };
+            Ok(party.split_elsewhere(role, table, &key, &directory, tasks, &mut heard)?)
+        },
+    )?;
+    if let Some(error) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(error);
+    }
+    let job = job?;
+    events.tell(listener)?;
+    Ok(SplitJob(Arc::new(job)))
+}
+
+/// The digest of the key of each row of a table in memory, by which both sides compare keys; null for a row that never
+/// matches.
+#[pyfunction]
+pub(crate) fn digests(
+    py: Python<'_>,
+    table: &Bound<'_, PyAny>,
+    reading: Reading,
+) -> PyResult<Batches> {
+    let key = reading.key()?;
+    let options = reading.source(SourceOptions {
+        passes: Passes::One,
+        allow_no_rows: true,
+        ..SourceOptions::default()
+    })?;
+    let table = Table::of(table, &reading)?;
+    let digests = py.detach(|| {
+        let source = table.open(&key, &[], options)?;
+        Ok::<_, Failure>(row_digests(&source, &key)?)
+    })?;
+    let column = BinaryArray::from_iter(digests);
+    Ok(Batches::of_column("digest", Arc::new(column))?)
+}
+
+/// A job of one side in its directory.
+#[pyclass(frozen, module = "vesica._vesica")]
+pub(crate) struct SplitJob(Arc<vesica::SplitJob>);
+
+#[pymethods]
+impl SplitJob {
+    /// The job that a directory has.
+    #[staticmethod]
+    fn open(directory: PathBuf) -> Result<SplitJob, Failure> {
+        Ok(SplitJob(Arc::new(vesica::SplitJob::open(&directory)?)))
+    }
+
+    /// A job whose buckets are being cut.
+    #[staticmethod]
+    fn open_draft(directory: PathBuf) -> Result<SplitJob, Failure> {
+        Ok(SplitJob(Arc::new(vesica::SplitJob::open_draft(
+            &directory,
+        )?)))
+    }
+
+    /// `receiver` or `sender`.
+    #[getter]
+    fn role(&self) -> String {
+        self.0.role().to_string()
+    }
+
+    /// What both sides have agreed on, as JSON.
+    #[getter]
+    fn contract(&self) -> Result<String, Failure> {
+        let contract = serde_json::to_string(self.0.contract());
+        contract.map_err(|e| Failure::usage(format!("the contract is not JSON: {e}")))
+    }
+
+    /// Makes an attempt at a bucket, and returns what the task did, as JSON. It ends if `listener.check()` raises, which is
+    /// called all the time.
+    #[allow(clippy::too_many_arguments, reason = "Python gathers them")]
+    fn run(
+        &self,
+        py: Python<'_>,
+        bucket: u32,
+        attempt: u32,
+        point: (String, String),
+        waiting: Waiting,
+        threads_given: Option<i64>,
+        listener: &Bound<'_, PyAny>,
+    ) -> PyResult<String> {
+        let (kind, address) = point;
+        let address = parse_address(&address).map_err(Failure::from)?;
+        let endpoint = match kind.as_str() {
+            "gateway" => TaskEndpoint::Gateway(address),
+            "listen" => TaskEndpoint::Peer(Endpoint::Listen(address)),
+            _ => TaskEndpoint::Peer(Endpoint::Connect(address)),
+        };
+        let attempt = Attempt {
+            bucket,
+            number: attempt,
+        };
+        let (events, interrupt) = (Events::default(), Interrupt::new());
+        let connect = waiting.options(interrupt.clone(), &events)?;
+        let threads = threads(threads_given)?;
+        let (job, mut heard) = (Arc::clone(&self.0), events.clone());
+        let each = || {
+            listener.call_method0("check")?;
+            events.tell(listener)
+        };
+        let report = supervise(py, &interrupt, each, move || {
+            Ok(job.run(attempt, &endpoint, &connect, threads, &mut heard)?)
+        })??;
+        let json = serde_json::to_string(&report);
+        Ok(json.map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?)
+    }
+
+    /// Meets the peer's driver, and returns the attempts that both sides make next, as pairs of bucket and attempt.
+    fn next_attempts(
+        &self,
+        py: Python<'_>,
+        link: &Link,
+        waiting: Waiting,
+        listener: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<(u32, u32)>> {
+        let events = Events::default();
+        let interrupt = link.interrupt.child();
+        let party = Party {
+            connect: waiting.options(interrupt.clone(), &events)?,
+            ..Party::new(&link.identity.key, link.peer, link.endpoint())
+        };
+        let (job, mut heard) = (Arc::clone(&self.0), events.clone());
+        let next = supervise(
+            py,
+            &interrupt,
+            || events.tell(listener),
+            move || Ok(party.next_attempts(&job, &mut heard)?),
+        )??;
+        Ok(next
+            .into_iter()
+            .map(|next| (next.bucket, next.number))
+            .collect())
+    }
+
+    /// The rows of the table that match, as 8 bytes each, and the table of those rows unless there is an output.
+    fn collect<'py>(
+        &self,
+        py: Python<'py>,
+        table: &Bound<'py, PyAny>,
+        reading: Reading,
+        output: Option<PathBuf>,
+        threads_given: Option<i64>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Option<Batches>)> {
+        let (key, memory) = (reading.key()?, reading.memory()?);
+        let options = reading.source(SourceOptions {
+            passes: Passes::Two,
+            ..SourceOptions::default()
+        })?;
+        let resources = Resources {
+            memory,
+            threads: threads(threads_given)?,
+            ..Resources::default()
+        };
+        let table = Table::of(table, &reading)?;
+        if let Some(output) = &output {
+            table.check_not_an_input(output)?;
+        }
+        let job = Arc::clone(&self.0);
+        let (rows, table) = supervise(
+            py,
+            &Interrupt::new(),
+            || Ok(()),
+            move || {
+                let source = table.open(&key, &[], options)?;
+                let rows = collect(&job, &source, &key, &resources, output.as_deref())?;
+                let table = match output {
+                    None if !source.format().is_text() => {
+                        let (schema, batches) = select_rows(&source, &rows)?;
+                        Some(Batches { schema, batches })
+                    }
+                    _ => None,
+                };
+                Ok((row_bytes(rows.iter()), table))
+            },
+        )??;
+        Ok((PyBytes::new(py, &rows), table))
+    }
+
+    /// The bucket of each digest, as a table of one column.
+    fn buckets_of(&self, digests: &Bound<'_, PyAny>) -> PyResult<Batches> {
+        let buckets = self.0.buckets_of(&digests_of(digests)?);
+        let column = Int32Array::from_iter_values(buckets.into_iter().map(|bucket| bucket as i32));
+        Ok(Batches::of_column("bucket", Arc::new(column))?)
+    }
+
+    /// Puts the digests of a bucket into its file; returns their hash.
+    fn cut(&self, py: Python<'_>, bucket: u32, digests: &Bound<'_, PyAny>) -> PyResult<[u8; 32]> {
+        let digests = digests_of(digests)?;
+        let hash = py.detach(|| self.0.cut(bucket, digests));
+        Ok(hash.map_err(Failure::from)?)
+    }
+
+    /// The digests of a bucket that match, as a table of one column.
+    fn matches(&self, py: Python<'_>, bucket: u32) -> PyResult<Batches> {
+        let digests = py
+            .detach(|| self.0.matches(bucket))
+            .map_err(Failure::from)?;
+        let column = BinaryArray::from_iter_values(digests);
+        Ok(Batches::of_column("digest", Arc::new(column))?)
+    }
+}
