@@ -10,13 +10,14 @@ FUZZ_SMOKE_SECONDS ?= 5
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-spark test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
 	@echo 'make test        all tests; make fuzz-smoke a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-databases  queries of PostgreSQL and SQLite, a part of test-heavy'
+	@echo 'make test-spark  jobs on two clusters of Spark, a part of test-heavy'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
@@ -49,10 +50,15 @@ test:
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings --package vesica-lookup --package vesica-research -- --ignored --skip databases::
 	@$(PYTHON) scripts/databases.py
+	@$(PYTHON) scripts/spark.py
 
 # A part of test-heavy. Fetches PostgreSQL from Debian unless this machine has it, and drivers from PyPI.
 test-databases:
 	@$(PYTHON) scripts/databases.py
+
+# A part of test-heavy. Fetches Java from Debian unless this machine has it, and pyspark from PyPI.
+test-spark:
+	@$(PYTHON) scripts/spark.py
 
 # A directory of its own, so that other builds need not start again.
 test-portable:

@@ -1,0 +1,565 @@
+"""Jobs whose tasks Spark runs: what `vesica.spark` is made of. Executors import this module by its name."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Callable
+
+from . import _vesica
+from ._errors import DataError, Error, NetworkError, UsageError
+from ._progress import Listener, Progress
+from ._tasks import SplitJob, arguments_of_split, limits_of
+from ._vesica import Identity, Link, connect, listen
+
+if TYPE_CHECKING:
+    from pyspark import sql as _sql
+
+_LOG = logging.getLogger("vesica.spark")
+# How rows are joined with the digests that match.
+_JOINS = {"matching": "left_semi", "rest": "left_anti", "all": "left"}
+# What the engine refuses for tasks; known here before the table is read.
+_NOT_FOR_JOBS = ("value", "payload", "work_dir", "offline", "offline_store")
+_ARGUMENTS = "spark.json"
+_REPORT = "report.json"
+# How many rounds in a row may pass in which no attempt begins: the peer's driver may be away for one.
+_IDLE_ROUNDS = 3
+
+
+def receive(
+    df: _sql.DataFrame,
+    *,
+    on: str | list[str],
+    link: Link,
+    job: str,
+    staging: str | os.PathLike[str],
+    gateway: str,
+    rows: str = "matching",
+    task_memory: int | str = "1G",
+    task_threads: int | None = None,
+    slots: int | None = None,
+    attempts: int = 4,
+    valid_for: float = 604800,
+    wait: float = 3600,
+    timeout: float = 120,
+    progress: Callable[[Progress], None] | None = None,
+    **arguments: Any,
+) -> _sql.DataFrame:
+    """The rows of `df` whose key the sender's table also has, with all columns.
+
+    on, link      as for `vesica.receive`; the link is between the drivers, and its identity stays on this one
+    job           a name for this job among those in `staging`. The same call with the same name goes on with the job after
+                  this driver was restarted; another job has another name
+    staging       a directory of a file system that the driver and all executors have at the same path, and that has links
+                  and permissions as a disk has. It has what is left of a job until it is removed
+    gateway       `host:port` of the gateway at which the tasks of both sides meet: `vesica gateway --admit
+                  STAGING/JOB/gateway.json`, started by either side
+    rows          `matching`, the `rest`, or `all` with a column `in_both`
+    task_memory   approximate memory of a task, by which the number of buckets is chosen; the smaller one of both sides counts
+    task_threads  threads of a task; `spark.task.cpus` if not given
+    slots         tasks at once; as many as the cluster has cores for, if not given. More than the other side has only wait
+    attempts      how often a bucket may be tried, 1 to 16; the smaller number of both sides counts
+    wait          seconds until the other driver, or a task's peer, comes: as long as the slower side takes for what it
+                  does alone
+    progress      a function of a `vesica.Progress`, called after each attempt
+
+    The other arguments are those of `vesica.receive`: `normalize`, `null`, `protocol`, `security`, `both`, `lambda_` and so on.
+    Jobs are for matches; numbers are refused.
+
+    The result reads `staging` and `df` whenever it is computed: write it before the job's directory is removed, and let
+    Spark read a table that does not change. `staging/job/report.json` has what was done. Not for Spark Connect.
+
+    Raises a subclass of `vesica.Error`; and what Spark raises, if a job of Spark fails that is not a bucket's.
+    """
+    found = _run("receiver", **locals())
+    assert found is not None
+    return found
+
+
+def send(
+    df: _sql.DataFrame,
+    *,
+    on: str | list[str],
+    link: Link,
+    job: str,
+    staging: str | os.PathLike[str],
+    gateway: str,
+    rows: str = "matching",
+    task_memory: int | str = "1G",
+    task_threads: int | None = None,
+    slots: int | None = None,
+    attempts: int = 4,
+    valid_for: float = 604800,
+    wait: float = 3600,
+    timeout: float = 120,
+    progress: Callable[[Progress], None] | None = None,
+    **arguments: Any,
+) -> _sql.DataFrame | None:
+    """Lets the receiver learn which of its rows have a key that `df` also has. The arguments are those of `receive`.
+
+    Returns nothing; with `both`, on both sides, the rows of `df` that match.
+    """
+    return _run("sender", **locals())
+
+
+def _run(
+    role: str,
+    *,
+    df: _sql.DataFrame,
+    on: str | list[str],
+    link: Link,
+    job: str,
+    staging: str | os.PathLike[str],
+    gateway: str,
+    rows: str,
+    task_memory: int | str,
+    task_threads: int | None,
+    slots: int | None,
+    attempts: int,
+    valid_for: float,
+    wait: float,
+    timeout: float,
+    progress: Callable[[Progress], None] | None,
+    arguments: dict[str, Any],
+) -> _sql.DataFrame | None:
+    spark = df.sparkSession
+    if not hasattr(spark, "_jsc"):
+        raise UsageError(
+            "Spark Connect: its client is no driver that meets the peer's; use a session of its own, or spark-submit"
+        )
+    if rows not in _JOINS:
+        raise UsageError("rows: there are matching, rest, all")
+    if arguments.get("reveal", "matches") not in ("matches", ["matches"]):
+        raise UsageError("reveal: jobs on a cluster are for matches; numbers are for one process")
+    for name in _NOT_FOR_JOBS:
+        if arguments.get(name):
+            raise UsageError(f"{name}: not for jobs on a cluster, which find matches alone")
+    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
+        raise UsageError(
+            "spark.speculation: a second copy of a task would cost an attempt; turn it off"
+        )
+    arguments = {**arguments, "on": on, "link": link, "wait": wait, "timeout": timeout}
+    reading, options, _ = arguments_of_split(role, arguments)
+    directory = _directory(staging, job)
+    keys = _Keys(df, reading)
+    cluster = _Cluster(
+        spark,
+        directory,
+        gateway,
+        _slots(spark, slots),
+        _cpus(spark) if task_threads is None else task_threads,
+        wait,
+        timeout,
+    )
+    clock = _Clock()
+    described = {"on": reading["on"], "normalize": reading["normalize"], "null": reading["null"]}
+    if not os.path.lexists(os.path.join(directory, "job.json")):
+        limits = limits_of(directory, task_memory, attempts, valid_for)
+        with keys.distinct() as distinct:
+            items = distinct.count()
+            clock.lap("keys")
+
+            def cut() -> list[bytes]:
+                # There is no job without it.
+                _write(os.path.join(directory, _ARGUMENTS), described)
+                return _cut(distinct, directory, items)
+
+            _vesica.split_elsewhere(
+                role, items, cut, reading, options, limits, link, Listener(None)
+            )
+            clock.lap("buckets")
+    split = SplitJob(directory)
+    if split.role != role:
+        raise UsageError(f"job: {job} is one in which this side is the {split.role}")
+    with open(os.path.join(directory, _ARGUMENTS), encoding="utf-8") as file:
+        if json.load(file) != described:
+            raise UsageError(f"job: {job} has other keys; another job has another name")
+    done = _all_buckets(cluster, split, link, progress)
+    clock.lap("tasks")
+    contract = split.contract
+    _write(
+        os.path.join(directory, _REPORT),
+        {"role": role, "contract": contract, "seconds": clock.laps, **done},
+    )
+    if role == "sender" and not arguments.get("both"):
+        return None
+    return keys.joined(df, _matches(spark, directory, split.buckets), _JOINS[rows])
+
+
+def _directory(staging: str | os.PathLike[str], job: str) -> str:
+    root = os.fspath(staging)
+    if "://" in root:
+        raise UsageError(
+            f"staging: {root} is no path; name a directory that the driver and all executors have"
+        )
+    if not job or os.path.basename(job) != job or job.startswith("."):
+        raise UsageError("job: a name that a directory can have")
+    if not os.path.isdir(root):
+        raise UsageError(f"staging: {root} is no directory")
+    return os.path.join(os.path.abspath(root), job)
+
+
+def _slots(spark: _sql.SparkSession, slots: int | None) -> int:
+    if slots is not None:
+        if slots < 1:
+            raise UsageError("slots: at least one")
+        return slots
+    return max(1, int(spark.sparkContext.defaultParallelism) // _cpus(spark))
+
+
+def _cpus(spark: _sql.SparkSession) -> int:
+    """Processors of a task."""
+    return int(spark.conf.get("spark.task.cpus", "1") or 1)
+
+
+def _write(path: str, value: dict[str, Any]) -> None:
+    """Writes a file for this user alone, complete or not at all."""
+    part = f"{path}.part"
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(value, file, indent=2)
+    os.replace(part, path)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.laps[name] = round(now - self._last, 3)
+        self._last = now
+        _LOG.info("%s: %.1f s", name, self.laps[name])
+
+
+class _Keys:
+    """The keys of a data frame, as digests."""
+
+    def __init__(self, df: _sql.DataFrame, reading: dict[str, Any]) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        unknown = [name for name in reading["on"] if name not in df.columns]
+        if unknown:
+            raise DataError(f'no column is called "{unknown[0]}"')
+        self._on = [df[f"`{name}`"] for name in reading["on"]]
+        self._reading = reading
+        # What is wrong with the columns is known before a task of Spark finds it.
+        schema = to_arrow_schema(df.select(*self._on).schema)
+        _vesica.digests(schema.empty_table(), reading)
+        self._df = df
+
+    def digest(self) -> _sql.Column:
+        """The digest of each row; null for one without a usable key."""
+        import pyarrow
+        from pyspark.sql import functions
+
+        reading = self._reading
+
+        def digest(keys: Any) -> Any:
+            return _digest(keys, reading)
+
+        # Spark looks at the types, which are texts here.
+        digest.__annotations__ = {"keys": pyarrow.Array, "return": pyarrow.Array}
+        # What pyspark declares of it differs by where it finds its stubs.
+        udf: Any = functions.arrow_udf  # type: ignore[attr-defined, unused-ignore]
+        column: _sql.Column = udf(digest, "binary")(functions.struct(*self._on))
+        return column
+
+    def distinct(self) -> _Persisted:
+        """Each digest once; on the executors' disks, so that the table is read once."""
+        digests = self._df.select(self.digest().alias("digest"))
+        return _Persisted(digests.where("digest is not null").distinct())
+
+    def joined(self, df: _sql.DataFrame, matches: _sql.DataFrame, how: str) -> _sql.DataFrame:
+        from pyspark.sql.functions import col, lit
+
+        name, mark = (f"vesica_{what}_{uuid.uuid4().hex}" for what in ("digest", "mark"))
+        keyed = df.withColumn(name, self.digest())
+        right = matches.withColumnRenamed("digest", name)
+        if how != "left":
+            return keyed.join(right, name, how).drop(name)
+        marked = keyed.join(right.withColumn(mark, lit(True)), name, how)
+        return marked.withColumn("in_both", col(mark).isNotNull()).drop(name, mark)
+
+
+def _digest(keys: Any, reading: dict[str, Any]) -> Any:
+    import pyarrow
+
+    table = pyarrow.table(keys.flatten(), names=reading["on"])
+    return pyarrow.table(_vesica.digests(table, reading)).column(0).combine_chunks()
+
+
+class _Persisted:
+    def __init__(self, df: _sql.DataFrame) -> None:
+        self._df = df
+
+    def __enter__(self) -> _sql.DataFrame:
+        from pyspark import StorageLevel
+
+        return self._df.persist(StorageLevel.DISK_ONLY)
+
+    def __exit__(self, *_: object) -> None:
+        self._df.unpersist()
+
+
+def _cut(distinct: _sql.DataFrame, directory: str, items: int) -> list[bytes]:
+    """Puts the digests into buckets, each into its file. Returns the hashes of the buckets."""
+    assigned = distinct.mapInArrow(_assigner(directory), "bucket int, digest binary")
+    buckets = assigned.groupBy("bucket").applyInArrow(
+        _cutter(directory), "bucket int, items long, hash binary"
+    )
+    cut = buckets.collect()
+    found = sum(row["items"] for row in cut)
+    if found != items:
+        raise DataError(
+            f"the table had {items} keys at first, and {found} then; let Spark read one that does not change"
+        )
+    hashes = {int(row["bucket"]): bytes(row["hash"]) for row in cut}
+    draft = _vesica.SplitJob.open_draft(directory)
+    for bucket in range(json.loads(draft.contract)["buckets"]):
+        if bucket not in hashes:
+            hashes[bucket] = _cut_one(draft, bucket, _no_digests())
+    return [hashes[bucket] for bucket in sorted(hashes)]
+
+
+def _no_digests() -> Any:
+    import pyarrow
+
+    return pyarrow.table({"digest": pyarrow.array([], pyarrow.binary())})
+
+
+def _cut_one(draft: _vesica.SplitJob, bucket: int, digests: Any) -> bytes:
+    return bytes(draft.cut(bucket, digests))
+
+
+def _assigner(directory: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def assign(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        draft = _vesica.SplitJob.open_draft(directory)
+        for batch in batches:
+            buckets = pyarrow.table(draft.buckets_of(batch)).column(0).combine_chunks()
+            yield pyarrow.RecordBatch.from_arrays([buckets, batch.column(0)], ["bucket", "digest"])
+
+    return assign
+
+
+def _cutter(directory: str) -> Callable[[Any, Any], Any]:
+    def cut(key: Any, table: Any) -> Any:
+        import pyarrow
+
+        bucket = key[0].as_py()
+        hashed = _cut_one(_vesica.SplitJob.open_draft(directory), bucket, table.select(["digest"]))
+        return pyarrow.table(
+            {
+                "bucket": pyarrow.array([bucket], pyarrow.int32()),
+                "items": pyarrow.array([table.num_rows], pyarrow.int64()),
+                "hash": pyarrow.array([hashed], pyarrow.binary()),
+            }
+        )
+
+    return cut
+
+
+class _Cluster:
+    """Where tasks run, and how."""
+
+    def __init__(
+        self,
+        spark: _sql.SparkSession,
+        directory: str,
+        gateway: str,
+        slots: int,
+        threads: int,
+        wait: float,
+        timeout: float,
+    ) -> None:
+        self._spark = spark
+        self._directory = directory
+        self._slots = slots
+        self.wait = wait
+        self.timeout = timeout
+        self._task = {"gateway": gateway, "threads": threads, "wait": wait, "timeout": timeout}
+
+    def _run(self, bucket: int, attempt: int) -> dict[str, Any]:
+        """Makes an attempt as a job of Spark with one task. A failure is a result."""
+        task = _task(self._directory, bucket, attempt, self._task)
+        one = self._spark.range(0, 1, 1, 1)
+        try:
+            [row] = one.mapInArrow(task, "result string").collect()
+        except Exception as failure:  # noqa: BLE001, whatever a cluster can do
+            line = str(failure).strip().partition("\n")[0]
+            return {"error": f"Spark: {line}", "kind": "NetworkError"}
+        result: dict[str, Any] = json.loads(row["result"])
+        return result
+
+    def round(
+        self, todo: list[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
+        """Makes attempts, until one does not begin: the peer's tasks or the gateway are not there, and drivers meet again."""
+        over = threading.Event()
+
+        def run(attempt: tuple[int, int]) -> dict[str, Any] | None:
+            if over.is_set():
+                return None
+            result = self._run(*attempt)
+            if "error" in result and not self._has_begun(*attempt):
+                over.set()
+            return result
+
+        with ThreadPoolExecutor(self._slots) as pool:
+            for attempt, result in zip(todo, pool.map(run, todo)):
+                if result is not None:
+                    yield attempt, result
+
+    def _has_begun(self, bucket: int, attempt: int) -> bool:
+        name = f"bucket-{bucket}.attempt-{attempt}.begun"
+        return os.path.lexists(os.path.join(self._directory, name))
+
+
+def _task(
+    directory: str, bucket: int, attempt: int, options: dict[str, Any]
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for _ in batches:
+            pass
+        parent = os.getppid()
+
+        def check() -> None:
+            if os.getppid() != parent:
+                raise NetworkError("the executor of this task is gone")
+
+        try:
+            split = SplitJob(directory)
+            result = split.run(bucket, attempt, progress=None, check=check, **options)
+        except Error as failure:
+            result = {"error": str(failure), "kind": type(failure).__name__}
+        yield pyarrow.RecordBatch.from_pydict({"result": [json.dumps(result)]})
+
+    return run
+
+
+def _all_buckets(
+    cluster: _Cluster,
+    split: SplitJob,
+    link: Link,
+    progress: Callable[[Progress], None] | None,
+) -> dict[str, Any]:
+    """Runs buckets until both sides have all that they need."""
+    made, sent, received = 0, 0, 0
+    failures: list[dict[str, Any]] = []
+    previous: list[tuple[int, int]] = []
+    idle = 0
+    while True:
+        # The peer's tasks may just have begun to wait for ours.
+        todo = split.next_attempts(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
+        if not todo:
+            return {
+                "attempts": made,
+                "failures": failures,
+                "bytes_sent": sent,
+                "bytes_received": received,
+            }
+        idle = idle + 1 if todo == previous else 0
+        if idle == _IDLE_ROUNDS:
+            why = failures[-1]["error"] if failures else "tasks of the peer have not come"
+            raise NetworkError(f"no attempt has begun in {idle} rounds: {why}")
+        previous = todo
+        _LOG.info("%d of %d buckets to run", len(todo), split.buckets)
+        for (bucket, attempt), result in cluster.round(todo):
+            made += 1
+            if "error" in result:
+                failures.append({"bucket": bucket, "attempt": attempt, **result})
+                why = result["error"]
+                _LOG.warning("bucket %d, attempt %d failed: %s", bucket, attempt, why)
+            else:
+                sent += result["bytes_sent"]
+                received += result["bytes_received"]
+            if progress is not None:
+                progress(Progress("buckets", bucket + 1, split.buckets, None, None, sent, received))
+
+
+def _matches(spark: _sql.SparkSession, directory: str, buckets: int) -> _sql.DataFrame:
+    """The digests that match."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        job = _vesica.SplitJob.open(directory)
+        for batch in batches:
+            for bucket in batch.column(0).to_pylist():
+                yield from pyarrow.table(job.matches(bucket)).to_batches()
+
+    return spark.range(0, buckets, 1, buckets).mapInArrow(read, "digest binary")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vesica.spark", description="Private set intersection between tables of two clusters."
+    )
+    parser.add_argument("role", choices=["receive", "send"])
+    parser.add_argument("--input", required=True, help="table, as Spark reads it")
+    parser.add_argument("--format", default="parquet", help="format of the table; parquet")
+    parser.add_argument("--key", required=True, help="key columns, separated by commas")
+    parser.add_argument("--normalize", action="append", default=[], metavar="COL=PROFILE")
+    parser.add_argument("--rows", choices=list(_JOINS), default="matching")
+    parser.add_argument("--output", help="where Spark writes the rows that match, in that format")
+    parser.add_argument("--job", required=True, help="name of the job")
+    parser.add_argument("--staging", required=True, help="directory that all executors have")
+    parser.add_argument("--gateway", required=True, help="HOST:PORT at which tasks meet")
+    parser.add_argument("--identity", required=True, help="identity, read by the driver alone")
+    parser.add_argument("--peer", required=True, help="the peer's fingerprint, vs1:…")
+    point = parser.add_mutually_exclusive_group(required=True)
+    point.add_argument("--listen", help="wait for the other driver at HOST:PORT")
+    point.add_argument("--connect", help="connect to the other driver at HOST:PORT")
+    parser.add_argument("--task-memory", default="1G")
+    parser.add_argument("--task-threads", type=int)
+    parser.add_argument("--slots", type=int)
+    parser.add_argument("--attempts", type=int, default=4)
+    parser.add_argument("--wait", type=float, default=3600)
+    parser.add_argument("--protocol", default="auto")
+    parser.add_argument("--security", default="malicious")
+    parser.add_argument("--both", action="store_true", help="the sender learns the matches too")
+    return parser
+
+
+def main(words: list[str] | None = None) -> int:
+    """What `spark-submit` runs: one side of a job, from a table to a table. Returns the exit code of the command."""
+    from pyspark.sql import SparkSession
+
+    options = vars(_parser().parse_args(words))
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    run = {"receive": receive, "send": send}[options.pop("role")]
+    source, form, output = (options.pop(name) for name in ("input", "format", "output"))
+    address, listens = options.pop("listen"), True
+    if address is None:
+        address, listens = options.pop("connect"), False
+    else:
+        del options["connect"]
+    try:
+        identity = Identity.load(options.pop("identity"))
+        meet = listen if listens else connect
+        link = meet(address, identity=identity, peer=options.pop("peer"))
+        options["on"] = options.pop("key").split(",")
+        pairs = (text.partition("=") for text in options.pop("normalize"))
+        options["normalize"] = {name: profile for name, _, profile in pairs}
+        spark = SparkSession.builder.appName("vesica").getOrCreate()
+        found = run(spark.read.format(form).load(source), link=link, **options)
+        if found is not None and output is not None:
+            found.write.format(form).save(output)
+    except Error as failure:
+        print(f"vesica.spark: {failure}", file=sys.stderr)
+        if failure.hint is not None:
+            print(f"hint: {failure.hint}", file=sys.stderr)
+        return failure.exit_code
+    return 0
