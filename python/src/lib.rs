@@ -8,10 +8,12 @@
 mod check;
 mod errors;
 mod events;
+mod exchange;
 mod identity;
 mod link;
 mod options;
 mod plan;
+mod published;
 mod run;
 mod stream;
 mod supervise;
@@ -33,11 +35,15 @@ mod _vesica {
     #[pymodule_export]
     use crate::check::check;
     #[pymodule_export]
+    use crate::exchange::exchange;
+    #[pymodule_export]
     use crate::identity::Identity;
     #[pymodule_export]
     use crate::link::{Link, connect, listen};
     #[pymodule_export]
     use crate::plan::plan;
+    #[pymodule_export]
+    use crate::published::{LookupHandle, Server, open_lookup, publish, serve};
     #[pymodule_export]
     use crate::run::run;
     #[pymodule_export]

@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use vesica::{
-    BoundListener, Endpoint, Fingerprint, FingerprintError, Interrupt, Listener, parse_address,
-};
+use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener, parse_address};
 
 use crate::errors::Failure;
 use crate::identity::{Identity, KeyPair};
+use crate::options::fingerprint;
 
 /// How to reach one peer, and who it is. Made by `listen` and `connect`; one run at a time goes over it, and any
 /// number one after another. In a `with` statement it is cancelled at the end.
@@ -30,9 +29,7 @@ enum Side {
 
 impl Link {
     fn new(identity: &Identity, peer: &str, side: Side) -> Result<Link, Failure> {
-        let peer = peer.parse().map_err(|e: FingerprintError| {
-            Failure::usage(format!("peer: {e}")).and(Some(&e.remedy()))
-        })?;
+        let peer = fingerprint("peer", peer)?;
         identity.0.key.check_peer(peer)?;
         Ok(Link {
             identity: Arc::clone(&identity.0),

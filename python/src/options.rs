@@ -10,11 +10,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
-    ConnectOptions, CsvOptions, Encoding, Format, KeyColumn, KeySpec, LabelExchange, Learns,
-    OnRefused, PayloadColumn, PeerLimits, Profile, ProtocolRequest, Query, Resources, Role, Rows,
-    Source, SourceOptions, Terms, ValueColumn, database_path, half_of_the_machine, import_batches,
-    is_in, label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
-    parse_max_items, parse_protocol, query, same_file, value_columns,
+    ConnectOptions, CsvOptions, Encoding, Fingerprint, FingerprintError, Format, KeyColumn,
+    KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits, Profile, ProtocolRequest,
+    Query, Resources, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path,
+    half_of_the_machine, import_batches, is_in, label_exchange, parse_bandwidth, parse_bytes,
+    parse_character, parse_delimiter, parse_max_items, parse_protocol, query, same_file,
+    value_columns,
 };
 
 use crate::errors::Failure;
@@ -257,10 +258,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn terms(&self) -> Result<Terms, Failure> {
         let mut terms = Terms::default();
-        for (name, text) in &self.terms {
-            let set = terms.set_option(name, text);
-            set.map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
-        }
+        set_terms(&mut terms, &self.terms)?;
         if self.both {
             terms.set(&LEARNS, Learns::Both);
         }
@@ -353,13 +351,27 @@ impl Options {
     }
 }
 
-/// How many threads to compute on, if that is given.
-pub(crate) fn threads(given: Option<i64>) -> Result<Option<NonZeroUsize>, Failure> {
+/// Sets terms by the names of their options, as the command reads them.
+pub(crate) fn set_terms(terms: &mut Terms, given: &HashMap<String, String>) -> Result<(), Failure> {
+    given
+        .iter()
+        .try_for_each(|(name, text)| named(name, terms.set_option(name, text)))
+}
+
+/// Threads to compute on; `None` is as many as this machine runs at once.
+pub(crate) fn threads(number: Option<i64>) -> Result<Option<NonZeroUsize>, Failure> {
     let threads = |number| {
         let number = usize::try_from(number).ok().and_then(NonZeroUsize::new);
         number.ok_or_else(|| Failure::usage("threads: at least one"))
     };
-    given.map(threads).transpose()
+    number.map(threads).transpose()
+}
+
+/// The fingerprint that an argument has.
+pub(crate) fn fingerprint(name: &str, text: &str) -> Result<Fingerprint, Failure> {
+    text.parse().map_err(|e: FingerprintError| {
+        Failure::usage(format!("{name}: {e}")).and(Some(&e.remedy()))
+    })
 }
 
 pub(crate) fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {

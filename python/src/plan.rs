@@ -10,6 +10,7 @@ use vesica::{Link, Registry, Terms};
 use vesica_plan::{Calibration, Machines, Prices, Request, Unusable, calibration_path, yardstick};
 
 use crate::errors::Failure;
+use crate::options::set_terms;
 
 /// What is asked.
 #[derive(FromPyObject)]
@@ -31,10 +32,7 @@ pub(crate) struct Asked {
 impl Asked {
     fn request(&self) -> Result<Request, Failure> {
         let mut terms = Terms::default();
-        for (name, text) in &self.terms {
-            let set = terms.set_option(name, text);
-            set.map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
-        }
+        set_terms(&mut terms, &self.terms)?;
         let is_size = |size: u64| size <= MAX_BUCKET_ITEMS;
         if !is_size(self.receiver_size) || !is_size(self.sender_size) {
             return Err(Failure::usage("no set has more than 2**28 items"));

@@ -1,24 +1,28 @@
 //! One side of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, KeySpec, Outcome, Party, Report, Role, Rows, SourceOptions,
-    no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Report, Role,
+    Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
 use crate::events::Events;
+use crate::identity::KeyPair;
 use crate::link::Link;
 use crate::options::{Options, Reading, Table};
 use crate::stream::Batches;
 use crate::supervise::{supervise, unless_asked_to_end};
 
+/// A report as JSON, the matching rows as 8 bytes each, and the table of those rows.
+pub(crate) type Rowed<'py> = (String, Option<Bound<'py, PyBytes>>, Option<Batches>);
+
 /// What a run leaves.
-struct Finished {
+pub(crate) struct Finished {
     /// What a work directory keeps of the run is there until the rows are the caller's.
     outcome: Outcome,
     /// The matching rows, counted from 0, as 8 bytes each in the machine's order.
@@ -52,8 +56,8 @@ pub(crate) fn run<'py>(
     options: Options,
     link: &Link,
     listener: &Bound<'py, PyAny>,
-) -> PyResult<(String, Option<Bound<'py, PyBytes>>, Option<Batches>)> {
-    let role = role_of(role);
+) -> PyResult<Rowed<'py>> {
+    let role = role_of(role)?;
     let started = rfc3339(SystemTime::now());
     let events = Events::default();
     let job = Job::new(role, &reading, &options, link, &events);
@@ -68,31 +72,94 @@ pub(crate) fn run<'py>(
     let heard = events.clone();
     let tell = || events.tell(listener);
     let outcome = supervise(py, &interrupt, tell, move || job.run(table, heard))?;
-    let finished = outcome.as_ref().ok();
-    if let Some(hint) = finished.and_then(|finished| no_match_hint(finished.outcome.report())) {
-        events.warn(hint.spelled(&InPython));
+    if let Ok(finished) = &outcome {
+        finished.hint(&events);
     }
     if let Err(error) = tell() {
         unless_asked_to_end(py, error)?;
     }
-    let Finished {
-        outcome,
-        rows,
-        table,
-    } = outcome?;
-    let report = outcome.finish().map_err(Failure::from)?;
-    let json = serde_json::to_string(&Written {
-        role,
-        version: env!("CARGO_PKG_VERSION"),
-        started,
-        fingerprint: link.identity.key.fingerprint(),
-        exit_code: 0,
-        error: None,
-        report: &report,
-    })
-    .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
-    let rows = rows.map(|rows| PyBytes::new(py, &rows));
-    Ok((json, rows, table))
+    outcome?.into_parts(py, role, &link.identity, started)
+}
+
+/// The role of this name.
+pub(crate) fn role_of(name: &str) -> Result<Role, Failure> {
+    match name {
+        "receiver" => Ok(Role::Receiver),
+        "sender" => Ok(Role::Sender),
+        _ => Err(Failure::usage("role: a side is the receiver or the sender")),
+    }
+}
+
+/// Row numbers, as 8 bytes each in the machine's order.
+pub(crate) fn row_numbers(matched: Matched<'_>) -> Result<Vec<u8>, Failure> {
+    let rows = matched.rows_in_order()?;
+    Ok(row_bytes(rows.iter().copied()))
+}
+
+impl Finished {
+    /// What this side gets of a run over this table.
+    pub(crate) fn of(
+        outcome: Outcome,
+        gets: Gets,
+        source: &Source,
+        output: Option<&Path>,
+        interrupt: &Interrupt,
+        events: &Events,
+    ) -> Result<Finished, Failure> {
+        if gets != Gets::Rows {
+            return Ok(Finished {
+                outcome,
+                rows: None,
+                table: None,
+            });
+        }
+        let table = match output {
+            Some(_) => None,
+            // Text has no types.
+            None if source.format().is_text() => None,
+            None => {
+                events.stage("writing");
+                let (schema, batches) = select_rows(source, outcome.matched())?;
+                interrupt.check().map_err(vesica::SessionError::from)?;
+                Some(Batches { schema, batches })
+            }
+        };
+        Ok(Finished {
+            rows: Some(row_numbers(outcome.matched())?),
+            outcome,
+            table,
+        })
+    }
+
+    /// Warns of what may be wrong where nothing matches.
+    pub(crate) fn hint(&self, events: &Events) {
+        if let Some(hint) = no_match_hint(self.outcome.report()) {
+            events.warn(hint.spelled(&InPython));
+        }
+    }
+
+    /// The report as JSON, the matching rows, and the table of those.
+    pub(crate) fn into_parts<'py>(
+        self,
+        py: Python<'py>,
+        role: Role,
+        identity: &KeyPair,
+        started: String,
+    ) -> PyResult<Rowed<'py>> {
+        let report = self.outcome.finish().map_err(Failure::from)?;
+        let json = serde_json::to_string(&Written {
+            role,
+            version: env!("CARGO_PKG_VERSION"),
+            started,
+            fingerprint: identity.key.fingerprint(),
+            exit_code: 0,
+            error: None,
+            report: &report,
+        })
+        .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
+        let rows = self.rows.map(|rows| PyBytes::new(py, &rows));
+        Ok((json, rows, self.table))
+    }
 }
 
 /// The side that these arguments describe.
@@ -128,13 +195,6 @@ pub(crate) fn party_that_fails(link: &Link) -> Party {
             ..ConnectOptions::default()
         },
         ..Party::new(&link.identity.key, link.peer, link.endpoint())
-    }
-}
-
-pub(crate) fn role_of(name: &str) -> Role {
-    match name {
-        "receiver" => Role::Receiver,
-        _ => Role::Sender,
     }
 }
 
@@ -236,30 +296,7 @@ impl Job {
             let resume = party.resume_hint(&error);
             Failure::from(error).and(resume.as_ref())
         })?;
-        if self.gets != Gets::Rows {
-            return Ok(Finished {
-                outcome,
-                rows: None,
-                table: None,
-            });
-        }
-        let table = match output {
-            Some(_) => None,
-            // Text has no types.
-            None if source.format().is_text() => None,
-            None => {
-                events.stage("writing");
-                let (schema, batches) = select_rows(&source, outcome.matched())?;
-                let interrupt = &party.connect.interrupt;
-                interrupt.check().map_err(vesica::SessionError::from)?;
-                Some(Batches { schema, batches })
-            }
-        };
-        let rows = outcome.matched().rows_in_order()?;
-        Ok(Finished {
-            rows: Some(row_bytes(rows.iter().copied())),
-            outcome,
-            table,
-        })
+        let interrupt = &party.connect.interrupt;
+        Finished::of(outcome, self.gets, &source, output, interrupt, &events)
     }
 }

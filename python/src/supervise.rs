@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use vesica::Interrupt;
 
 use crate::errors::Failure;
+use crate::events::Events;
 
 /// Time between two looks for signals and events.
 const TICK: Duration = Duration::from_millis(10);
@@ -118,6 +119,22 @@ pub(crate) fn supervise<T: Send + 'static>(
             };
         }
     }
+}
+
+/// As [`supervise`], while `listener` hears of events; returns what the work returns or raises why it failed.
+pub(crate) fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    interrupt: &Interrupt,
+    events: &Events,
+    listener: &Bound<'_, PyAny>,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    let tell = || events.tell(listener);
+    let done = supervise(py, interrupt, tell, work)?;
+    if let Err(error) = tell() {
+        unless_asked_to_end(py, error)?;
+    }
+    Ok(done?)
 }
 
 /// An exception that must not cost a result goes to `sys.unraisablehook`; what asks the program to end is returned.

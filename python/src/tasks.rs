@@ -76,7 +76,7 @@ pub(crate) fn split(
     link: &Link,
     listener: &Bound<'_, PyAny>,
 ) -> PyResult<SplitJob> {
-    let (role, events) = (role_of(role), Events::default());
+    let (role, events) = (role_of(role)?, Events::default());
     let ready = || -> Result<_, Failure> {
         let source = reading.source(SourceOptions {
             passes: Passes::One,
@@ -123,7 +123,7 @@ pub(crate) fn split_elsewhere(
     link: &Link,
     listener: &Bound<'_, PyAny>,
 ) -> PyResult<SplitJob> {
-    let (role, events) = (role_of(role), Events::default());
+    let (role, events) = (role_of(role)?, Events::default());
     let ready = || -> Result<_, Failure> {
         let party = party(role, &reading, &options, link, &events)?;
         Ok((party, reading.key()?, limits.tasks()?))

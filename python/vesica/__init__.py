@@ -10,7 +10,8 @@ sender learns how many distinct keys the receiver has, and nothing else.
     result = vesica.receive(donors, on="email", normalize={"email": "email"}, link=link)
     result.table.to_polars()
 
-The other side calls `send`, and one of the two `listen` instead of `connect`.
+The other side calls `send`, and one of the two `listen` instead of `connect`. A side can also `publish` its table once, for
+others to `lookup`, and parties that are never online together `exchange` messages.
 """
 
 import atexit
@@ -25,8 +26,10 @@ from ._errors import (
     RunWarning,
     UsageError,
 )
+from ._exchange import Exchanged, exchange
 from ._plan import plan
 from ._progress import Progress
+from ._published import LookupResult, OpenLookup, lookup, open_lookup, publish, serve
 from ._runs import (
     Check,
     Result,
@@ -41,7 +44,7 @@ from ._runs import (
 )
 from ._table import Table
 from ._tasks import Collected, SplitJob, split
-from ._vesica import Identity, Link, __version__, connect, listen, wait_for_runs
+from ._vesica import Identity, Link, Server, __version__, connect, listen, wait_for_runs
 
 __all__ = [
     "Check",
@@ -49,14 +52,18 @@ __all__ = [
     "ContractError",
     "DataError",
     "Error",
+    "Exchanged",
     "Identity",
     "Link",
+    "LookupResult",
     "NetworkError",
+    "OpenLookup",
     "PeerError",
     "Progress",
     "ResourceError",
     "Result",
     "RunWarning",
+    "Server",
     "SplitJob",
     "Table",
     "UsageError",
@@ -65,12 +72,17 @@ __all__ = [
     "asend",
     "check",
     "connect",
+    "exchange",
     "listen",
+    "lookup",
+    "open_lookup",
     "pair",
     "plan",
+    "publish",
     "receive",
     "rehearse",
     "send",
+    "serve",
     "split",
     "threshold",
 ]

@@ -7,6 +7,7 @@ import os
 from typing import Any, Union
 
 from . import _vesica
+from ._runs import terms_of
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -43,8 +44,6 @@ def plan(
     """
     asked = dict(locals())
     asked["sender_size"] = receiver_size if sender_size is None else sender_size
-    asked["lambda"] = asked.pop("lambda_")
-    terms = {name: asked.pop(name) for name in _vesica.TERMS if name in asked}
-    asked["terms"] = {name: str(value) for name, value in terms.items() if value is not None}
+    asked["terms"] = terms_of(asked)
     answer: dict[str, Any] = json.loads(_vesica.plan(asked))
     return answer

@@ -59,8 +59,11 @@ class Listener:
         if self._held is not None:
             self._held.append(text)
             return
-        # To the caller of `receive` or `send`.
-        warnings.warn(text, RunWarning, stacklevel=4)
+        # To the caller of the package.
+        level, frame = 1, sys._getframe().f_back
+        while frame is not None and frame.f_globals.get("__package__") == __package__:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, RunWarning, stacklevel=level + 1)
 
     def progress(self, *values: Any) -> None:
         if self._progress is not None:

@@ -77,13 +77,18 @@ class Result:
         Raises UsageError if there are none: this side does not learn them, they were written to `output`, or the
         table is a CSV or JSON Lines file, which has no types.
         """
-        if self._table is not None:
-            return self._table
         if self.rows is None:
             raise UsageError("this run gave this side no rows")
-        raise UsageError(
-            "the matching rows are not in memory: they were written to `output`, or the table is a text file",
-            "read a text file with polars or pandas and pass the frame",
+        return table_of(self._table)
+
+    @staticmethod
+    def of(made: tuple[str, bytes | None, Batches | None]) -> Result:
+        """Of what the engine hands over."""
+        report, rows, batches = made
+        return Result(
+            json.loads(report),
+            None if rows is None else array("q", rows),
+            None if batches is None else Table(batches),
         )
 
     @property
@@ -302,44 +307,60 @@ def send(**arguments: Any) -> Result:
 def _run(role: str, **arguments: Any) -> Result:
     table, link = readable(arguments.pop("table")), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
-    reading, options = _arguments(arguments)
+    reading, options = arguments_of(arguments)
     with listener:
-        report, rows, batches = _vesica.run(role, table, reading, options, link, listener)
-    return Result(
-        json.loads(report),
-        None if rows is None else array("q", rows),
-        None if batches is None else Table(batches),
-    )
+        return Result.of(_vesica.run(role, table, reading, options, link, listener))
 
 
-def _arguments(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def arguments_of(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """How a table is read, and the options, as the engine takes them."""
-    reading = _reading(arguments)
-    arguments["lambda"] = arguments.pop("lambda_")
-    arguments["reveal"] = ",".join(_texts(arguments["reveal"]))
-    given = {name: arguments.pop(name) for name in _vesica.TERMS}
-    arguments["terms"] = {name: str(value) for name, value in given.items() if value is not None}
+    reading = reading_of(arguments)
+    arguments["reveal"] = ",".join(texts(arguments["reveal"]))
+    arguments["terms"] = terms_of(arguments)
     arguments["max_peer_items"] = str(arguments["max_peer_items"])
-    arguments["value"] = _texts(arguments["value"])
+    arguments["value"] = texts(arguments["value"])
     arguments["value_scale"] = _numbers(arguments["value_scale"])
     arguments["value_bound"] = [str(bound) for bound in _numbers(arguments["value_bound"])]
     return reading, arguments
 
 
-def _reading(arguments: dict[str, Any]) -> dict[str, Any]:
+def table_of(table: Table | None) -> Table:
+    """The rows of a result, if they are in memory."""
+    if table is None:
+        raise UsageError(
+            "the matching rows are not in memory: they were written to `output`, or the table is a text file",
+            "read a text file with polars or pandas and pass the frame",
+        )
+    return table
+
+
+def terms_of(arguments: dict[str, Any]) -> dict[str, str]:
+    """Takes the arguments that set terms."""
+    arguments["lambda"] = arguments.pop("lambda_")
+    given = {name: arguments.pop(name) for name in _vesica.TERMS if name in arguments}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def reading_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Takes the arguments that say how a table is read."""
-    names = "query database database_file driver format delimiter header quote escape encoding"
+    names = "format delimiter header quote escape encoding"
     reading = {name: arguments.pop(name) for name in names.split()}
-    return reading | {
-        "database": address(reading["database"]),
-        "on": _texts(arguments.pop("on")),
+    # Where a table may be the result of a query.
+    asks = "query" in arguments
+    names = "query database database_file driver"
+    query = {name: arguments.pop(name) if asks else None for name in names.split()}
+    return {
+        **reading,
+        **query,
+        "database": address(query["database"]),
+        "on": texts(arguments.pop("on")),
         "normalize": dict(arguments.pop("normalize") or {}),
-        "null": _texts(arguments.pop("null")),
+        "null": texts(arguments.pop("null")),
         "memory": _text(arguments.pop("memory")),
     }
 
 
-def _texts(given: Texts | None) -> list[str]:
+def texts(given: Texts | None) -> list[str]:
     """One text, or several."""
     if given is None or isinstance(given, str):
         return [] if given is None else [given]
@@ -436,7 +457,7 @@ def check(
     (3, 1, 1, 1, 1)
     """
     arguments = dict(locals())
-    report, text = _vesica.check(readable(arguments.pop("table")), _reading(arguments))
+    report, text = _vesica.check(readable(arguments.pop("table")), reading_of(arguments))
     return Check(json.loads(report), text)
 
 

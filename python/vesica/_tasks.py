@@ -18,8 +18,8 @@ from ._runs import (
     Path,
     Rows,
     Texts,
-    _arguments,
-    _reading,
+    arguments_of,
+    reading_of,
     receive,
 )
 from ._sources import readable
@@ -170,7 +170,7 @@ class SplitJob:
         del arguments["self"]
         table, output = readable(arguments.pop("table")), arguments.pop("output")
         threads = arguments.pop("threads")
-        rows, batches = self._job.collect(table, _reading(arguments), output, threads)
+        rows, batches = self._job.collect(table, reading_of(arguments), output, threads)
         return Collected(array("q", rows), None if batches is None else Table(batches))
 
     def __repr__(self) -> str:
@@ -246,7 +246,7 @@ def arguments_of_split(
             raise UsageError(f"{name}: the rows of a job come from `collect`")
     given = dict(bound.arguments)
     rest = {name: given.pop(name) for name in ("table", "link", "progress")}
-    reading, options = _arguments(given)
+    reading, options = arguments_of(given)
     return reading, options, rest
 
 

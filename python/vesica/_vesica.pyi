@@ -9,14 +9,20 @@ __all__ = [
     "Batches",
     "Identity",
     "Link",
+    "LookupHandle",
+    "Server",
     "SplitJob",
     "__version__",
     "check",
     "connect",
     "digests",
+    "exchange",
     "listen",
+    "open_lookup",
     "plan",
+    "publish",
     "run",
+    "serve",
     "split",
     "split_elsewhere",
     "wait_for_runs",
@@ -97,6 +103,31 @@ class SplitJob:
     def cut(self, bucket: int, digests: Any) -> bytes: ...
     def matches(self, bucket: int) -> Batches: ...
 
+@final
+class LookupHandle:
+    def find(
+        self,
+        table: Any,
+        reading: dict[str, Any],
+        rows: str,
+        output: str | os.PathLike[str] | None,
+        link: Link,
+        listener: _Listener,
+    ) -> tuple[str, bytes | None, Batches | None]: ...
+    def get(self, key: list[Any], listener: _Listener) -> list[tuple[str, str | None]] | None: ...
+    def close(self) -> None: ...
+
+@final
+class Server:
+    @property
+    def address(self) -> str: ...
+    @property
+    def figures(self) -> dict[str, int]: ...
+    def wait(self) -> None: ...
+    def stop(self) -> None: ...
+    def __enter__(self) -> Server: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
 class _Listener(Protocol):
     def warn(self, text: str) -> None: ...
     def progress(
@@ -121,6 +152,28 @@ def run(
     link: Link,
     listener: _Listener,
 ) -> tuple[str, bytes | None, Batches | None]: ...
+def publish(
+    table: Any,
+    add: Any,
+    remove: Any,
+    reading: dict[str, Any],
+    options: dict[str, Any],
+    identity: Identity,
+    listener: _Listener,
+) -> str: ...
+def open_lookup(
+    reading: dict[str, Any], options: dict[str, Any], link: Link, listener: _Listener
+) -> LookupHandle: ...
+def serve(options: dict[str, Any], identity: Identity) -> Server: ...
+def exchange(
+    step: str,
+    message: bytes | None,
+    table: Any,
+    reading: dict[str, Any],
+    options: dict[str, Any],
+    identity: Identity,
+    listener: _Listener,
+) -> tuple[bytes | None, tuple[str, bytes | None, Batches | None] | None]: ...
 def check(table: Any, reading: dict[str, Any]) -> tuple[str, str]: ...
 def split(
     role: str,

@@ -673,7 +673,7 @@ pub(crate) struct Receive {
 pub(crate) struct Exchange {
     /// offer begins a run, start takes an offer, answer takes a message and makes the next, finish takes the last and
     /// writes the result. Each step repeats the options of the first
-    #[arg(value_name = "offer|start|answer|finish", value_parser = courier_step)]
+    #[arg(value_name = "offer|start|answer|finish", value_parser = CourierStep::from_str)]
     pub(crate) step: CourierStep,
     /// What this side is in the run; either may offer, and three messages are enough if the sender does
     #[arg(help_heading = "Agreed with the peer", long, value_name = "receiver|sender", value_parser = role)]
@@ -752,16 +752,6 @@ impl Exchange {
             ..Party::new(identity, self.peer, Endpoint::Courier)
         })
     }
-}
-
-fn courier_step(text: &str) -> Result<CourierStep, &'static str> {
-    Ok(match text {
-        "offer" => CourierStep::Offer,
-        "start" => CourierStep::Start,
-        "answer" => CourierStep::Answer,
-        "finish" => CourierStep::Finish,
-        _ => return Err("the steps are offer, start, answer and finish"),
-    })
 }
 
 fn role(text: &str) -> Result<Role, &'static str> {

@@ -3,13 +3,14 @@
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use vesica::{
     ConnectOptions, Database, Figures, Fingerprint, Identity, KeySpec, LabelTerms, LookUp,
-    LookUpReport, Observer, OnRefused, Passes, Publication, Service, SetUpdate, Source,
-    SourceOptions, half_of_the_machine, is_in, same_file,
+    LookUpReport, Observer, OnRefused, PAYLOAD_BYTES, Passes, Publication, Service, SetUpdate,
+    Source, SourceOptions, half_of_the_machine, is_in, same_file,
 };
 use vesica_files::read_regular;
 use vesica_session::Listener;
@@ -27,8 +28,6 @@ use crate::signals::Signals;
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Longest list of clients, in bytes: some hundred thousand.
 const MAX_CLIENTS: u64 = 8 << 20;
-/// Bytes of what goes with a key, unless others are asked for.
-const PAYLOAD_BYTES: u32 = 64;
 
 /// Fails if two files would be one.
 fn check_apart(files: &[(&str, &Path)]) -> Result<(), Failure> {
@@ -107,35 +106,24 @@ fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Res
     };
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
     let source = open(options, &options.input, memory)?;
-    let start = Instant::now();
     let published = publication.run(&source, &key, &options.output, &mut progress)?;
     progress.finish();
-    let header = &published.header;
-    let bytes = size(&options.output);
+    let (keys, bytes) = (published.keys, published.bytes);
     let text = format!(
-        "published {} keys in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries",
-        header.keys,
-        start.elapsed().as_secs_f64(),
-        8.0 * bytes as f64 / header.keys as f64,
-        header.declared.queries,
+        "published {keys} keys in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries",
+        published.seconds,
+        8.0 * bytes as f64 / keys as f64,
+        published.queries,
     );
-    let fields = json!({
-        "keys": header.keys,
-        "bytes": bytes,
-        "mask_bits": header.declared.width(),
-        "queries": header.declared.queries,
-        "max_keys": header.declared.max_keys,
-        "rows": published.counts.rows,
-        "seconds": start.elapsed().as_secs_f64(),
-        "publisher": header.publisher.fingerprint().to_string(),
-        "peak_memory_bytes": peak_memory_bytes(),
-    });
-    log::event("published", &text, &fields);
+    log::event("published", &text, &with_memory(&published));
     Ok(())
 }
 
-fn size(path: &Path) -> u64 {
-    path.metadata().map_or(0, |metadata| metadata.len())
+/// A report with the memory of this process.
+fn with_memory(report: &impl Serialize) -> Value {
+    let mut fields = serde_json::to_value(report).unwrap_or_default();
+    fields["peak_memory_bytes"] = peak_memory_bytes().into();
+    fields
 }
 
 fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(), Failure> {
@@ -154,37 +142,23 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
         files.map(|files| open(options, files, memory)).transpose()
     };
     let (add, remove) = (source(&options.add)?, source(&options.remove)?);
-    let start = Instant::now();
     let updated = update.run(add.as_ref(), remove.as_ref(), &key, &mut progress)?;
     progress.finish();
-    let mut fields = json!({
-        "new": updated.new,
-        "changed": updated.changed,
-        "removed": updated.gone,
-        "seconds": start.elapsed().as_secs_f64(),
-        "peak_memory_bytes": peak_memory_bytes(),
-    });
     let text = match &updated.release {
         None => "nothing has changed: there is no new release".into(),
-        Some((header, path)) => {
-            let bytes = size(path);
-            fields["release"] = header.release.into();
-            fields["keys"] = header.keys.into();
-            fields["bytes"] = bytes.into();
-            format!(
-                "release {} in {:.1} s: {} keys came, {} have another payload, {} left; {} has {bytes} bytes, and the \
-                 set {} keys",
-                header.release,
-                start.elapsed().as_secs_f64(),
-                updated.new,
-                updated.changed,
-                updated.gone,
-                path.display(),
-                header.keys,
-            )
-        }
+        Some(release) => format!(
+            "release {} in {:.1} s: {} keys came, {} have another payload, {} left; {} has {} bytes, and the set {} keys",
+            release.release,
+            updated.seconds,
+            updated.new,
+            updated.changed,
+            updated.removed,
+            release.file.display(),
+            release.bytes,
+            release.keys,
+        ),
     };
-    log::event("updated", &text, &fields);
+    log::event("updated", &text, &with_memory(&updated));
     Ok(())
 }
 
@@ -310,25 +284,8 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
     let looked_up = look_up.run(&source, &key, Some(output), &mut progress)?;
     progress.finish();
     let report = looked_up.report();
-    let fields = json!({
-        "rows": report.counts.rows,
-        "items": report.counts.items,
-        "duplicates": report.counts.duplicates,
-        "blanks": report.counts.blanks,
-        "invalid": report.counts.invalid,
-        "published": report.published,
-        "release": report.release,
-        "last_release": report.last_release,
-        "asked": report.asked,
-        "left": report.left,
-        "matches": report.matches,
-        "rows_written": report.rows_written,
-        "bytes_sent": report.bytes_sent,
-        "bytes_received": report.bytes_received,
-        "seconds_asking": report.seconds_asking,
-        "peer": options.peer.to_string(),
-        "peak_memory_bytes": peak_memory_bytes(),
-    });
+    let mut fields = with_memory(report);
+    fields["peer"] = options.peer.to_string().into();
     log::event(
         "done",
         summary(report).trim_end(),

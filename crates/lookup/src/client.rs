@@ -38,9 +38,14 @@ impl Client {
         })
     }
 
-    /// How many queries the server would answer when this connected.
+    /// How many queries the server would still answer.
     pub fn left(&self) -> u64 {
         self.welcome.left
+    }
+
+    /// Counts queries that were answered for the first time.
+    pub(crate) fn spend(&mut self, queries: u64) {
+        self.welcome.left = self.welcome.left.saturating_sub(queries);
     }
 
     /// The last release of the set that is served.

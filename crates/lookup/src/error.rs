@@ -157,7 +157,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn io(path: &Path, cause: &io::Error) -> Error {
+    /// A file that cannot be read or written; Resource if there is no room for it.
+    pub fn io(path: &Path, cause: &io::Error) -> Error {
         match is_exhausted(cause) {
             true => {
                 let line = format!("{}: {cause}", path.display());

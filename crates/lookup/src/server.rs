@@ -44,6 +44,19 @@ pub struct Service {
     pub interval: Duration,
 }
 
+impl Service {
+    /// # Errors
+    /// Usage: a server without clients, threads or connections.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.clients.is_empty() || self.threads == 0 || self.connections == 0 {
+            true => Err(Error::Usage(
+                "a server has clients, threads and connections".into(),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What a server has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -85,11 +98,7 @@ impl Database {
         options: &ConnectOptions,
         tell: &(dyn Fn(&Figures) + Sync),
     ) -> Result<(), Error> {
-        if service.clients.is_empty() || service.threads == 0 || service.connections == 0 {
-            return Err(Error::Usage(
-                "a server has clients, threads and connections".into(),
-            ));
-        }
+        service.check()?;
         let options = &ConnectOptions {
             interrupt: options.interrupt.child(),
             ..options.clone()

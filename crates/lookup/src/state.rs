@@ -195,7 +195,9 @@ impl State {
         if !self.pending.digests.is_empty() {
             self.save()?;
         }
-        Ok(again + self.finish(client, progress)?)
+        let asked = self.finish(client, progress)?;
+        client.spend(asked);
+        Ok(again + asked)
     }
 
     /// Asks what is pending, and keeps what was answered from time to time: a server remembers so many questions at least.

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use vesica_files::PrivateFile;
@@ -38,6 +39,20 @@ pub enum CourierStep {
     Answer,
     /// Takes the last message of the peer.
     Finish,
+}
+
+impl FromStr for CourierStep {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<CourierStep, &'static str> {
+        Ok(match text {
+            "offer" => CourierStep::Offer,
+            "start" => CourierStep::Start,
+            "answer" => CourierStep::Answer,
+            "finish" => CourierStep::Finish,
+            _ => return Err("the steps are offer, start, answer and finish"),
+        })
+    }
 }
 
 /// What is kept from step to step.

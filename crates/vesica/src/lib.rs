@@ -47,7 +47,7 @@
 //! ```
 //!
 //! A side can also publish its table once ([`Publication`]), and serve it ([`Database::serve`]); others find their rows in
-//! it later, without a run of both tables ([`LookUp`]).
+//! it later, without a run of both tables ([`LookUp`]), or keep it open for single keys ([`OpenLookUp`]).
 //!
 //! The result of a query is a table too (`Query`, feature `adbc`).
 //!
@@ -59,6 +59,7 @@
 mod courier;
 mod error;
 mod items;
+mod look_up;
 mod memory;
 mod observer;
 mod options;
@@ -72,6 +73,7 @@ mod work_dir;
 pub use courier::{Carried, Courier, CourierStep};
 pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests, row_digests};
+pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};
 pub use memory::{Storage, bucket_memory, key_memory};
 pub use observer::Observer;
 pub use options::{
@@ -80,7 +82,7 @@ pub use options::{
     value_columns,
 };
 pub use party::{Gets, Outcome, Party, RemoteKeys, Resources, collect, no_match_hint};
-pub use published::{LookUp, LookUpReport, LookedUp, Publication, Published, SetUpdate, Updated};
+pub use published::{PAYLOAD_BYTES, Publication, Published, Release, SetUpdate, Updated};
 pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 

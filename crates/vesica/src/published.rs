@@ -1,28 +1,26 @@
-//! Published sets: from a table to a file that others ask about, and from a table to its rows that are in such a set.
+//! Publishing: from a table to a file that others ask about.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use serde::Serialize;
 use vesica_files::directory_of;
-use vesica_lookup::{
-    Client, Declared, Error as LookUpError, Header, PublishedSet, SetBuilder, State, Update,
-};
+use vesica_lookup::{Declared, Error as LookUpError, SetBuilder, Update};
 use vesica_session::codec::differ;
 use vesica_session::{
-    ConnectOptions, Endpoint, Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms,
-    Transport, connect, with_threads,
+    Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, with_threads,
 };
-use vesica_tables::{
-    Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, Output, RowSet, Rows, Source,
-    TextColumns, read_keys_within, write_rows,
-};
+use vesica_tables::{KeySpec, KeyStore, Source, TextColumns, read_keys_within};
 use zeroize::Zeroizing;
 
 use crate::{Error, Observer};
 
 /// Keys that are evaluated between two reports of progress.
 const AT_ONCE: usize = 1 << 14;
+
+/// Bytes of what goes with a key, unless others are asked for.
+pub const PAYLOAD_BYTES: u32 = 64;
 
 /// How a table is published.
 #[derive(Clone, Debug)]
@@ -50,12 +48,24 @@ pub struct Publication {
 }
 
 /// What was published.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Published {
-    /// What was read of the table.
-    pub counts: Counts,
-    /// The signed header.
-    pub header: Header,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Keys of the set.
+    pub keys: u64,
+    /// Keys that are ever published under the OPRF's key.
+    pub max_keys: u64,
+    /// Queries that this answers.
+    pub queries: u64,
+    /// Bits of a mask.
+    pub mask_bits: u32,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// Who has signed it.
+    pub publisher: Fingerprint,
 }
 
 impl Publication {
@@ -81,6 +91,7 @@ impl Publication {
         output: &Path,
         observer: &mut dyn Observer,
     ) -> Result<Published, Error> {
+        let start = Instant::now();
         let scratch = directory_of(output);
         let share = share(self.memory);
         let mut keys =
@@ -119,7 +130,17 @@ impl Publication {
             Ok(builder.add(digests, labels)?)
         })?;
         let header = builder.finish(output)?;
-        Ok(Published { counts, header })
+        let declared = &header.declared;
+        Ok(Published {
+            rows: counts.rows,
+            keys: header.keys,
+            max_keys: declared.max_keys,
+            queries: declared.queries,
+            mask_bits: declared.width(),
+            bytes: size(output)?,
+            seconds: start.elapsed().as_secs_f64(),
+            publisher: header.publisher.fingerprint(),
+        })
     }
 }
 
@@ -141,20 +162,32 @@ pub struct SetUpdate {
 }
 
 /// What has changed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Updated {
-    /// What was read of the table of what comes.
-    pub added: Counts,
-    /// What was read of the table of what leaves.
-    pub removed: Counts,
     /// Keys that came new.
     pub new: u64,
     /// Keys whose payload is another now.
     pub changed: u64,
     /// Keys that left.
-    pub gone: u64,
-    /// The new release and its file; `None` if nothing has changed.
-    pub release: Option<(Header, PathBuf)>,
+    pub removed: u64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// `None` if nothing has changed.
+    #[serde(flatten)]
+    pub release: Option<Release>,
+}
+
+/// A later release of a set.
+#[derive(Clone, Debug, Serialize)]
+pub struct Release {
+    /// Its number; the first is that of the whole set.
+    pub release: u64,
+    /// Keys of the set after it.
+    pub keys: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// The file.
+    pub file: PathBuf,
 }
 
 impl SetUpdate {
@@ -182,6 +215,7 @@ impl SetUpdate {
         key: &KeySpec,
         observer: &mut dyn Observer,
     ) -> Result<Updated, Error> {
+        let start = Instant::now();
         let (scratch, share) = (directory_of(&self.set), share(self.memory));
         let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;
         let declared = update.declared().clone();
@@ -195,10 +229,9 @@ impl SetUpdate {
         let mut updated = Updated::default();
         if let Some(source) = remove {
             let mut keys = read_published(source, key, None, share, scratch, observer)?;
-            updated.removed = *keys.counts();
             observer.phase("remove");
             walk.each(&mut keys, observer, |digests, _| {
-                updated.gone += update.remove(digests)?;
+                updated.removed += update.remove(digests)?;
                 Ok(())
             })?;
         }
@@ -208,7 +241,6 @@ impl SetUpdate {
                 columns: declared.payload.clone(),
             });
             let mut keys = read_published(source, key, payload.as_ref(), share, scratch, observer)?;
-            updated.added = *keys.counts();
             walk.label = declared.payload_bytes as usize;
             observer.phase("add");
             walk.each(&mut keys, observer, |digests, labels| {
@@ -218,9 +250,24 @@ impl SetUpdate {
                 Ok(())
             })?;
         }
-        updated.release = update.finish()?;
+        if let Some((header, file)) = update.finish()? {
+            updated.release = Some(Release {
+                release: header.release,
+                keys: header.keys,
+                bytes: size(&file)?,
+                file,
+            });
+        }
+        updated.seconds = start.elapsed().as_secs_f64();
         Ok(updated)
     }
+}
+
+/// Bytes of a file.
+fn size(path: &Path) -> Result<u64, Error> {
+    let metadata = path.metadata();
+    let metadata = metadata.map_err(|e| LookUpError::io(path, &e))?;
+    Ok(metadata.len())
 }
 
 /// A quarter of the memory each for keys, a bucket of them, and masks to sort.
@@ -310,240 +357,8 @@ impl Walk<'_> {
     }
 }
 
-/// How a table is looked up in a published set.
-#[derive(Clone, Debug)]
-pub struct LookUp {
-    /// Our key, which the server has on its list.
-    pub identity: Identity,
-    /// Who has published the set and serves it.
-    pub publisher: Fingerprint,
-    /// Where it is served, `host:port`.
-    pub address: String,
-    /// The file of the set.
-    pub set: PathBuf,
-    /// Directory for what later look-ups need not ask again, encrypted. Nothing is kept without one.
-    pub state: Option<PathBuf>,
-    /// How long to wait, and the flag that interrupts everything.
-    pub connect: ConnectOptions,
-    /// Threads; `None` is as many as this machine runs at once.
-    pub threads: Option<NonZeroUsize>,
-    /// Whether a table without a usable key matches nothing; otherwise it is an error.
-    pub allow_empty: bool,
-}
-
-/// What a look-up has taken and found.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LookUpReport {
-    /// What was read of the table.
-    pub counts: Counts,
-    /// Keys of the published set.
-    pub published: u64,
-    /// The last release that is here.
-    pub release: u64,
-    /// The last release that the server knows; `None` if it was not needed.
-    pub last_release: Option<u64>,
-    /// Keys that the server was asked about.
-    pub asked: u64,
-    /// Queries that it would still answer; `None` if it was not needed.
-    pub left: Option<u64>,
-    /// Keys of the table that are in the set.
-    pub matches: u64,
-    /// Rows of the result; `None` if it was not written.
-    pub rows_written: Option<u64>,
-    /// Bytes sent, framing included.
-    pub bytes_sent: u64,
-    /// Bytes received, framing included.
-    pub bytes_received: u64,
-    /// Seconds from the connection to the last answer.
-    pub seconds_asking: f64,
-}
-
-/// The rows that were found.
-pub struct LookedUp {
-    keys: Keys,
-    rows: RowSet,
-    columns: Vec<String>,
-    labels: Zeroizing<Vec<u8>>,
-    report: LookUpReport,
-}
-
-impl LookedUp {
-    /// The rows that are in the set, with the columns that go with their keys.
-    pub fn matched(&self) -> Matched<'_> {
-        let bytes = self.labels.len() / self.keys.digests().len().max(1);
-        let handed_over = (!self.columns.is_empty())
-            .then(|| HandedOver::new(&self.columns, &self.keys, &self.labels, bytes));
-        Matched::new(&self.rows, handed_over)
-    }
-
-    /// The report.
-    pub fn report(&self) -> &LookUpReport {
-        &self.report
-    }
-}
-
-impl LookUp {
-    /// Finds the rows of a table whose keys are in the set, and writes them to `output` if there is one: in the format and
-    /// order of the input, with all columns, and after these the columns that the publisher has put beside the keys, each
-    /// with `peer_` before its name. `-` is standard output. The options of the source may ask for the other rows, or for
-    /// all with a mark.
-    ///
-    /// The server learns how many keys of the table it has not been asked about before, and when; not which match.
-    ///
-    /// # Errors
-    /// Contract: the set has keys of another kind, or the server has published anew. Peer: the set is another publisher's,
-    /// or an answer is not under its key. Resource: the quota does not suffice. Data: the table or the set cannot be used.
-    /// No output is left.
-    pub fn run(
-        &self,
-        source: &Source,
-        key: &KeySpec,
-        output: Option<&Path>,
-        observer: &mut dyn Observer,
-    ) -> Result<LookedUp, Error> {
-        if source.rows() == Rows::Aligned {
-            let problem = "rows are in one order on both sides in runs of two tables";
-            return Err(SessionError::Usage(problem.into()).into());
-        }
-        with_threads(self.threads, || self.look_up(source, key, output, observer))?
-    }
-
-    fn look_up(
-        &self,
-        source: &Source,
-        key: &KeySpec,
-        output: Option<&Path>,
-        observer: &mut dyn Observer,
-    ) -> Result<LookedUp, Error> {
-        let set = PublishedSet::open(&self.set, self.publisher)?;
-        let header = set.header().clone();
-        check_key(key, &header.declared)?;
-        let columns = header.declared.payload.clone();
-        if !columns.is_empty() {
-            source.check_added_texts()?;
-        }
-        let mut state = match &self.state {
-            Some(directory) => State::open(directory, &self.identity, &header)?,
-            None => State::in_memory(&header),
-        };
-        let file = output
-            .map(|path| Output::create(path, source))
-            .transpose()?;
-        let mut keys = self.read(source, key, observer)?;
-        if !columns.is_empty() {
-            keys.check_utf8(source)?;
-        }
-        let KeyStore::Memory(keys) = &mut keys else {
-            unreachable!("no table takes all bytes of 64-bit memory")
-        };
-        let digests = keys.digests();
-        let mut report = LookUpReport {
-            counts: *keys.counts(),
-            published: header.keys,
-            release: header.release,
-            ..LookUpReport::default()
-        };
-        set.verify_once(&mut state)?;
-        if state.must_ask(digests) {
-            self.ask(&header, &mut state, digests, &mut report, observer)?;
-        }
-        // From here on nobody waits for this side.
-        let found = set.look_up(&state, digests)?;
-        let matched: Vec<bool> = found.iter().map(Option::is_some).collect();
-        report.matches = matched.iter().map(|matched| u64::from(*matched)).sum();
-        let payload = header.declared.payload_bytes as usize;
-        let mut labels = Zeroizing::new(vec![0; payload * digests.len()]);
-        for (index, label) in found.iter().enumerate() {
-            if let Some(label) = label {
-                labels[index * payload..][..payload].copy_from_slice(label);
-            }
-        }
-        let rows = keys.rows_of(&matched);
-        let mut looked_up = LookedUp {
-            keys: std::mem::take(keys),
-            rows,
-            columns,
-            labels,
-            report,
-        };
-        if let Some(unreadable) = looked_up.matched().unreadable() {
-            let warning = format!(
-                "what was published with {unreadable} keys is not what the set declares; their columns are empty"
-            );
-            observer.warning(&warning.into());
-        }
-        if let Some(mut file) = file {
-            observer.writing();
-            let written = write_rows(source, looked_up.matched(), &mut file)?;
-            self.connect.interrupt.check().map_err(SessionError::from)?;
-            file.commit()?;
-            looked_up.report.rows_written = Some(written);
-            observer.wrote(written);
-        }
-        Ok(looked_up)
-    }
-
-    fn read(
-        &self,
-        source: &Source,
-        key: &KeySpec,
-        observer: &mut dyn Observer,
-    ) -> Result<KeyStore, Error> {
-        let keys = read_keys_within(source, key, &[], None, u64::MAX, Path::new(""))?;
-        let counts = *keys.counts();
-        observer.read(&counts);
-        for warning in counts.warnings() {
-            observer.warning(&warning);
-        }
-        match counts.items == 0 && !self.allow_empty {
-            true => Err(Error::NoKeys(counts)),
-            false => Ok(keys),
-        }
-    }
-
-    /// Asks the server for the values that are missing.
-    fn ask(
-        &self,
-        header: &Header,
-        state: &mut State,
-        digests: &[[u8; 32]],
-        report: &mut LookUpReport,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let endpoint = Endpoint::Connect(self.address.clone());
-        let transport = Transport::Tls {
-            identity: &self.identity,
-            peer: self.publisher,
-        };
-        observer.connecting(&endpoint);
-        let connection =
-            connect(&endpoint, &transport, &self.connect).map_err(|error| match error {
-                SessionError::RefusedByPeer { ours } => LookUpError::NotAClient { ours }.into(),
-                error => Error::from(error),
-            })?;
-        observer.connected(&connection);
-        observer.phase("look-up");
-        let start = Instant::now();
-        let mut client = Client::new(connection, header).map_err(SessionError::from)?;
-        report.last_release = Some(client.release());
-        if client.release() > header.release {
-            let warning = format!(
-                "the set here is release {}, and the publisher has release {}: get the files that are missing",
-                header.release,
-                client.release(),
-            );
-            observer.warning(&warning.into());
-        }
-        report.asked = state.ask(&mut client, digests, observer)?;
-        report.seconds_asking = start.elapsed().as_secs_f64();
-        report.left = Some(client.left().saturating_sub(report.asked));
-        (report.bytes_sent, report.bytes_received) = client.bytes();
-        Ok(())
-    }
-}
-
 /// Fails if the keys of this side are not of the kind of those that were published.
-fn check_key(key: &KeySpec, declared: &Declared) -> Result<(), Error> {
+pub(crate) fn check_key(key: &KeySpec, declared: &Declared) -> Result<(), Error> {
     let (ours, theirs) = (key.normalization(), &declared.normalization);
     let differs = match ours.len() == theirs.len() {
         false => differ("number of key columns", ours.len(), theirs.len()),

@@ -1,0 +1,81 @@
+"""Runs by messages that any courier carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+import vesica
+
+
+def sides(place: Path, **both: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of a sender and a receiver, of whose keys two are the same."""
+    ours, theirs = vesica.Identity.generate(), vesica.Identity.generate()
+    sender = {
+        "table": polars.DataFrame({"id": [2, 3, 4]}),
+        "identity": ours,
+        "peer": theirs.fingerprint,
+    }
+    receiver = {
+        "table": polars.DataFrame({"id": [1, 2, 4]}),
+        "identity": theirs,
+        "peer": ours.fingerprint,
+    }
+    sender |= {"role": "sender", "state": place / "sender", "on": "id", **both}
+    receiver |= {"role": "receiver", "state": place / "receiver", "on": "id", **both}
+    return sender, receiver
+
+
+def test_messages_make_a_run(tmp_path: Path) -> None:
+    sender, receiver = sides(tmp_path)
+    offer = vesica.exchange("offer", **sender).message
+    question = vesica.exchange("start", offer, **receiver).message
+    answered = vesica.exchange("answer", question, **sender)
+    # The same step makes the same message; another in its place is refused.
+    assert vesica.exchange("answer", question, **sender).message == answered.message
+    assert answered.result is not None and answered.result.report["peer_items"] == 3
+    assert answered.message is not None and question is not None
+    spoilt = question[:-1] + bytes([question[-1] ^ 1])
+    for wrong in (spoilt, offer, answered.message, b""):
+        with pytest.raises(vesica.DataError):
+            vesica.exchange("answer", wrong, **sender)
+    finished = vesica.exchange("finish", answered.message, **receiver)
+    assert finished.message is None and finished.result is not None
+    assert list(finished.result.rows or []) == [1, 2]
+    assert finished.result.table.to_polars()["id"].to_list() == [2, 4]
+
+
+def test_both_sides_can_learn_the_matches(tmp_path: Path) -> None:
+    sender, receiver = sides(tmp_path, both=True, protocol="dh", security="semi-honest")
+    message = vesica.exchange("offer", **sender).message
+    message = vesica.exchange("start", message, **receiver).message
+    message = vesica.exchange("answer", message, **sender).message
+    output = tmp_path / "shared.parquet"
+    finished = vesica.exchange("finish", message, output=output, **receiver)
+    assert finished.result is not None and finished.result.size == 2
+    assert polars.read_parquet(output)["id"].to_list() == [2, 4]
+    theirs = vesica.exchange("finish", finished.message, **sender)
+    assert theirs.result is not None and list(theirs.result.rows or []) == [0, 2]
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    sender, receiver = sides(tmp_path)
+    for step, message in (("offer", b"x"), ("start", None), ("finish", None), ("begin", None)):
+        with pytest.raises(vesica.UsageError):
+            vesica.exchange(step, message, **sender)  # type: ignore[arg-type]
+    with pytest.raises(vesica.UsageError, match="learns no rows"):
+        vesica.exchange("finish", b"x", **sender)
+    with pytest.raises(vesica.UsageError, match="output: is for finish"):
+        vesica.exchange("offer", output=tmp_path / "x", **sender)
+    with pytest.raises(vesica.UsageError, match="no run by courier"):
+        vesica.exchange("answer", b"x", **receiver)
+    offer = vesica.exchange("offer", **sender).message
+    with pytest.raises(vesica.UsageError, match="other options"):
+        vesica.exchange("offer", **{**sender, "lambda_": 50})
+    with pytest.raises(vesica.DataError):
+        vesica.exchange(
+            "start", offer, **{**receiver, "peer": vesica.Identity.generate().fingerprint}
+        )

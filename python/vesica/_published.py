@@ -1,0 +1,300 @@
+"""Published sets: one side publishes once, others ask later."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from . import _vesica
+from ._errors import UsageError
+from ._progress import Listener, ProgressOption
+from ._runs import Format, Path, Rows, Texts, reading_of, table_of, texts
+from ._sources import readable
+from ._table import Table, facts
+from ._vesica import Identity, Link, Server
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Key = Union[str, int, bytes]
+"""A value of a key column."""
+
+
+def publish(
+    table: Rows = None,
+    *,
+    on: Texts,
+    identity: Identity,
+    database: Path,
+    output: Path,
+    add: Rows = None,
+    remove: Rows = None,
+    rotate: bool = False,
+    payload: Texts = (),
+    payload_width: int | None = None,
+    queries: int | None = None,
+    max_keys: int | None = None,
+    lambda_: int | None = None,
+    normalize: Mapping[str, str] | None = None,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    null: Texts = (),
+    format: Format | None = None,
+    delimiter: str | None = None,
+    header: bool = True,
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str | None = None,
+    progress: ProgressOption = "auto",
+) -> dict[str, Any]:
+    """Publishes the keys of `table`, or what has changed since: `add` and `remove` are tables of keys that come and leave.
+    Returns what `vesica publish` reports.
+
+    The arguments are the command's options, with its defaults; `vesica publish --help` explains each.
+
+    database   directory for the secret key and the count of queries; keep it like the table itself
+    output     the file of the set, for clients; what changes later goes to files beside it
+    rotate     publish the table under a new key in place of the old one
+    payload    columns that a client gets with the rows that it finds
+    queries    how many the key answers in its life, of all clients together; 2**20 if not given
+    max_keys   how many are ever published under the key; as many as the table has if not given
+    lambda_    statistical security in bits, of all queries together; 40 if not given
+
+    Raises a subclass of `Error`; nothing has changed then.
+    """
+    arguments = dict(locals())
+    listener = Listener(arguments.pop("progress"))
+    reading = reading_of(arguments)
+    for name in ("table", "add", "remove", "identity"):
+        del arguments[name]
+    changes = add is not None or remove is not None
+    if changes == (table is not None):
+        raise UsageError("give a table to publish, or what to add to one or to remove")
+    declared = ("rotate", "payload", "payload_width", "queries", "max_keys", "lambda_")
+    given = [name for name in declared if arguments[name]]
+    if changes and given:
+        raise UsageError(f"{given[0]}: is declared when a set is first published")
+    arguments["payload"] = texts(arguments["payload"])
+    arguments["queries"] = 2**20 if queries is None else queries
+    arguments["lambda"] = 40 if arguments.pop("lambda_") is None else lambda_
+    with listener:
+        report = _vesica.publish(
+            readable(table), readable(add), readable(remove), reading, arguments, identity, listener
+        )
+    published: dict[str, Any] = json.loads(report)
+    return published
+
+
+def serve(
+    database: Path,
+    address: str,
+    *,
+    identity: Identity,
+    clients: Sequence[str],
+    quota: int,
+    connections: int = 1024,
+    threads: int | None = None,
+    timeout: float = 120,
+) -> Server:
+    """Answers those who look keys up in a published set, at `address`, `host:port`, until the server is stopped.
+
+    The arguments are the options of `vesica serve`; `clients` are fingerprints. In a `with` statement the server is
+    stopped at the end; `Server.wait` waits for Ctrl-C.
+
+    Raises NetworkError if the port is taken, and UsageError if the database cannot be served.
+    """
+    arguments = dict(locals())
+    if isinstance(clients, str):
+        raise TypeError("clients are a list of fingerprints")
+    arguments["clients"] = list(clients)
+    del arguments["identity"]
+    return _vesica.serve(arguments, identity)
+
+
+@dataclass(frozen=True, repr=False)
+class LookupResult:
+    """What a look-up has found."""
+
+    report: dict[str, Any]
+    """The report of the look-up, as `vesica lookup --log-format json` writes it."""
+    rows: array[int]
+    """Which rows are in the set, counted from 0, ascending."""
+    _table: Table | None = field(default=None, repr=False)
+
+    @property
+    def table(self) -> Table:
+        """The rows of the result, with all columns, in the table's order, and after these the publisher's columns.
+
+        Raises UsageError if they were written to `output`, or the table is a CSV or JSON Lines file, which has no types.
+        """
+        return table_of(self._table)
+
+    @property
+    def matches(self) -> int:
+        """How many distinct keys are in the set."""
+        matches: int = self.report["matches"]
+        return matches
+
+    def _known(self) -> dict[str, Any]:
+        return {name: self.report[name] for name in ("matches", "asked", "left", "release")}
+
+    def __repr__(self) -> str:
+        known = [f"{name}={value}" for name, value in self._known().items() if value is not None]
+        return f"<LookupResult {', '.join(known)}>"
+
+    def _repr_html_(self) -> str:
+        return facts(self._known())
+
+
+class OpenLookup:
+    """A published set that is open for look-ups; `open_lookup` makes it. Its methods may be called from any thread, and take
+    turns. Ctrl-C in one of them closes it.
+    """
+
+    def __init__(self, handle: _vesica.LookupHandle, link: Link, form: dict[str, Any]) -> None:
+        self._handle = handle
+        self._link = link
+        self._form = form
+
+    def find(
+        self,
+        table: Rows,
+        *,
+        output: Path | None = None,
+        rows: Literal["matching", "rest", "all"] = "matching",
+        format: Format | None = None,
+        delimiter: str | None = None,
+        header: bool = True,
+        quote: str | None = '"',
+        escape: str | None = None,
+        encoding: str | None = None,
+        progress: ProgressOption = "auto",
+    ) -> LookupResult:
+        """Learns which rows of `table` are in the set, as `lookup` does."""
+        arguments = dict(locals())
+        del arguments["self"]
+        listener = Listener(arguments.pop("progress"))
+        reading = reading_of({**arguments, **self._form})
+        with listener:
+            report, found, batches = self._handle.find(
+                readable(table), reading, rows, output, self._link, listener
+            )
+        return LookupResult(
+            json.loads(report),
+            array("q", found or b""),
+            None if batches is None else Table(batches),
+        )
+
+    def get(self, *key: Key) -> dict[str, str | None] | None:
+        """What the publisher has put beside a key: its columns by their names. `None` if the key is not in the set.
+
+        A key of several columns is as many values. The server learns that one key was asked about, unless it was before.
+
+        Raises DataError for a key that its normalisation refuses.
+        """
+        columns = self._handle.get(list(key), Listener(None))
+        return None if columns is None else dict(columns)
+
+    def has(self, *key: Key) -> bool:
+        """Whether a key is in the set, asked as by `get`."""
+        return self.get(*key) is not None
+
+    def close(self) -> None:
+        """Leaves the server, and frees the directory of the state."""
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def open_lookup(
+    set: Path,
+    *,
+    on: Texts,
+    link: Link,
+    state: Path | None = None,
+    normalize: Mapping[str, str] | None = None,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    wait: float = 120,
+    timeout: float = 120,
+    allow_empty: bool = False,
+    null: Texts = (),
+) -> OpenLookup:
+    """Opens the file of a published set for any number of look-ups, which share what was verified and answered, and one
+    connection to the server. Without `state` it forgets the answers when it is closed.
+
+    The arguments are those of `lookup`. Connects when there is something to ask, and again if the connection is lost.
+
+    >>> import tempfile
+    >>> here = tempfile.mkdtemp()
+    >>> shop, charity = vesica.Identity.generate(), vesica.Identity.generate()
+    >>> customers = polars.DataFrame({"contact": ["ann@x.org", "bob@x.org"], "tier": ["gold", None]})
+    >>> published = vesica.publish(customers, on="contact", normalize={"contact": "email"}, payload="tier",
+    ...     identity=shop, database=f"{here}/database", output=f"{here}/customers.vset")
+    >>> published["keys"]
+    2
+    >>> with vesica.serve(f"{here}/database", "127.0.0.1:0", identity=shop, clients=[charity.fingerprint],
+    ...                   quota=100) as server:
+    ...     link = vesica.connect(server.address, identity=charity, peer=shop.fingerprint)
+    ...     with vesica.open_lookup(f"{here}/customers.vset", on="email", normalize={"email": "email"},
+    ...                             link=link) as customers:
+    ...         customers.get("Ann@x.org"), customers.has("eve@x.org")
+    ({'tier': 'gold'}, False)
+    """
+    arguments = dict(locals())
+    del arguments["link"]
+    names = ("on", "normalize", "memory", "null")
+    form = {name: arguments.pop(name) for name in names}
+    # What says how a file is read is said for each.
+    none = {"format": None, "delimiter": None, "header": True, "quote": '"', "escape": None}
+    reading = reading_of({**form, **none, "encoding": None})
+    return OpenLookup(_vesica.open_lookup(reading, arguments, link, Listener(None)), link, form)
+
+
+def lookup(
+    table: Rows,
+    *,
+    on: Texts,
+    set: Path,
+    link: Link,
+    state: Path | None = None,
+    output: Path | None = None,
+    rows: Literal["matching", "rest", "all"] = "matching",
+    normalize: Mapping[str, str] | None = None,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    wait: float = 120,
+    timeout: float = 120,
+    allow_empty: bool = False,
+    null: Texts = (),
+    format: Format | None = None,
+    delimiter: str | None = None,
+    header: bool = True,
+    quote: str | None = '"',
+    escape: str | None = None,
+    encoding: str | None = None,
+    progress: ProgressOption = "auto",
+) -> LookupResult:
+    """Learns which rows of `table` have a key that is in a published set. The server learns how many keys it is asked about.
+
+    The arguments are the options of `vesica lookup`, with its defaults, and what `receive` has of them.
+
+    set        the file of the set; those of later releases are beside it
+    link       how to reach the server, and who it is: `connect`
+    state      directory for what the server has answered, encrypted: no key is asked about again
+    output     a file for the rows, instead of `LookupResult.table`
+
+    Raises a subclass of `Error`.
+    """
+    arguments = dict(locals())
+    names = "table output rows format delimiter header quote escape encoding progress"
+    of_find = {name: arguments.pop(name) for name in names.split()}
+    with open_lookup(**arguments) as opened:
+        return opened.find(**of_find)
