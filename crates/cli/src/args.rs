@@ -174,7 +174,7 @@ pub(crate) struct Table {
     )]
     pub(crate) input: Vec<PathBuf>,
     /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
-    /// --output stands for, Parquet or Arrow, or else is an Arrow stream
+    /// --output stands for, or else is an Arrow stream
     #[arg(help_heading = "Table", long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
     query: Option<String>,
     /// Database of --query: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
@@ -647,8 +647,8 @@ pub(crate) struct Receive {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// File for the matching rows, in the format of the input, or for shares, in CSV; `-`, the default, is standard
-    /// output. A value goes to standard output alone
+    /// File for the matching rows, in the format that its name stands for, or else in that of the input; for shares, in
+    /// CSV. `-`, the default, is standard output. A value goes to standard output alone
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
@@ -696,7 +696,8 @@ pub(crate) struct Exchange {
     /// File for the message to the peer. A step that is repeated with the same message makes the same one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// With finish: file for the matching rows, in the format of the input; `-`, the default, is standard output
+    /// With finish: file for the matching rows, in the format that its name stands for, or else in that of the input; `-`,
+    /// the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -768,8 +769,8 @@ pub(crate) struct Send {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// With --both: file for the matching rows, in the format of the input; with --reveal shares: for this side's
-    /// shares, in CSV; `-`, the default, is standard output
+    /// With --both: file for the matching rows, in the format that its name stands for, or else in that of the input; with
+    /// --reveal shares: for this side's shares, in CSV. `-`, the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a

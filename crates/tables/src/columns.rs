@@ -1,7 +1,10 @@
 //! The columns of a table, which all its files have.
 
-use arrow_schema::{Field, SchemaRef};
+use std::sync::Arc;
 
+use arrow_schema::{Field, Schema, SchemaRef};
+
+use crate::conform::common;
 use crate::error::{Difference, Error, ErrorKind, Result};
 
 /// What is known of the columns from the files that have been read.
@@ -11,7 +14,7 @@ pub(crate) enum Columns {
     Unknown,
     /// Of CSV, and the name of the file.
     Names(String, Vec<String>),
-    /// Of Parquet and Arrow, and the name of the file.
+    /// Of Parquet and Arrow, which hold the values of all files so far, and the name of the first.
     Schema(String, SchemaRef),
     /// JSON Lines have no schema.
     Fields(Fields),
@@ -46,7 +49,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Takes the columns of a file of Parquet or Arrow, or fails if those before had others.
+    /// Takes the columns of a file of Parquet or Arrow, or fails if those before are too different.
     pub(crate) fn schema(&mut self, file: &str, schema: &SchemaRef) -> Result<()> {
         let Columns::Schema(than, first) = self else {
             *self = Columns::Schema(file.to_owned(), schema.clone());
@@ -54,12 +57,19 @@ impl Columns {
         };
         same_names(than, &names_of(first), &names_of(schema))?;
         let pairs = first.fields().iter().zip(schema.fields());
-        for (first, field) in pairs {
-            if let Some(how) = other_type(first, field) {
+        let both = pairs.map(|(first, field)| {
+            common(first, field).ok_or_else(|| {
+                let how = Difference::Type {
+                    column: field.name().clone(),
+                    found: field.data_type().to_string(),
+                    expected: first.data_type().to_string(),
+                };
                 let than = than.clone();
-                return Err(Error::new(ErrorKind::OtherColumns { than, how }));
-            }
-        }
+                Error::new(ErrorKind::OtherColumns { than, how })
+            })
+        });
+        let both: Vec<Field> = both.collect::<Result<_>>()?;
+        *first = Arc::new(Schema::new_with_metadata(both, first.metadata().clone()));
         Ok(())
     }
 
@@ -111,26 +121,11 @@ fn same_names(than: &str, first: &[String], names: &[String]) -> Result<()> {
     Err(Error::new(ErrorKind::OtherColumns { than, how }))
 }
 
-/// How a column differs from that of the first file. What is never null may be where nulls may.
-fn other_type(first: &Field, field: &Field) -> Option<Difference> {
-    let (column, found, expected) = (field.name().clone(), field.data_type(), first.data_type());
-    if !found.equals_datatype(expected) {
-        return Some(Difference::Type {
-            column,
-            found: found.to_string(),
-            expected: expected.to_string(),
-        });
-    }
-    let nullable = field.is_nullable() && !first.is_nullable();
-    nullable.then_some(Difference::Nullable(column))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_schema::{DataType, Schema};
+    use arrow_schema::DataType;
     use std::collections::HashMap;
-    use std::sync::Arc;
 
     #[test]
     fn differences_of_names_are_told() {
@@ -185,11 +180,16 @@ mod tests {
             expected: "Int32".into(),
         };
         assert_eq!(found(other), Some(how));
+        // What is never null may stand beside what is, in either order.
         let mut columns = Columns::default();
         columns
             .schema("one", &schema(DataType::Int32, false))
             .unwrap();
         let other = columns.schema("two", &schema(DataType::Int32, true));
-        assert_eq!(found(other), Some(Difference::Nullable("a".into())));
+        assert_eq!(found(other), None);
+        let Columns::Schema(_, both) = &columns else {
+            panic!("{columns:?}");
+        };
+        assert!(both.field(0).is_nullable());
     }
 }

@@ -132,7 +132,14 @@ pub enum ErrorKind {
     },
     /// A key, a column name or a line that must be text is not valid UTF-8.
     NotUtf8,
-    /// Rows whose encoding is not known would have columns in UTF-8 added.
+    /// A column of a type that a text format has no room for.
+    NoText {
+        /// The type.
+        found: String,
+        /// The format.
+        format: &'static str,
+    },
+    /// Rows whose encoding is not known would be in a result in UTF-8.
     MixedEncodings {
         /// How many rows.
         rows: u64,
@@ -266,9 +273,6 @@ pub enum Difference {
         /// That in the first file.
         expected: String,
     },
-    /// This column may be null, and may not in the first file.
-    #[error("column {0:?} may be null")]
-    Nullable(String),
 }
 
 /// Why a row's value, or the values of the rows of a key, cannot be computed with. Displayed behind the column's name.
@@ -533,9 +537,14 @@ impl fmt::Display for Error {
             }
             ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
             ErrorKind::NotUtf8 => write!(f, "the key in column {column:?} is not valid UTF-8"),
+            ErrorKind::NoText { found, format } => write!(
+                f,
+                "column {column:?} is of type {}, which {format} has no room for",
+                one_line(found)
+            ),
             ErrorKind::MixedEncodings { rows } => write!(
                 f,
-                "{rows} rows have bytes that are not UTF-8, and columns of the peer, which are UTF-8, cannot stand beside them"
+                "{rows} rows have bytes that are not UTF-8, as the result has to be"
             ),
             ErrorKind::OtherEncoding(name) => write!(f, "is {name} text, not UTF-8"),
             ErrorKind::RowTooLong { limit } => {

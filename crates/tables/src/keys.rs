@@ -15,6 +15,7 @@ use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
 use crate::runs::Shape;
+use crate::source::Source;
 use crate::value::Item;
 
 /// What the first pass counted, in rows except for `items`. Every row is an item's first, a
@@ -60,6 +61,17 @@ impl Counts {
             ]);
         }
         warnings
+    }
+
+    /// A result in UTF-8, or with columns of the peer, which are, has room for no other bytes.
+    ///
+    /// # Errors
+    /// Data: `source`, which was counted, has rows that are not UTF-8.
+    pub fn check_utf8(&self, source: &Source) -> Result<()> {
+        match self.not_utf8 {
+            0 => Ok(()),
+            rows => Err(Error::new(ErrorKind::MixedEncodings { rows }).in_path(source.name())),
+        }
     }
 
     /// Approximate memory for the keys in bytes.

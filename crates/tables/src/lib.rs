@@ -63,6 +63,7 @@ mod check;
 mod columns;
 mod columns_read;
 mod compression;
+mod conform;
 #[cfg(feature = "adbc")]
 mod database;
 mod dialect;

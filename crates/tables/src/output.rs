@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Seek, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use vesica_files::WholeFile;
 use vesica_kernels::process::standard_output_was_open;
@@ -10,6 +11,8 @@ use vesica_kernels::process::standard_output_was_open;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
+use crate::keys::Counts;
+use crate::part::Part;
 use crate::sniff;
 use crate::source::Source;
 
@@ -19,60 +22,74 @@ pub struct Output {
     name: String,
     target: Target,
     compression: Option<Compression>,
-    contents: Contents,
-}
-
-/// What an output holds, by which its name is judged.
-#[derive(Clone, Copy, Debug)]
-struct Contents {
     container: Container,
-    delimiter: Option<u8>,
+    /// Whether it holds rows of a text in another form than there.
+    rewrites_text: bool,
 }
 
-impl Contents {
-    /// What an output of this name holds: the same as the source. Record batches in memory and answers of databases
-    /// have no format, and take that of the name, or are an Arrow stream.
-    fn of(source: &Source, name: &str) -> Contents {
-        if source.first().is_formless() {
-            let named = sniff::by_name(name);
-            let named = named.filter(|format| !format.is_text() && format.is_built());
-            let extension = sniff::extension(name);
-            return Contents {
-                container: Container {
-                    format: named.unwrap_or(Format::Arrow),
-                    is_arrow_stream: !matches!(
-                        extension.as_deref(),
-                        Some("arrow" | "feather" | "ipc")
-                    ),
-                },
-                delimiter: None,
-            };
+/// What rows are written as.
+#[derive(Clone, Debug)]
+pub(crate) struct Container {
+    pub(crate) format: Format,
+    /// Whether Arrow is a stream, and not a file.
+    pub(crate) is_arrow_stream: bool,
+    /// What delimits fields, in CSV.
+    pub(crate) delimiter: Option<u8>,
+    /// The columns of a text that is written in another format.
+    pub(crate) names: Arc<[String]>,
+}
+
+impl Container {
+    /// What an output of this name holds: what the name says, or else the same as the source. Record batches in memory and
+    /// answers of databases have no format, and are an Arrow stream otherwise.
+    fn of(source: &Source, name: &str) -> Container {
+        let named = sniff::by_name(name).filter(|format| format.is_built());
+        let format = named.unwrap_or(source.format());
+        let is_same = format == source.format() && !source.first().is_formless();
+        let is_arrow_stream = match sniff::extension(name).as_deref() {
+            Some("arrows") => true,
+            Some("feather") => false,
+            _ if is_same => source.first().is_arrow_stream(),
+            extension => !matches!(extension, Some("arrow" | "ipc")),
+        };
+        let delimiter = sniff::delimiter(name).or(match is_same {
+            true => source.csv_delimiter(),
+            false => Some(b','),
+        });
+        Container {
+            format,
+            is_arrow_stream,
+            delimiter: delimiter.filter(|_| format == Format::Csv),
+            names: Arc::default(),
         }
-        Contents {
-            container: Container {
-                format: source.format(),
-                is_arrow_stream: source.first().is_arrow_stream(),
-            },
+    }
+
+    /// The same as the source, and record batches in memory as an Arrow stream.
+    pub(crate) fn same(source: &Source) -> Container {
+        Container {
+            format: source.format(),
+            is_arrow_stream: source.first().is_arrow_stream(),
             delimiter: source.csv_delimiter(),
+            names: Arc::default(),
         }
     }
 
     /// CSV with commas.
-    const CSV: Contents = Contents {
-        container: Container {
+    fn csv() -> Container {
+        Container {
             format: Format::Csv,
             is_arrow_stream: false,
-        },
-        delimiter: Some(b','),
-    };
-}
+            delimiter: Some(b','),
+            names: Arc::default(),
+        }
+    }
 
-/// What rows are written as.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Container {
-    pub(crate) format: Format,
-    /// Whether Arrow is a stream, unless the first file of the table is an Arrow file.
-    pub(crate) is_arrow_stream: bool,
+    /// Whether rows of a part are written as they are there.
+    pub(crate) fn is_of(&self, part: &Part) -> bool {
+        self.format == part.format()
+            && (self.format != Format::Csv || self.delimiter == Some(part.dialect().delimiter))
+            && (self.format != Format::Arrow || self.is_arrow_stream == part.is_arrow_stream())
+    }
 }
 
 #[derive(Debug)]
@@ -84,20 +101,30 @@ enum Target {
 
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
-    /// early. `-` is standard output. The format is that of `source`, or of the name if `source` is record
-    /// batches in memory or the answer of a database; text is compressed if the name ends in `.gz` or `.zst`. Nobody may
-    /// read the file who may not read `source` ([`Source::readers`]).
+    /// early. `-` is standard output. The format is the one that the name stands for; otherwise that of `source`, and an
+    /// Arrow stream if `source` is record batches in memory or the answer of a database. In another format the columns of a
+    /// text are texts, and typed columns get the [texts](crate#when-two-keys-are-equal) that keys have. Text is compressed if
+    /// the name ends in `.gz` or `.zst`. Nobody may read the file who may not read `source` ([`Source::readers`]).
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
     /// compression, the source itself, standard output that is closed, or a terminal for a binary
-    /// format. Resource: the disk is full.
+    /// format. Data: columns that the format has no room for: lists in text, or two of one name. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
-        Self::create_with(
-            path,
-            source,
-            Contents::of(source, &path.display().to_string()),
-        )
+        let mut container = Container::of(source, &path.display().to_string());
+        let is_other = source.parts().iter().any(|part| !container.is_of(part));
+        let in_source = |e: Error| e.in_path(source.name());
+        if is_other {
+            container.names = source
+                .format()
+                .columns(source.parts(), container.format)
+                .map_err(in_source)?
+                .into();
+        }
+        Ok(Output {
+            rewrites_text: is_other && source.format().is_text(),
+            ..Self::create_with(path, source, container)?
+        })
     }
 
     /// Opens an output for CSV with commas, whatever the format of `source`, as [`Output::create`] does.
@@ -105,17 +132,17 @@ impl Output {
     /// # Errors
     /// As there.
     pub fn create_csv(path: &Path, source: &Source) -> Result<Self> {
-        Self::create_with(path, source, Contents::CSV)
+        Self::create_with(path, source, Container::csv())
     }
 
-    fn create_with(path: &Path, source: &Source, contents: Contents) -> Result<Self> {
+    fn create_with(path: &Path, source: &Source, container: Container) -> Result<Self> {
         if path.as_os_str() == "-" {
             let name = "standard output".to_owned();
             if !standard_output_was_open() {
                 let hint = "name an output file, or leave standard output open";
                 return Err(Error::usage_with("is closed", hint).in_path(&name));
             }
-            let format = contents.container.format;
+            let format = container.format;
             if !format.is_text() && io::stdout().is_terminal() {
                 let reason = format!("{format} is not for a terminal");
                 return Err(Error::usage_with(
@@ -127,24 +154,37 @@ impl Output {
                 name,
                 target: Target::Stdout(None),
                 compression: None,
-                contents,
+                container,
+                rewrites_text: false,
             });
         }
         let name = path.display().to_string();
         let (file, compression) =
-            create(path, &name, source, contents).map_err(|e| e.in_path(&name))?;
+            create(path, &name, source, &container).map_err(|e| e.in_path(&name))?;
         let target = Target::File(file);
         Ok(Output {
             name,
             target,
             compression,
-            contents,
+            container,
+            rewrites_text: false,
         })
     }
 
     /// What rows are written to it as.
-    pub(crate) fn container(&self) -> Container {
-        self.contents.container
+    pub(crate) fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// Fails if rows of a text, which were counted, cannot be written: in another format all are UTF-8.
+    ///
+    /// # Errors
+    /// Data: there are rows that are not UTF-8.
+    pub fn check_utf8(&self, source: &Source, counts: &Counts) -> Result<()> {
+        match self.rewrites_text {
+            true => counts.check_utf8(source),
+            false => Ok(()),
+        }
     }
 
     /// What the output is called in messages.
@@ -228,9 +268,9 @@ fn create(
     path: &Path,
     name: &str,
     source: &Source,
-    contents: Contents,
+    container: &Container,
 ) -> Result<(WholeFile, Option<Compression>)> {
-    check_name(name, contents)?;
+    check_name(name, container)?;
     if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
             return Err(Error::usage_with("is a directory", "name a file in it"));
@@ -247,11 +287,8 @@ fn create(
 
 /// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,
 /// works for every format.
-fn check_name(name: &str, contents: Contents) -> Result<()> {
-    let Container {
-        format,
-        is_arrow_stream,
-    } = contents.container;
+fn check_name(name: &str, container: &Container) -> Result<()> {
+    let format = container.format;
     let hint = format!("name the output .{format}");
     if let Some(other) = sniff::never_written(name) {
         let reason = format!("the name stands for {other}, but results are {format}");
@@ -270,21 +307,7 @@ fn check_name(name: &str, contents: Contents) -> Result<()> {
         let hint = format!("leave {} away", &name[stem.len()..]);
         return Err(Error::usage_with(reason, hint));
     }
-    if sniff::is_tsv(name) && contents.delimiter.is_some_and(|d| d != b'\t') {
-        let reason = "the name stands for tabs, but results have the delimiter of the input";
-        return Err(Error::usage_with(reason, hint));
-    }
-    match (sniff::extension(name).as_deref(), is_arrow_stream) {
-        (Some("feather"), true) => Err(Error::usage_with(
-            "the name stands for an Arrow file, but results are an Arrow stream as the input is",
-            "name the output .arrows",
-        )),
-        (Some("arrows"), false) => Err(Error::usage_with(
-            "the name stands for an Arrow stream, but results are an Arrow file as the input is",
-            "name the output .arrow",
-        )),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -299,7 +322,8 @@ mod tests {
             name: "standard output".into(),
             target: Target::Stdout(None),
             compression: None,
-            contents: Contents::CSV,
+            container: Container::csv(),
+            rewrites_text: false,
         };
         for piece in ["row,match\n", "1,0\n"] {
             output

@@ -289,6 +289,7 @@ impl Part {
         self.dialect
     }
 
+    #[cfg(feature = "parquet")]
     pub(crate) fn passes(&self) -> Passes {
         self.passes
     }

@@ -359,6 +359,34 @@ impl<R: Read> Records<R> {
         self.buffer.consumed(self.record.raw)
     }
 
+    /// Whether a field of the present record is in quotes.
+    pub(crate) fn is_quoted(&self, i: usize) -> bool {
+        let Some(quote) = self.dialect.csv.quote.filter(|_| self.record.quoted) else {
+            return false;
+        };
+        let delimiter = self.dialect.delimiter;
+        let mut field = 0;
+        let mut place = Place::Start;
+        for byte in self.raw() {
+            if place == Place::Start && field == i {
+                return *byte == quote;
+            }
+            place = match place {
+                Place::Quoted if Some(*byte) == self.dialect.csv.escape => Place::Escaped,
+                Place::Quoted if *byte == quote => Place::AfterQuote,
+                Place::Quoted | Place::Escaped => Place::Quoted,
+                // A doubled quote is a quote.
+                Place::Start | Place::AfterQuote if *byte == quote => Place::Quoted,
+                _ if *byte == delimiter => {
+                    field += 1;
+                    Place::Start
+                }
+                _ => Place::Plain,
+            };
+        }
+        false
+    }
+
     /// How many fields the present record has.
     pub(crate) fn len(&self) -> usize {
         self.record.ends.len()
@@ -375,6 +403,17 @@ impl<R: Read> Records<R> {
             &self.raw()[start..ends[i]]
         }
     }
+}
+
+/// Where in a field a byte is.
+#[derive(PartialEq)]
+enum Place {
+    Start,
+    Plain,
+    Quoted,
+    /// After an escape in quotes.
+    Escaped,
+    AfterQuote,
 }
 
 /// The delimiters that are looked for, in order of preference.

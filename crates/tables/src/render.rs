@@ -113,6 +113,12 @@ pub(crate) fn hex_pair(byte: u8) -> [u8; 2] {
     ]
 }
 
+/// Bytes as hexadecimal digits in lower case.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| hex_pair(*byte));
+    digits.map(char::from).collect()
+}
+
 /// Sixteen bytes as `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 pub(crate) fn uuid(bytes: &[u8], out: &mut String) {
     for (i, byte) in bytes.iter().enumerate() {

@@ -130,7 +130,16 @@ pub(crate) fn by_name(name: &str) -> Option<Format> {
 }
 
 pub(crate) fn is_tsv(name: &str) -> bool {
-    matches!(extension(name).as_deref(), Some("tsv" | "tab"))
+    delimiter(name) == Some(b'\t')
+}
+
+/// The delimiter that a name's extension stands for.
+pub(crate) fn delimiter(name: &str) -> Option<u8> {
+    match extension(name)?.as_str() {
+        "tsv" | "tab" => Some(b'\t'),
+        "psv" => Some(b'|'),
+        _ => None,
+    }
 }
 
 fn guess_text(sample: &[u8]) -> Format {

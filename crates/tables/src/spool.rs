@@ -49,17 +49,6 @@ impl KeyStore {
         }
     }
 
-    /// A result may have columns of the peer, which are in UTF-8, beside those of this table.
-    ///
-    /// # Errors
-    /// Data: the table has rows that are not UTF-8.
-    pub fn check_utf8(&self, source: &Source) -> Result<()> {
-        match self.counts().not_utf8 {
-            0 => Ok(()),
-            rows => Err(Error::new(ErrorKind::MixedEncodings { rows }).in_path(source.name())),
-        }
-    }
-
     fn counts_mut(&mut self) -> &mut Counts {
         match self {
             KeyStore::Memory(keys) => keys.counts_mut(),

@@ -24,9 +24,9 @@ pub fn write_rows<'a>(
     output: &mut Output,
 ) -> Result<u64> {
     let matched = matched.into();
-    let (name, container) = (output.name().to_owned(), output.container());
+    let (name, container) = (output.name().to_owned(), output.container().clone());
     output
-        .write(|out| write_rows_in(source, matched, container, out))
+        .write(|out| write_rows_in(source, matched, &container, out))
         .map_err(|e| e.in_path(&name))
 }
 
@@ -40,17 +40,14 @@ pub fn write_rows_to<'a>(
     matched: impl Into<Matched<'a>>,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
-    let container = Container {
-        format: source.format(),
-        is_arrow_stream: true,
-    };
-    write_rows_in(source, matched.into(), container, out)
+    let container = Container::same(source);
+    write_rows_in(source, matched.into(), &container, out)
 }
 
 fn write_rows_in(
     source: &Source,
     matched: Matched<'_>,
-    container: Container,
+    container: &Container,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     verify_unchanged(source)?;

@@ -271,6 +271,9 @@ impl Courier<'_> {
             file, directory, ..
         } = ready;
         let mut keys = party.read(&self.job, source, self.key, &directory, None, observer)?;
+        if let Some(file) = &file {
+            file.check_utf8(source, keys.counts())?;
+        }
         let mut heard = Vec::new();
         let offer = self.messages.first().map(Vec::as_slice);
         for (number, message) in self.messages.iter().enumerate() {

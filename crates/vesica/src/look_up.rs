@@ -147,10 +147,10 @@ impl OpenLookUp {
         &self.set.header().declared.payload
     }
 
-    /// Finds the rows of a table whose keys are in the set, and writes them to `output` if there is one: in the format and
-    /// order of the input, with all columns, and after these the columns that the publisher has put beside the keys, each
-    /// with `peer_` before its name. `-` is standard output. The options of the source may ask for the other rows, or for
-    /// all with a mark.
+    /// Finds the rows of a table whose keys are in the set, and writes them to `output` if there is one, in the format that
+    /// its name stands for, or else in that of the input: in the order of the input, with all columns, and after these the
+    /// columns that the publisher has put beside the keys, each with `peer_` before its name. `-` is standard output. The
+    /// options of the source may ask for the other rows, or for all with a mark.
     ///
     /// The server learns how many keys of the table it has not been asked about before, and when; not which match.
     ///
@@ -194,7 +194,10 @@ impl OpenLookUp {
         let mut keys = self.read(source, observer)?;
         report.counts = *keys.counts();
         if !columns.is_empty() {
-            keys.check_utf8(source)?;
+            report.counts.check_utf8(source)?;
+        }
+        if let Some(file) = &file {
+            file.check_utf8(source, &report.counts)?;
         }
         let KeyStore::Memory(keys) = &mut keys else {
             unreachable!("no table takes all bytes of 64-bit memory")

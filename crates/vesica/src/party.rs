@@ -334,7 +334,7 @@ impl Party {
             observer.warning(&warning);
         }
         if matches!(self.labels, LabelExchange::Wanted { .. }) {
-            keys.check_utf8(source)?;
+            counts.check_utf8(source)?;
         }
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));
@@ -673,9 +673,9 @@ impl Party {
     ///
     /// The matching rows of `source` have all columns and the order of the input. The options of `source` may ask for the
     /// other rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If
-    /// there is an `output`, they are written to it in the format of `source`; otherwise, or besides, the outcome has
-    /// them, and [`select_rows`](crate::select_rows) makes record batches of them, reading `source` once more. There are
-    /// none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
+    /// there is an `output`, they are written to it in the format of its name, or else of `source`; otherwise, or besides,
+    /// the outcome has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading `source` once
+    /// more. There are none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
     ///
     /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
     /// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none,
@@ -740,9 +740,14 @@ impl Party {
             keys,
             directory,
         } = ready.inspect_err(|error| self.tell_of(error))?;
+        let check = |stored: &Stored| match &file {
+            Some(file) => file.check_utf8(source, stored.counts()),
+            None => Ok(()),
+        };
         let keys = match keys {
             None => None,
             Some(mut stored) => {
+                check(&stored)?;
                 if let Some((state, computed)) = stored.answer() {
                     // Do not connect unless the table has changed, and have no open port: the time when it closes would
                     // say how long writing took, and so how many rows matched.
@@ -758,7 +763,11 @@ impl Party {
         let listener = self.bind(observer)?;
         let read = |observer: &mut dyn Observer| match keys {
             Some(keys) => Ok(keys),
-            None => self.read(job, source, key, &directory, work, observer),
+            None => {
+                let stored = self.read(job, source, key, &directory, work, observer)?;
+                check(&stored)?;
+                Ok(stored)
+            }
         };
         let (mut keys, agreed) = self.agree(job, None, read, listener, observer)?;
         let file = match Gets::of(job.role, &job.terms) {
@@ -905,6 +914,9 @@ pub fn collect(
     with_threads(resources.threads, || {
         let keys = key_memory(memory, false);
         let keys = read_keys_within(source, key, &[], None, keys, &directory)?;
+        if let Some(file) = &file {
+            file.check_utf8(source, keys.counts())?;
+        }
         let mut stored = Stored::new(keys, memory, directory.clone(), None)?;
         job.collect(&mut stored)?;
         if let Some(mut file) = file {

@@ -120,7 +120,8 @@ pub(crate) struct Lookup {
     /// The fingerprint of who has published the set and serves it, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
-    /// File for the matching rows, in the format of the input; `-`, the default, is standard output
+    /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-`, the default,
+    /// is standard output
     #[arg(
         help_heading = "Result",
         long,

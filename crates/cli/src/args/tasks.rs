@@ -138,7 +138,8 @@ pub(crate) struct Collect {
     pub(crate) job: PathBuf,
     #[command(flatten)]
     pub(crate) table: Table,
-    /// File for the matching rows, in the format of the input; `-` is standard output
+    /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-` is standard
+    /// output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// Approximate memory, such as 512M or 4G; half of this machine's if not given

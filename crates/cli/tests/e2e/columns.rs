@@ -82,6 +82,14 @@ fn a_result_has_one_encoding() {
         assert!(pair.receiver.hint().contains("--encoding"));
         assert!(!place.path(output).exists());
     }
+    // Another format is in UTF-8 too.
+    let other = Arguments::new("ours.csv", "key").output("out.jsonl");
+    let pair = exchange(&place, &other, &theirs().with("--wait 1"));
+    pair.receiver.expect_failure(3, "bytes that are not UTF-8");
+    assert!(!place.path("out.jsonl").exists());
+    exchange(&place, &other.with("--encoding latin1"), &theirs()).expect_success();
+    let expected = "{\"key\":\"ann\",\"x\":\"Zürich\"}\n{\"key\":\"bob\",\"x\":\"Bern\"}\n";
+    assert_eq!(place.read("out.jsonl"), expected);
     let named = ours().with("--take-values --encoding latin1");
     exchange(&place, &named, &theirs().with("--value city")).expect_success();
     let expected = "key,x,peer_city\nann,Zürich,St. Gallen\nbob,Bern,\n";

@@ -126,7 +126,7 @@ fn outputs_that_cannot_be_written() {
         ("nowhere/out.csv", "cannot be written"),
         (".", "directory"),
         ("good.csv", "the input itself"),
-        ("out.parquet", "parquet"),
+        ("out.xlsx", "a spreadsheet"),
     ] {
         place
             .receiver(

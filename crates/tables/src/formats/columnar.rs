@@ -9,14 +9,17 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
-use std::fmt::{Display, Write};
+use std::fmt::{Debug, Display, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::fields::{FieldPath, find_fields, is_indexed, projection};
+use super::fields::{FieldPath, check_each_once, find_fields, has_text, is_indexed, projection};
 use crate::abreast::abreast;
+use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
+use crate::conform::{conformed, conformed_columns, without_dictionaries};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
 use crate::guard::catching;
 use crate::items::ItemSink;
 use crate::output::Container;
@@ -64,11 +67,6 @@ pub(crate) trait ColumnFormat {
         Ok(Self::schema(file))
     }
 
-    /// Refuses a file that cannot be one of several.
-    fn check(_part: &Part, _file: &Self::File, _is_first: bool) -> Result<()> {
-        Ok(())
-    }
-
     /// An error that a reader told of in words, or panicked with.
     fn wrong(reason: String) -> Error {
         Error::corrupt(reason)
@@ -89,11 +87,6 @@ pub(crate) trait ColumnFormat {
         rows: &mut Selection<'_>,
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()>;
-
-    /// A batch of rows in memory under the schema of a result.
-    fn given(batch: &RecordBatch, _schema: &SchemaRef) -> Result<RecordBatch> {
-        Ok(batch.clone())
-    }
 
     /// A writer of rows, with what `first` has besides its schema if that is of this format.
     fn writer<'w>(
@@ -117,7 +110,7 @@ pub(crate) struct Written<'a> {
     pub(crate) schema: SchemaRef,
     /// The last columns of the schema, which no file has.
     pub(crate) added: &'a [Added<'a>],
-    pub(crate) container: Container,
+    pub(crate) container: &'a Container,
 }
 
 /// Writes rows of a result.
@@ -135,11 +128,12 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
     facts: &mut Facts,
 ) -> Result<()> {
     let file = F::open(part)?;
-    F::check(part, &file, facts.ends.is_empty())?;
     let schema = F::schema(&file);
     facts.columns.schema(part.name(), &schema)?;
     let found = find_fields(schema.fields(), wanted)?;
-    let (roots, places) = projection(&found);
+    let (roots, paths) = projection(&found);
+    let first_text = wanted.first_text();
+    let places = Places { paths, first_text };
     if !S::ITEMS_SUFFICE || rayon::current_num_threads() == 1 {
         return F::scan(part, file, roots, &mut |batch| {
             catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?
@@ -186,29 +180,60 @@ fn added<'a, F: ColumnFormat>(first: &F::File, rows: &Selection<'a>) -> Vec<Adde
     rows.added(|name| first.fields().iter().any(|field| field.name() == name))
 }
 
-/// Writes the selected rows in the format of the container, with the schema of the first file. If that is of the same
-/// format, with its metadata and compression too.
+/// Writes the selected rows in the format of the container, with the schema of all files. If that is the one of the first,
+/// and of the same format, with its metadata and compression too.
 pub(super) fn copy<F: ColumnFormat>(
     parts: &[Part],
     mut rows: Selection<'_>,
-    container: Container,
+    container: &Container,
     out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
     let first = open_first::<F>(parts)?;
     let added = added::<F>(&first, &rows);
+    let mut common = common_schema::<F>(parts, &first)?;
+    let is_same = container.is_of(&parts[0]);
+    let is_arrow_file = container.format == Format::Arrow && !container.is_arrow_stream;
+    if is_arrow_file && (!is_same || parts.len() > 1) {
+        let plain = without_dictionaries(&common);
+        if plain != *common {
+            common = Arc::new(plain);
+        }
+    }
+    let in_memory = schema_in_memory::<F>(&first, &common)?;
+    let as_first = is_same && common == F::schema(&first);
     let written = Written {
         part: &parts[0],
-        schema: result_schema(F::schema_in_memory(&first)?, &added),
+        schema: result_schema(if as_first { in_memory.clone() } else { common }, &added),
         added: &added,
         container,
     };
-    let mut writer = match container.format == parts[0].format() {
+    let mut writer = match as_first {
         true => F::writer(Some(&first), &written, out)?,
         false => container.format.writer(&written, out)?,
     };
-    selected::<F>(parts, &written.schema, &mut rows, |rows| writer.write(rows))?;
+    let in_memory = result_schema(in_memory, &added);
+    selected::<F>(parts, &in_memory, &mut rows, |rows| match as_first {
+        true => writer.write(rows),
+        false => writer.write(&conformed(rows, &written.schema)?),
+    })?;
     writer.finish()?;
     Ok(rows.written())
+}
+
+/// The names of the columns, if the format `to` has room for each.
+pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<String>> {
+    let schema = F::schema(&open_first::<F>(parts)?);
+    let fields = schema.fields();
+    let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+    if to.is_text() {
+        check_each_once(&names)?;
+        if let Some(field) = fields.iter().find(|field| !has_text(field.data_type())) {
+            let found = field.data_type().to_string();
+            let format = to.name();
+            return Err(Error::new(ErrorKind::NoText { found, format }).in_column(field.name()));
+        }
+    }
+    Ok(names)
 }
 
 /// The selected rows as record batches, and their schema.
@@ -218,14 +243,39 @@ pub(super) fn select<F: ColumnFormat>(
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let first = open_first::<F>(parts)?;
     let added = added::<F>(&first, &rows);
-    let schema = result_schema(F::schema(&first), &added);
-    let in_memory = result_schema(F::schema_in_memory(&first)?, &added);
+    let common = common_schema::<F>(parts, &first)?;
+    let in_memory = result_schema(schema_in_memory::<F>(&first, &common)?, &added);
+    let schema = result_schema(common, &added);
     let mut all = Vec::new();
     selected::<F>(parts, &in_memory, &mut rows, |rows| {
-        all.push(F::given(rows, &schema)?);
+        all.push(conformed(rows, &schema)?);
         Ok(())
     })?;
     Ok((schema, all))
+}
+
+/// The schema of rows while they are selected: as the files are read, unless they differ.
+fn schema_in_memory<F: ColumnFormat>(first: &F::File, common: &SchemaRef) -> Result<SchemaRef> {
+    match *common == F::schema(first) {
+        true => F::schema_in_memory(first),
+        false => Ok(common.clone()),
+    }
+}
+
+/// The schema that holds the rows of all files.
+fn common_schema<F: ColumnFormat>(parts: &[Part], first: &F::File) -> Result<SchemaRef> {
+    let schema = F::schema(first);
+    let mut columns = Columns::default();
+    columns.schema(parts[0].name(), &schema)?;
+    for part in &parts[1..] {
+        let more = F::open(part).and_then(|file| columns.schema(part.name(), &F::schema(&file)));
+        more.map_err(|e| part.named(e))?;
+    }
+    Ok(match columns {
+        // As long as they are the same, with all that the first has.
+        Columns::Schema(_, common) if *common != *schema => common,
+        _ => schema,
+    })
 }
 
 /// A writer of rows that come from files of another format.
@@ -358,7 +408,7 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
 
 /// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
 /// of another file than the first, or of a reader that leaves out metadata.
-fn selected_of(
+pub(super) fn selected_of(
     batch: &RecordBatch,
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
@@ -398,43 +448,75 @@ fn selected_at_once(
     let kept = catching(|| filter_record_batch(batch, &mask)).map_err(Error::corrupt)?;
     let kept = kept.map_err(wrong)?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
-    let mut columns = kept.columns().to_vec();
+    let mut columns = conformed_columns(&kept, schema)?;
     columns.extend(rows.added_arrays(&mask)?);
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map(Some)
         .map_err(wrong)
 }
 
+/// Where the wanted columns are.
+struct Places {
+    paths: Vec<FieldPath>,
+    /// The first one of texts.
+    first_text: usize,
+}
+
 /// Passes the rows of a batch to `sink`; `facts` counts them over all batches.
 fn scan_batch<S: Sink>(
     batch: &RecordBatch,
-    places: &[FieldPath],
+    places: &Places,
     facts: &mut Facts,
     sink: &mut S,
 ) -> Result<()> {
-    let columns = places
-        .iter()
-        .map(|path| {
+    let columns = (0..)
+        .zip(&places.paths)
+        .map(|(i, path)| {
             let array = batch.column(path.root);
+            let floats = match i < places.first_text {
+                true => Floats::Integers,
+                false => Floats::Shortest,
+            };
             match path.below.is_empty() && is_numeric_text(batch.schema_ref().field(path.root)) {
                 true => Ok(Column::of_numeric_text(array)),
-                false => Column::at(array, &path.below),
+                false => Column::at(array, &path.below, floats),
             }
         })
         .collect::<Result<_>>()?;
-    let mut keys = KeyRow {
-        columns,
-        rendered: vec![(None, String::new()); places.len()],
-        row: 0,
-    };
-    for row in 0..batch.num_rows() {
-        keys.go_to(row);
+    rows_of(columns, batch.num_rows(), |row| {
         facts.rows += 1;
         let at = At {
             row: facts.rows,
             line: None,
         };
-        sink.row(at, &keys)?;
+        sink.row(at, row)
+    })
+}
+
+/// Hands each row of a batch to `take`, with all its columns. Each has a text.
+pub(super) fn each_row(
+    batch: &RecordBatch,
+    take: impl FnMut(&KeyRow<'_>) -> Result<()>,
+) -> Result<()> {
+    let columns = batch.columns().iter();
+    let columns = columns.map(|array| Column::new(array, Floats::Shortest));
+    rows_of(columns.collect::<Result<_>>()?, batch.num_rows(), take)
+}
+
+/// Hands each of so many rows with these columns to `take`.
+fn rows_of(
+    columns: Vec<Column<'_>>,
+    count: usize,
+    mut take: impl FnMut(&KeyRow<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut rows = KeyRow {
+        rendered: vec![(None, String::new()); columns.len()],
+        columns,
+        row: 0,
+    };
+    for row in 0..count {
+        rows.go_to(row);
+        take(&rows)?;
     }
     Ok(())
 }
@@ -449,8 +531,8 @@ pub(crate) fn is_numeric_text(field: &Field) -> bool {
             .is_some_and(|metadata| metadata.contains("\"numeric\""))
 }
 
-/// The key values of one row of a batch.
-struct KeyRow<'a> {
+/// The values of one row of a batch.
+pub(super) struct KeyRow<'a> {
     columns: Vec<Column<'a>>,
     /// The present row's typed values as text.
     rendered: Vec<(Option<Kind>, String)>,
@@ -479,7 +561,16 @@ impl Row for KeyRow<'_> {
 type Plain<'a> = Box<dyn Fn(usize) -> Value<'a> + 'a>;
 type Rendered<'a> = Box<dyn Fn(usize, &mut String) -> Kind + 'a>;
 
-/// A key column of a batch.
+/// What floats become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Floats {
+    /// Integers, where they stand for one: as keys.
+    Integers,
+    /// The fewest digits that read back as the same float.
+    Shortest,
+}
+
+/// A column of a batch.
 struct Column<'a> {
     array: &'a ArrayRef,
     /// The structs that it is in; where one is null, so is it.
@@ -503,16 +594,16 @@ enum Values<'a> {
 }
 
 impl<'a> Column<'a> {
-    fn new(array: &'a ArrayRef) -> Result<Self> {
+    fn new(array: &'a ArrayRef, floats: Floats) -> Result<Self> {
         Ok(Column {
             array,
             structs: Vec::new(),
-            values: values(array)?,
+            values: values(array, floats)?,
         })
     }
 
     /// The column that is so deep in the structs of `array`.
-    fn at(mut array: &'a ArrayRef, below: &[usize]) -> Result<Self> {
+    fn at(mut array: &'a ArrayRef, below: &[usize], floats: Floats) -> Result<Self> {
         let mut structs = Vec::new();
         for field in below {
             structs.push(array);
@@ -520,7 +611,7 @@ impl<'a> Column<'a> {
         }
         Ok(Column {
             structs,
-            ..Column::new(array)?
+            ..Column::new(array, floats)?
         })
     }
 
@@ -573,6 +664,12 @@ fn typed<'a, T: ArrowPrimitiveType>(
     Values::Typed(Box::new(move |row, out| f(array.value(row), out)))
 }
 
+/// A float in the fewest digits that read back as it, such as `0.1`, `7.0`, `5e-324` and `NaN`.
+fn shortest(value: impl Debug, out: &mut String) -> Kind {
+    let _ = write!(out, "{value:?}");
+    Kind::Float
+}
+
 fn integers<'a, T: ArrowPrimitiveType>(array: &'a ArrayRef) -> Values<'a>
 where
     T::Native: Display,
@@ -617,16 +714,16 @@ fn timestamps<T: ArrowPrimitiveType<Native = i64>>(
 }
 
 /// A column of runs of equal values.
-fn runs<T: RunEndIndexType>(array: &ArrayRef) -> Result<Values<'_>> {
+fn runs<T: RunEndIndexType>(array: &ArrayRef, floats: Floats) -> Result<Values<'_>> {
     let runs = array.as_run::<T>();
     let row_values = (0..runs.len()).map(|row| runs.get_physical_index(row));
     Ok(Values::Indexed {
         row_values: row_values.collect(),
-        values: Box::new(Column::new(runs.values())?),
+        values: Box::new(Column::new(runs.values(), floats)?),
     })
 }
 
-fn values(array: &ArrayRef) -> Result<Values<'_>> {
+fn values(array: &ArrayRef, floats: Floats) -> Result<Values<'_>> {
     use DataType as T;
     const MS: i64 = 1_000;
     const US: i64 = 1_000_000;
@@ -668,6 +765,8 @@ fn values(array: &ArrayRef) -> Result<Values<'_>> {
             let a = array.as_fixed_size_binary();
             Values::Plain(Box::new(|i| Value::Bytes(a.value(i))))
         }
+        T::Float32 if floats == Floats::Shortest => typed::<Float32Type>(array, shortest),
+        T::Float64 if floats == Floats::Shortest => typed::<Float64Type>(array, shortest),
         // From 2^24 and 2^53 on, not every integer has a float.
         T::Float32 => typed::<Float32Type>(array, |value, out| {
             render::float(value.into(), 16_777_216.0, out);
@@ -724,7 +823,7 @@ fn values(array: &ArrayRef) -> Result<Values<'_>> {
             if dictionary.values().is_empty() {
                 Values::Null
             } else {
-                let values = Box::new(Column::new(dictionary.values())?);
+                let values = Box::new(Column::new(dictionary.values(), floats)?);
                 Values::Indexed {
                     row_values: dictionary.normalized_keys(),
                     values,
@@ -733,9 +832,9 @@ fn values(array: &ArrayRef) -> Result<Values<'_>> {
         }
         T::RunEndEncoded(ends, value_type) if !is_indexed(value_type.data_type()) => {
             match ends.data_type() {
-                T::Int16 => runs::<Int16Type>(array)?,
-                T::Int32 => runs::<Int32Type>(array)?,
-                _ => runs::<Int64Type>(array)?,
+                T::Int16 => runs::<Int16Type>(array, floats)?,
+                T::Int32 => runs::<Int32Type>(array, floats)?,
+                _ => runs::<Int64Type>(array, floats)?,
             }
         }
         other => {

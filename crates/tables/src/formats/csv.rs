@@ -1,6 +1,7 @@
 //! Delimited text.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::Read;
 
 use super::lines::{LineFormat, Text};
@@ -10,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::Rows as WhichRows;
 use crate::part::Part;
 use crate::records::Records;
+use crate::render;
 use crate::selection::{Added, Selection};
 use crate::sink::Facts;
 use crate::text::strip_terminator;
@@ -80,6 +82,75 @@ impl LineFormat for Rows {
             fields.any(|field| field == name.as_bytes())
         };
         Ok(rows.added(taken))
+    }
+
+    fn names(parts: &[Part]) -> Result<Vec<String>> {
+        for part in parts {
+            let mut records = Records::new(part.text()?, part.dialect());
+            records.skip_byte_order_mark()?;
+            if !records.next(true)? {
+                continue;
+            }
+            let name = |i| match part.dialect().csv.header {
+                true => {
+                    let name = str::from_utf8(records.field(i));
+                    let name = name.map_err(|_| Error::new(ErrorKind::NotUtf8).at_line(1))?;
+                    Ok(name.to_owned())
+                }
+                false => Ok((i + 1).to_string()),
+            };
+            let names: Vec<String> = (0..records.len()).map(name).collect::<Result<_>>()?;
+            super::fields::check_each_once(&names)?;
+            return Ok(names);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Nothing at all is null, and an empty text is quoted.
+    fn texts<R: Read>(
+        record: &Records<R>,
+        _: &HashMap<&str, usize>,
+        put: &mut dyn FnMut(usize, &str),
+    ) -> Result<()> {
+        for column in 0..record.len() {
+            let text = str::from_utf8(record.field(column));
+            let text = text.map_err(|_| Error::new(ErrorKind::NotUtf8))?;
+            if !text.is_empty() || record.is_quoted(column) {
+                put(column, text);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_names(names: &[String], dialect: Dialect, out: &mut Vec<u8>) {
+        if dialect.csv.header {
+            for (i, name) in names.iter().enumerate() {
+                if i > 0 {
+                    out.push(dialect.delimiter);
+                }
+                dialect.put_field(name, out);
+            }
+            out.push(b'\n');
+        }
+    }
+
+    fn put_row<V: Row>(names: &[String], row: &V, dialect: Dialect, out: &mut Vec<u8>) {
+        let start = out.len();
+        for column in 0..names.len() {
+            if column > 0 {
+                out.push(dialect.delimiter);
+            }
+            match row.value(column) {
+                Value::Null => {}
+                Value::Text(text) => dialect.put_field(&String::from_utf8_lossy(text), out),
+                Value::Bytes(bytes) => dialect.put_field(&render::hex(bytes), out),
+                Value::Typed(_, text) => dialect.put_field(text, out),
+            }
+        }
+        if out.len() == start {
+            // A blank line is no row.
+            dialect.put_field("", out);
+        }
     }
 
     /// Null is nothing at all, and an empty text is quoted.

@@ -1,5 +1,7 @@
 //! Where the wanted columns are: by their names, or by paths below structs.
 
+use std::collections::HashSet;
+
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::columns_read::ColumnsRead;
@@ -82,6 +84,21 @@ fn find_field<'f>(
         let below = [&[path.root], &path.below[..]].concat();
         (FieldPath { root, below }, field)
     }))
+}
+
+/// Fails if two columns have one name.
+pub(crate) fn check_each_once<S: AsRef<str>>(names: &[S]) -> Result<()> {
+    let mut seen = HashSet::new();
+    let mut names = names.iter().map(AsRef::as_ref);
+    match names.find(|name| !seen.insert(*name)) {
+        Some(name) => Err(Error::new(ErrorKind::AmbiguousColumn).in_column(name)),
+        None => Ok(()),
+    }
+}
+
+/// Whether values of a type have a text.
+pub(crate) fn has_text(data_type: &DataType) -> bool {
+    can_be_key(data_type, true)
 }
 
 /// All names of columns and paths of fields.

@@ -6,14 +6,13 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 
 use super::columnar::{ColumnFormat, RowWriter, Written};
 use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::guard::catching;
-use crate::options::Passes;
 use crate::part::Part;
 use crate::selection::{Failure, Selection, WriterWithCause};
 use crate::text::read_error;
@@ -111,25 +110,6 @@ impl ColumnFormat for Rows {
         file.batches.schema()
     }
 
-    /// An Arrow file has one dictionary per column: those of a second file cannot go into the same result.
-    fn check(part: &Part, file: &Opened, is_first: bool) -> Result<()> {
-        if is_first || !file.layout.is_file || part.passes() == Passes::One {
-            return Ok(());
-        }
-        let schema = file.batches.schema();
-        let columns = schema.flattened_fields();
-        match columns
-            .iter()
-            .find(|f| matches!(f.data_type(), DataType::Dictionary(..)))
-        {
-            Some(field) => {
-                let what = "a dictionary in one of several Arrow files";
-                Err(Error::unsupported(what).in_column(field.name()))
-            }
-            None => Ok(()),
-        }
-    }
-
     fn scan(
         part: &Part,
         file: Opened,
@@ -155,7 +135,7 @@ impl ColumnFormat for Rows {
         Ok(())
     }
 
-    /// With the compression of the first file, and as a file if that is one or the container is, else as a stream.
+    /// With the compression of the first file.
     fn writer<'w>(
         first: Option<&Opened>,
         rows: &Written<'_>,
@@ -167,17 +147,18 @@ impl ColumnFormat for Rows {
         let failure = out.failure();
         let to = failure.watch(|| {
             Ok::<_, ArrowError>(match first.map(|first| &first.batches) {
-                Some(Batches::File(reader)) => {
+                _ if rows.container.is_arrow_stream => {
+                    To::Stream(StreamWriter::try_new_with_options(out, schema, options)?)
+                }
+                first => {
                     let mut writer = FileWriter::try_new_with_options(out, schema, options)?;
-                    for (key, value) in reader.custom_metadata() {
-                        writer.write_metadata(key, value);
+                    if let Some(Batches::File(reader)) = first {
+                        for (key, value) in reader.custom_metadata() {
+                            writer.write_metadata(key, value);
+                        }
                     }
                     To::File(writer)
                 }
-                _ if !rows.container.is_arrow_stream => {
-                    To::File(FileWriter::try_new_with_options(out, schema, options)?)
-                }
-                _ => To::Stream(StreamWriter::try_new_with_options(out, schema, options)?),
             })
         })?;
         Ok(Box::new(Writer { to, failure }))

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handed::PREFIX;
 use crate::part::Part;
 use crate::records::Records;
-use crate::render::Kind;
+use crate::render::{self, Kind};
 use crate::selection::{Added, AddedKind, Selection};
 use crate::sink::{At, Facts};
 use crate::text::strip_terminator;
@@ -101,6 +101,70 @@ impl LineFormat for Rows {
         Ok(rows.added(|name| taken.contains(name)))
     }
 
+    /// All fields that any line has, as they first come.
+    fn names(parts: &[Part]) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut last_lines: HashMap<String, u64> = HashMap::new();
+        for part in parts {
+            each_object(part, |number, object: ObjectFields<'_>| {
+                for (name, value) in object.0 {
+                    text_of(value)?;
+                    match last_lines.get_mut(&*name) {
+                        Some(last) if *last == number => return Err(twice()),
+                        Some(last) => *last = number,
+                        None => {
+                            names.push(name.clone().into_owned());
+                            last_lines.insert(name.into_owned(), number);
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+            last_lines.values_mut().for_each(|last| *last = 0);
+        }
+        Ok(names)
+    }
+
+    fn texts<R: Read>(
+        record: &Records<R>,
+        places: &HashMap<&str, usize>,
+        put: &mut dyn FnMut(usize, &str),
+    ) -> Result<()> {
+        let (line, _) = strip_terminator(record.raw());
+        let object: ObjectFields<'_> = serde_json::from_slice(line).map_err(bad_json)?;
+        for (name, value) in object.0 {
+            let column = places.get(&*name);
+            let column = *column.ok_or_else(|| Error::new(ErrorKind::Changed))?;
+            if let Some(text) = text_of(value)? {
+                put(column, &text);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_names(_: &[String], _: Dialect, _: &mut Vec<u8>) {}
+
+    fn put_row<V: Row>(names: &[String], row: &V, _: Dialect, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (column, name) in names.iter().enumerate() {
+            if column > 0 {
+                out.push(b',');
+            }
+            let quoted = |text: &str| serde_json::Value::from(text).to_string();
+            out.extend_from_slice(quoted(name).as_bytes());
+            out.push(b':');
+            let json: Cow<'_, str> = match row.value(column) {
+                Value::Null => "null".into(),
+                Value::Text(text) => quoted(&String::from_utf8_lossy(text)).into(),
+                Value::Bytes(bytes) => quoted(&render::hex(bytes)).into(),
+                Value::Typed(kind, text) if is_json(kind, text) => text.into(),
+                Value::Typed(_, text) => quoted(text).into(),
+            };
+            out.extend_from_slice(json.as_bytes());
+        }
+        out.push(b'}');
+    }
+
     /// The fields are at the end of the object.
     fn with_fields(
         line: &[u8],
@@ -132,20 +196,95 @@ impl LineFormat for Rows {
     }
 }
 
-/// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines.
-fn peer_names(part: &Part, taken: &mut HashSet<String>) -> Result<()> {
+/// A string as it is, whatever else is not null in the words of JSON.
+fn text_of(value: &RawValue) -> Result<Option<Cow<'_, str>>> {
+    Ok(match value.get() {
+        "null" => None,
+        json if json.starts_with('"') && json.contains('\\') => Some(
+            serde_json::from_str::<String>(json)
+                .map_err(bad_json)?
+                .into(),
+        ),
+        json => {
+            let string = json
+                .strip_prefix('"')
+                .and_then(|json| json.strip_suffix('"'));
+            Some(string.unwrap_or(json).into())
+        }
+    })
+}
+
+/// Whether the text of a typed value is a value of JSON as it is.
+fn is_json(kind: Kind, text: &str) -> bool {
+    match kind {
+        Kind::Integer | Kind::Decimal | Kind::Boolean => true,
+        Kind::Float => text.ends_with(|c: char| c.is_ascii_digit()),
+        Kind::Date | Kind::Time | Kind::Timestamp | Kind::Uuid => false,
+    }
+}
+
+/// Hands each object of a file to `take`, with its number from 1.
+fn each_object(
+    part: &Part,
+    mut take: impl FnMut(u64, ObjectFields<'_>) -> Result<()>,
+) -> Result<()> {
     let mut records = Records::new(part.text()?, part.dialect());
     records.skip_byte_order_mark()?;
+    let mut number = 0;
     while records.next(false)? {
         let line = records.raw();
         if !Rows::is_blank(line) {
-            let object: HashMap<Cow<'_, str>, IgnoredAny> =
-                serde_json::from_slice(line).map_err(bad_json)?;
-            let names = object.into_keys().filter(|name| name.starts_with(PREFIX));
-            taken.extend(names.map(Cow::into_owned));
+            number += 1;
+            let object = serde_json::from_slice(line).map_err(bad_json);
+            object
+                .and_then(|object| take(number, object))
+                .map_err(|e| e.at_row(number, Some(records.line())))?;
         }
     }
     Ok(())
+}
+
+fn twice() -> Error {
+    Error::new(ErrorKind::BadJson {
+        reason: TWICE.to_owned(),
+    })
+}
+
+/// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines.
+fn peer_names(part: &Part, taken: &mut HashSet<String>) -> Result<()> {
+    each_object(part, |_, object| {
+        let names = object.0.into_iter().map(|(name, _)| name);
+        let names = names.filter(|name| name.starts_with(PREFIX));
+        taken.extend(names.map(Cow::into_owned));
+        Ok(())
+    })
+}
+
+/// The fields of an object in order, with their JSON texts.
+struct ObjectFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for ObjectFields<'de> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = ObjectFields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(ObjectFields(fields))
+            }
+        }
+
+        input.deserialize_map(Fields)
+    }
 }
 
 /// The wanted values of one line.

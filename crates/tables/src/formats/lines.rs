@@ -2,23 +2,29 @@
 //! which all threads work; rows are copied byte for byte.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{Empty, Read, Write};
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_array::builder::{ArrayBuilder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::columnar::{RowWriter, Written};
+use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fields};
 use crate::abreast::abreast;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
-use crate::dialect::Dialect;
+use crate::dialect::{CsvOptions, Dialect};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
+use crate::guard::catching;
 use crate::items::{ItemSink, Items};
 use crate::output::Container;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
-use crate::selection::{Added, Lines, Selection, Take, WriterWithCause, passes};
+use crate::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
 use crate::sink::{At, Facts, Sink};
 use crate::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
 use crate::value::Row;
@@ -66,6 +72,23 @@ pub(crate) trait LineFormat {
 
     /// The columns that a result of `rows` has besides those of its files, whose first record is `first`.
     fn added<'a>(parts: &[Part], first: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>>;
+
+    /// The names of all columns of some files, each once.
+    fn names(parts: &[Part]) -> Result<Vec<String>>;
+
+    /// Hands the text of each column of a record to `put`, with the number of the column; nothing of those that the record
+    /// does not have. `places` are the numbers by name.
+    fn texts<R: Read>(
+        record: &Records<R>,
+        places: &HashMap<&str, usize>,
+        put: &mut dyn FnMut(usize, &str),
+    ) -> Result<()>;
+
+    /// Appends the line of column names, if the format has one.
+    fn put_names(names: &[String], dialect: Dialect, out: &mut Vec<u8>);
+
+    /// Appends the line of a row with these columns, but for its end.
+    fn put_row<V: Row>(names: &[String], row: &V, dialect: Dialect, out: &mut Vec<u8>);
 
     /// A record with the values of the columns that are added, of which there is at least one.
     fn with_fields(
@@ -303,13 +326,17 @@ impl LineWriter<'_, '_> {
     }
 }
 
-/// Copies the header of the first file that has one, and the selected records of all, byte for byte.
+/// Copies the header of the first file that has one, and the selected records of all, byte for byte; or writes them in the
+/// format of the container, as columns of texts.
 pub(super) fn copy<F: LineFormat>(
     parts: &[Part],
     mut rows: Selection<'_>,
-    _: Container,
+    container: &Container,
     out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
+    if !parts.iter().all(|part| container.is_of(part)) {
+        return rewrite::<F>(parts, rows, container, out);
+    }
     let mut out = LineWriter {
         out,
         line_end: b"\n",
@@ -424,6 +451,85 @@ fn copy_lines<F: LineFormat>(
     }
 }
 
+/// The names of the columns, all of which every format has room for.
+pub(super) fn names<F: LineFormat>(parts: &[Part], _: Format) -> Result<Vec<String>> {
+    F::names(parts)
+}
+
+/// Writes the selected records in the format of the container, as columns of texts.
+fn rewrite<F: LineFormat>(
+    parts: &[Part],
+    mut rows: Selection<'_>,
+    container: &Container,
+    out: &mut WriterWithCause<'_>,
+) -> Result<u64> {
+    let names = &container.names;
+    let places: HashMap<&str, usize> = (0..).zip(&**names).map(|(i, name)| (&**name, i)).collect();
+    let added = rows.added(|name| places.contains_key(name));
+    let fields = names
+        .iter()
+        .map(|name| Field::new(name, DataType::Utf8, true));
+    let texts = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let written = Written {
+        part: &parts[0],
+        schema: Arc::new(with_fields(&texts, &added)),
+        added: &added,
+        container,
+    };
+    let mut writer = container.format.writer(&written, out)?;
+    let take = |rows: &RecordBatch| writer.write(rows);
+    passes::<Batches>(parts, &mut rows, take, |part, rows, take| {
+        let (mut records, _) = open(part)?;
+        if !records.next(true)? {
+            return Ok(());
+        }
+        let dialect = part.dialect();
+        let batch = |piece: &Piece| {
+            let mut records = piece.records(dialect);
+            let batch = batch_of::<F>(&mut records, &texts, &places);
+            (batch, records.open())
+        };
+        in_pieces(&mut records, !dialect.csv.header, batch, |_, batch| {
+            selected_of(&batch?, &written.schema, rows, take)
+        })?
+    })?;
+    writer.finish()?;
+    Ok(rows.written())
+}
+
+/// The records of a piece as columns of texts, but for a record that is open.
+fn batch_of<F: LineFormat>(
+    records: &mut Records<Empty>,
+    schema: &SchemaRef,
+    places: &HashMap<&str, usize>,
+) -> Result<RecordBatch> {
+    let mut columns: Vec<StringBuilder> = Vec::new();
+    columns.resize_with(places.len(), StringBuilder::new);
+    let mut rows = 0;
+    loop {
+        match records.next(F::HAS_FIELDS) {
+            Ok(true) if F::is_blank(records.raw()) => continue,
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(_) if records.is_open() => break,
+            Err(error) => return Err(error),
+        }
+        F::texts(records, places, &mut |column, text| {
+            columns[column].append_value(text);
+        })?;
+        rows += 1;
+        for column in columns.iter_mut().filter(|column| column.len() < rows) {
+            column.append_null();
+        }
+    }
+    let columns = columns
+        .iter_mut()
+        .map(|column| Arc::new(column.finish()) as ArrayRef);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns.collect(), &options)
+        .map_err(|e| Error::corrupt(e.to_string()))
+}
+
 /// Text has no record batches.
 pub(super) fn select<F: LineFormat>(
     parts: &[Part],
@@ -433,18 +539,68 @@ pub(super) fn select<F: LineFormat>(
     Err(Error::usage(format!("{text} has no record batches")))
 }
 
-/// Record batches are not written as text.
-pub(super) fn writer<'w, F: LineFormat>(
-    _: &Written<'_>,
-    _: &'w mut WriterWithCause<'_>,
+/// A writer of rows that come from files of another format, or with another delimiter.
+pub(super) fn writer<'w, F: LineFormat + 'w>(
+    rows: &Written<'_>,
+    out: &'w mut WriterWithCause<'_>,
 ) -> Result<Box<dyn RowWriter + 'w>> {
-    Err(Error::usage("record batches are not written as text"))
+    let fields = rows.schema.fields().iter();
+    let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+    // Without a header in, there is none out.
+    let dialect = Dialect {
+        delimiter: rows.container.delimiter.unwrap_or(b','),
+        csv: CsvOptions {
+            header: rows.part.format() != rows.container.format || rows.part.dialect().csv.header,
+            ..CsvOptions::default()
+        },
+    };
+    let mut line = Vec::new();
+    F::put_names(&names, dialect, &mut line);
+    let mut writer = RowsOfText {
+        out,
+        names,
+        dialect,
+        format: PhantomData::<F>,
+    };
+    writer.put(&line)?;
+    Ok(Box::new(writer))
+}
+
+/// Writes typed rows as lines.
+struct RowsOfText<'w, 'a, F> {
+    out: &'w mut WriterWithCause<'a>,
+    names: Vec<String>,
+    dialect: Dialect,
+    format: PhantomData<F>,
+}
+
+impl<F> RowsOfText<'_, '_, F> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.out.write_all(bytes);
+        written.map_err(|e| Error::new(ErrorKind::Unwritable(e)))
+    }
+}
+
+impl<F: LineFormat> RowWriter for RowsOfText<'_, '_, F> {
+    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let mut lines = Vec::new();
+        let put = |row: &KeyRow<'_>| {
+            F::put_row(&self.names, row, self.dialect, &mut lines);
+            lines.push(b'\n');
+            Ok(())
+        };
+        catching(|| each_row(rows, put)).map_err(Error::corrupt)??;
+        self.put(&lines)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::CsvOptions;
     use proptest::prelude::*;
 
     type Seen = Vec<(u64, Vec<Vec<u8>>)>;

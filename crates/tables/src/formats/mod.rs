@@ -51,13 +51,27 @@ macro_rules! dispatch {
                 self,
                 parts: &[Part],
                 rows: Selection<'_>,
-                container: Container,
+                container: &Container,
                 out: &mut WriterWithCause<'_>,
             ) -> Result<u64> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
                         Format::$format => $kind::copy::<$module::Rows>(parts, rows, container, out),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
+                }
+            }
+
+            /// The names of the columns of files of this format, whose rows are to be written in the format `to`.
+            pub(crate) fn columns(self, parts: &[Part], to: Format) -> Result<Vec<String>> {
+                match self {
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::names::<$module::Rows>(parts, to),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),

@@ -463,10 +463,6 @@ impl ColumnFormat for Rows {
         Ok(())
     }
 
-    fn given(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-        views::without_views(batch, schema)
-    }
-
     /// With the schema, metadata and compression of the first file; rows of another format are compressed by Zstandard.
     fn writer<'w>(
         first: Option<&ArrowReaderMetadata>,

@@ -69,6 +69,37 @@ impl MapBytes for Vec<&str> {
 }
 
 #[test]
+fn fields_in_quotes_are_told_from_others() {
+    let csv = CsvOptions {
+        escape: Some(b'\\'),
+        ..CsvOptions::default()
+    };
+    for (line, quoted) in [
+        ("a,b", &[false, false][..]),
+        ("\"\",,x", &[true, false, false]),
+        (",\"\"", &[false, true]),
+        ("\"a,\"\"\",,\"\"", &[true, false, true]),
+        ("\"a\\\",\",\"\"", &[true, true]),
+        ("a\"b,\"\"", &[false, true]),
+        ("\"a\"b\",\"c", &[true, true]),
+        ("\"a\nb\",,\"\"\r\n", &[true, false, true]),
+    ] {
+        let mut records = Records::new(
+            line.as_bytes(),
+            Dialect {
+                delimiter: b',',
+                csv,
+            },
+        );
+        if records.next(true).is_err() {
+            continue; // never closed
+        }
+        let found: Vec<bool> = (0..records.len()).map(|i| records.is_quoted(i)).collect();
+        assert_eq!(found, quoted, "{line}");
+    }
+}
+
+#[test]
 fn an_open_quote_is_an_error_where_it_starts() {
     let error = records(b"a,b\n1,\"2\n3,4\n", b',').unwrap_err();
     assert_eq!(error.place().line, Some(2));

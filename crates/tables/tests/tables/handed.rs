@@ -202,7 +202,7 @@ fn columns_go_from_and_into_typed_formats() {
                 .iter()
                 .collect()
         };
-        assert_eq!(texts(4), [Some("0.1"), Some("7")]);
+        assert_eq!(texts(4), [Some("0.1"), Some("7.0")]);
         assert_eq!(texts(5), [Some("-3"), None]);
         let times = ["1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z"];
         assert_eq!(texts(6), times.map(Some));

@@ -1,6 +1,8 @@
 //! Tables of every format: their keys, their rows, and what is wrong with them.
 
 mod common;
+#[cfg(unix)]
+mod conversions;
 mod errors;
 mod formats;
 mod handed;

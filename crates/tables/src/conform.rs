@@ -1,0 +1,202 @@
+//! Columns of several files under one type, which holds the values of each.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, LargeBinaryArray, LargeStringArray, RecordBatch,
+    RecordBatchOptions, StringArray, StringViewArray, new_null_array,
+};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_select::take::take;
+
+use crate::error::{Error, Result};
+use crate::guard::catching;
+use crate::nested::with_values;
+
+/// The column that holds the values of both; `None` if their types are too different. Columns of nulls take the other
+/// type, texts and bytes are long if either is, and a dictionary beside another type is its values.
+pub(crate) fn common(first: &Field, other: &Field) -> Option<Field> {
+    let data_type = common_type(first.data_type(), other.data_type())?;
+    let nullable = [first, other].iter().any(|field| field.is_nullable());
+    Some(
+        first
+            .clone()
+            .with_data_type(data_type)
+            .with_nullable(nullable),
+    )
+}
+
+fn common_type(first: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType as T;
+    Some(match (first, other) {
+        (first, other) if first.equals_datatype(other) => first.clone(),
+        (T::Null, other) => other.clone(),
+        (first, T::Null) => first.clone(),
+        (T::Dictionary(_, values), other) | (other, T::Dictionary(_, values)) => {
+            common_type(values, without_dictionary(other))?
+        }
+        (T::Utf8 | T::LargeUtf8 | T::Utf8View, T::Utf8 | T::LargeUtf8 | T::Utf8View) => {
+            match [first, other].contains(&&T::LargeUtf8) {
+                true => T::LargeUtf8,
+                false => T::Utf8,
+            }
+        }
+        (
+            T::Binary | T::LargeBinary | T::BinaryView,
+            T::Binary | T::LargeBinary | T::BinaryView,
+        ) => match [first, other].contains(&&T::LargeBinary) {
+            true => T::LargeBinary,
+            false => T::Binary,
+        },
+        _ => return None,
+    })
+}
+
+fn without_dictionary(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// A schema whose dictionaries are their values: an Arrow file has room for one dictionary of a column.
+pub(crate) fn without_dictionaries(schema: &Schema) -> Schema {
+    let fields: Fields = schema.fields().iter().map(plain).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+fn plain(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) => DataType::clone(values),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
+        DataType::List(values) => DataType::List(plain(values)),
+        DataType::LargeList(values) => DataType::LargeList(plain(values)),
+        DataType::ListView(values) => DataType::ListView(plain(values)),
+        DataType::LargeListView(values) => DataType::LargeListView(plain(values)),
+        DataType::FixedSizeList(values, length) => DataType::FixedSizeList(plain(values), *length),
+        DataType::Map(entries, sorted) => DataType::Map(plain(entries), *sorted),
+        _ => return field.clone(),
+    };
+    Arc::new(Field::clone(field).with_data_type(data_type))
+}
+
+/// The columns of a batch under the types of a schema that holds their values, and perhaps columns more.
+pub(crate) fn conformed_columns(batch: &RecordBatch, schema: &SchemaRef) -> Result<Vec<ArrayRef>> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| of_type(column, field.data_type()));
+    let columns = catching(|| columns.collect::<Result<_, _>>()).map_err(Error::corrupt)?;
+    columns.map_err(|e: ArrowError| Error::corrupt(e.to_string()))
+}
+
+/// A batch under a schema whose columns hold the values of its own.
+pub(crate) fn conformed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = conformed_columns(batch, schema)?;
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|e| Error::corrupt(e.to_string()))
+}
+
+fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
+    use DataType as T;
+    Ok(match (array.data_type(), wanted) {
+        (found, wanted) if found == wanted => array.clone(),
+        (T::Null, wanted) => new_null_array(wanted, array.len()),
+        (T::Dictionary(..), wanted) => {
+            let dictionary = array.as_any_dictionary();
+            let values = of_type(dictionary.values(), wanted)?;
+            take(&values, dictionary.keys(), None)?
+        }
+        (T::Utf8, T::LargeUtf8) => Arc::new(LargeStringArray::from_iter(array.as_string::<i32>())),
+        (T::Utf8, T::Utf8View) => Arc::new(StringViewArray::from_iter(array.as_string::<i32>())),
+        (T::Utf8View, T::Utf8) => Arc::new(StringArray::from_iter(array.as_string_view())),
+        (T::Utf8View, T::LargeUtf8) => {
+            Arc::new(LargeStringArray::from_iter(array.as_string_view()))
+        }
+        (T::Binary, T::LargeBinary) => {
+            Arc::new(LargeBinaryArray::from_iter(array.as_binary::<i32>()))
+        }
+        (T::BinaryView, T::Binary) => Arc::new(BinaryArray::from_iter(array.as_binary_view())),
+        (T::BinaryView, T::LargeBinary) => {
+            Arc::new(LargeBinaryArray::from_iter(array.as_binary_view()))
+        }
+        _ => with_values(array, wanted, |values, field| {
+            of_type(values, field.data_type())
+        })?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::Int8Type;
+    use arrow_array::{DictionaryArray, Int32Array, NullArray};
+
+    fn field(data_type: DataType, nullable: bool) -> Field {
+        Field::new("a", data_type, nullable)
+    }
+
+    fn dictionary(index: DataType, values: DataType) -> DataType {
+        DataType::Dictionary(Box::new(index), Box::new(values))
+    }
+
+    #[test]
+    fn types_that_differ_slightly_have_a_common_one() {
+        use DataType as T;
+        for (first, other, both) in [
+            (T::Int32, T::Int32, Some(T::Int32)),
+            (T::Null, T::Int32, Some(T::Int32)),
+            (T::Null, T::Null, Some(T::Null)),
+            (T::Utf8, T::LargeUtf8, Some(T::LargeUtf8)),
+            (T::Utf8View, T::Utf8, Some(T::Utf8)),
+            (T::Utf8View, T::LargeUtf8, Some(T::LargeUtf8)),
+            (T::BinaryView, T::LargeBinary, Some(T::LargeBinary)),
+            (T::Binary, T::BinaryView, Some(T::Binary)),
+            (dictionary(T::Int8, T::Utf8), T::Utf8, Some(T::Utf8)),
+            (
+                dictionary(T::Int8, T::Utf8),
+                T::LargeUtf8,
+                Some(T::LargeUtf8),
+            ),
+            (
+                dictionary(T::Int8, T::Utf8),
+                dictionary(T::Int32, T::Utf8),
+                Some(T::Utf8),
+            ),
+            (
+                dictionary(T::Int8, T::Utf8),
+                dictionary(T::Int8, T::Utf8),
+                Some(dictionary(T::Int8, T::Utf8)),
+            ),
+            (T::Int32, T::Int64, None),
+            (T::Utf8, T::Binary, None),
+            (dictionary(T::Int8, T::Utf8), T::Int8, None),
+        ] {
+            for (one, two) in [(&first, &other), (&other, &first)] {
+                let found = common(&field(one.clone(), false), &field(two.clone(), false));
+                let found = found.map(|field| field.data_type().clone());
+                assert_eq!(found, both, "{one} {two}");
+            }
+        }
+        let nullable = common(&field(T::Int32, false), &field(T::Int32, true));
+        assert!(nullable.unwrap().is_nullable());
+    }
+
+    #[test]
+    fn values_stay_the_same() {
+        let texts = [Some("a"), None, Some("bc")];
+        let all: [ArrayRef; 4] = [
+            Arc::new(StringArray::from_iter(texts)),
+            Arc::new(LargeStringArray::from_iter(texts)),
+            Arc::new(StringViewArray::from_iter(texts)),
+            Arc::new(DictionaryArray::<Int8Type>::from_iter(texts)),
+        ];
+        for (from, to) in [(0, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
+            let found = of_type(&all[from], all[to].data_type()).unwrap();
+            assert_eq!(&found, &all[to]);
+        }
+        let nulls: ArrayRef = Arc::new(NullArray::new(2));
+        let expected: ArrayRef = Arc::new(Int32Array::from(vec![None, None]));
+        assert_eq!(&of_type(&nulls, &DataType::Int32).unwrap(), &expected);
+    }
+}
