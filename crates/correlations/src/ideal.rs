@@ -214,9 +214,11 @@ impl vole::UncheckedSender for VoleSender {
         self.session()
     }
 
-    fn expand(&self, chunk: usize, b: &mut [Block]) {
-        assert_eq!(b.len(), self.shape.chunk_length(chunk));
-        self.generators(chunk)[1].fill(b);
+    fn expand(&self, first: usize, b: &mut [Block]) {
+        let chunks = self.shape.chunks_of(first, b.len());
+        for (chunk, b) in chunks.zip(b.chunks_mut(self.shape.chunk.max(1))) {
+            self.generators(chunk)[1].fill(b);
+        }
     }
 
     fn finish(self, _: &mut dyn Channel) -> Result<Block, Error> {
@@ -247,13 +249,18 @@ impl<F: Field> vole::Receiver<F> for VoleReceiver<F> {
         &self.both.shape
     }
 
-    fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]) {
+    fn expand(&self, first: usize, a: &mut [F], c: &mut [Block]) {
         assert_eq!(a.len(), c.len());
-        let [mut for_a, mut for_b] = self.both.generators(chunk);
-        for_b.fill(c);
-        for (a, c) in a.iter_mut().zip(c) {
-            *a = F::from_block(for_a.next_block());
-            *c ^= multiply128(Backend::Best, self.both.delta, a.to_block());
+        let chunks = self.both.shape.chunks_of(first, c.len());
+        let each = self.both.shape.chunk.max(1);
+        let entries = a.chunks_mut(each).zip(c.chunks_mut(each));
+        for (chunk, (a, c)) in chunks.zip(entries) {
+            let [mut for_a, mut for_b] = self.both.generators(chunk);
+            for_b.fill(c);
+            for (a, c) in a.iter_mut().zip(c) {
+                *a = F::from_block(for_a.next_block());
+                *c ^= multiply128(Backend::Best, self.both.delta, a.to_block());
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How a silent correlation is cut into chunks, blocks and trees.
 
+use std::ops::Range;
+
 use crate::lpn::{MAX_LEAVES, MIN_CHUNK, noise_weight};
 
 /// How a correlation is cut into chunks, blocks and trees: a function of its length and field.
@@ -40,6 +42,22 @@ impl Shape {
     pub fn chunk_length(&self, chunk: usize) -> usize {
         self.chunk
             .min(self.length - (chunk * self.chunk).min(self.length))
+    }
+
+    /// How many chunks to expand at once. Of each a part takes one thread; a chunk at once takes up to 48 bytes per entry,
+    /// so that these are half of all at most.
+    pub fn at_once(&self) -> usize {
+        rayon::current_num_threads().min(self.chunks.div_ceil(2))
+    }
+
+    /// The chunks from `first` on that `entries` entries are.
+    ///
+    /// # Panics
+    /// If these are not whole chunks.
+    pub(crate) fn chunks_of(&self, first: usize, entries: usize) -> Range<usize> {
+        let end = first * self.chunk + entries;
+        assert!(end == self.length || end < self.length && end.is_multiple_of(self.chunk));
+        first..end.div_ceil(self.chunk.max(1))
     }
 
     pub(crate) fn all_trees(&self) -> usize {

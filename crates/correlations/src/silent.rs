@@ -49,6 +49,7 @@ pub use receiver::{Receiver, WaitingReceiver};
 pub use sender::{Sender, UncheckedSender};
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use rand_core::CryptoRng;
 use rayon::prelude::*;
@@ -234,36 +235,61 @@ fn coefficients<N: Noise>() -> Coefficients {
     }
 }
 
-/// Encodes one chunk of single blocks, with the trees that `grow` makes, into `out`.
-fn encode_blocks<N: Noise>(
+/// Room for the leaves of a tree.
+fn leaves(shape: &Shape) -> Zeroizing<Vec<Block>> {
+    Zeroizing::new(vec![0; 1 << shape.depth])
+}
+
+/// The parity halves of chunks after Convolve·D·Convolve. `fill` makes the rows of a block, from the numbers of its chunk
+/// and its tree. A convolution takes one thread, so those of several chunks run side by side.
+fn parities<N: Noise, const L: usize>(
     shape: &Shape,
-    out: &mut [Block],
-    grow: impl Fn(usize, &mut [Block]) + Sync,
-) {
+    chunks: Range<usize>,
+    fill: impl Fn(usize, usize, &mut [Block], &mut [[u64; L]]) + Sync,
+) -> Vec<Zeroizing<Vec<[u64; L]>>> {
     let half = shape.trees / 2;
     let n = half * shape.block;
-    let leaves = || Zeroizing::new(vec![0; 1 << shape.depth]);
-    let mut parity = Zeroizing::new(vec![0; n + EXTRA]);
-    parity[..n]
-        .par_chunks_exact_mut(shape.block)
-        .enumerate()
-        .for_each_init(leaves, |leaves, (tree, rows)| {
-            grow(half + tree, leaves);
-            rows.copy_from_slice(&leaves[..rows.len()]);
-        });
-    convolve_twice(
-        bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(&mut parity),
-        coefficients::<N>(),
-    );
-    let parity = bytemuck::must_cast_slice::<Block, [u64; 2]>(&parity[..n]);
-    out.par_chunks_mut(shape.block)
-        .enumerate()
-        .for_each_init(leaves, |leaves, (tree, out)| {
-            grow(tree, leaves);
-            out.copy_from_slice(&leaves[..out.len()]);
-            let rows = bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(out);
-            add_expanded(parity, tree * shape.block, rows);
-        });
+    let parity = |chunk| {
+        let mut rows = Zeroizing::new(vec![[0; L]; n + EXTRA]);
+        rows[..n]
+            .par_chunks_exact_mut(shape.block)
+            .enumerate()
+            .for_each_init(
+                || leaves(shape),
+                |leaves, (tree, rows)| fill(chunk, half + tree, leaves, rows),
+            );
+        convolve_twice(&mut rows, coefficients::<N>());
+        rows.truncate(n);
+        rows
+    };
+    chunks.into_par_iter().map(parity).collect()
+}
+
+/// Encodes chunks of single blocks, the first with the number `first`, into `out`. `grow` makes the tree of these numbers
+/// of a chunk and a tree in it.
+fn encode_blocks<N: Noise>(
+    shape: &Shape,
+    first: usize,
+    out: &mut [Block],
+    grow: impl Fn(usize, usize, &mut [Block]) + Sync,
+) {
+    let chunks = shape.chunks_of(first, out.len());
+    let parities = parities::<N, 2>(shape, chunks, |chunk, tree, leaves, rows| {
+        grow(chunk, tree, leaves);
+        rows.copy_from_slice(bytemuck::must_cast_slice(&leaves[..rows.len()]));
+    });
+    let chunks = out.chunks_mut(shape.chunk.max(1)).zip(parities);
+    for (chunk, (out, parity)) in (first..).zip(chunks) {
+        out.par_chunks_mut(shape.block).enumerate().for_each_init(
+            || leaves(shape),
+            |leaves, (tree, out)| {
+                grow(chunk, tree, leaves);
+                out.copy_from_slice(&leaves[..out.len()]);
+                let rows = bytemuck::must_cast_slice_mut::<Block, [u64; 2]>(out);
+                add_expanded(&parity, tree * shape.block, rows);
+            },
+        );
+    }
 }
 
 /// The binding and hiding commitment to a value with 32 random bytes after it.

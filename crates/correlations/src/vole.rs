@@ -18,12 +18,12 @@ pub trait UncheckedSender {
     /// cannot have chosen the session according to it.
     fn session(&self) -> [u8; 32];
 
-    /// Entries b of one chunk, for work ahead: nothing that depends on them may go out before
-    /// [`finish`](Self::finish).
+    /// Entries b of chunks, the first with the number `first`, for work ahead: nothing that depends on them may go out
+    /// before [`finish`](Self::finish).
     ///
     /// # Panics
-    /// If `b` does not have the chunk's length.
-    fn expand(&self, chunk: usize, b: &mut [Block]);
+    /// If `b` does not have the length of whole chunks.
+    fn expand(&self, first: usize, b: &mut [Block]);
 
     /// Ends the setup; returns Δ.
     ///
@@ -56,9 +56,9 @@ pub trait Receiver<F> {
     /// How the correlation is cut into chunks.
     fn shape(&self) -> &Shape;
 
-    /// Entries a and c of one chunk. Use each chunk only once.
+    /// Entries a and c of chunks, the first with the number `first`. Use each chunk only once.
     ///
     /// # Panics
-    /// If `a` and `c` do not have the chunk's length.
-    fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]);
+    /// If `a` and `c` do not have the length of whole chunks.
+    fn expand(&self, first: usize, a: &mut [F], c: &mut [Block]);
 }

@@ -386,14 +386,23 @@ fn send_masked<F: Value<W>, V: Receiver<F>, const W: usize>(
 ) -> Result<Zeroizing<Vec<Block>>, Error> {
     let mut c = Zeroizing::new(vec![0; slots]);
     let shape = *vole.shape();
-    let mut a = Zeroizing::new(vec![F::default(); shape.chunk]);
+    let (each, at_once) = (shape.chunk.max(1), shape.at_once());
+    let mut a = Zeroizing::new(vec![F::default(); slots.min(each * at_once)]);
+    let frames_at_once = SLOTS * rayon::current_num_threads();
     let mut sent = 0;
-    for chunk in 0..shape.chunks {
-        let here = sent..sent + shape.chunk_length(chunk);
+    for first in (0..shape.chunks).step_by(at_once) {
+        let here = sent..slots.min(sent + each * at_once);
         let a = &mut a[..here.len()];
-        vole.expand(chunk, a, &mut c[here.clone()]);
-        for (a, p) in a.chunks(SLOTS).zip(p[here.clone()].chunks(SLOTS)) {
-            channel.send(ENCODING, masked(a, p))?;
+        vole.expand(first, a, &mut c[here.clone()]);
+        // A frame is of one chunk.
+        for (a, p) in a.chunks(each).zip(p[here.clone()].chunks(each)) {
+            for (a, p) in a.chunks(frames_at_once).zip(p.chunks(frames_at_once)) {
+                let frames = a.par_chunks(SLOTS).zip(p.par_chunks(SLOTS));
+                let frames: Vec<_> = frames.map(|(a, p)| masked(a, p)).collect();
+                frames
+                    .into_iter()
+                    .try_for_each(|frame| channel.send(ENCODING, frame))?;
+            }
         }
         sent = here.end;
         channel.progress(sent as u64, slots as u64);
@@ -448,9 +457,12 @@ fn send_on<F: Value<W>, V: UncheckedSender, const W: usize>(
 /// B, for all slots.
 fn expanded(vole: &impl UncheckedSender, slots: usize) -> Zeroizing<Vec<Block>> {
     let mut b = Zeroizing::new(vec![0; slots]);
-    for (chunk, b) in b.chunks_mut(vole.shape().chunk.max(1)).enumerate() {
-        vole.expand(chunk, b);
-    }
+    let (shape, at_once) = (vole.shape(), vole.shape().at_once());
+    let parts = b.chunks_mut(shape.chunk.max(1) * at_once);
+    (0..)
+        .step_by(at_once)
+        .zip(parts)
+        .for_each(|(first, b)| vole.expand(first, b));
     b
 }
 

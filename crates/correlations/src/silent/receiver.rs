@@ -277,67 +277,61 @@ impl<F: Field> vole::Receiver<F> for Receiver<F> {
         &self.shape
     }
 
-    fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]) {
-        Receiver::<F>::expand(self, chunk, a, c);
+    fn expand(&self, first: usize, a: &mut [F], c: &mut [Block]) {
+        Receiver::<F>::expand(self, first, a, c);
     }
 }
 
 impl<F: Field> Receiver<F> {
-    /// Entries a and c of one chunk. A chunk can be expanded any number of times, but must be used only once.
+    /// Entries a and c of chunks, the first with the number `first`. A chunk can be expanded any number of times, but must
+    /// be used only once.
     ///
     /// # Panics
-    /// If `a` and `c` do not have the chunk's length.
-    pub fn expand(&self, chunk: usize, a: &mut [F], c: &mut [Block]) {
+    /// If `a` and `c` do not have the length of whole chunks.
+    pub fn expand(&self, first: usize, a: &mut [F], c: &mut [Block]) {
         let shape = &self.shape;
-        assert_eq!(a.len(), shape.chunk_length(chunk));
+        let chunks = shape.chunks_of(first, a.len());
         assert_eq!(c.len(), a.len());
-        let half = shape.trees / 2;
-        let n = half * shape.block;
         // A row holds an entry of e and of c', so that the code fetches both at once.
-        let fill = |tree: usize, leaves: &mut [Block], rows: &mut [[u64; 4]]| {
+        let fill = |chunk: usize, tree: usize, leaves: &mut [Block], rows: &mut [[u64; 4]]| {
             let tree = self.leaves(chunk, tree, leaves);
             for (i, (row, leaf)) in rows.iter_mut().zip(leaves.iter()).enumerate() {
                 let noise = mask(i, tree.point) & tree.noise;
                 *row = bytemuck::must_cast::<[Block; 2], [u64; 4]>([noise, *leaf]);
             }
         };
-        let leaves = || Zeroizing::new(vec![0; 1 << shape.depth]);
-        let mut parity = Zeroizing::new(vec![[0u64; 4]; n + EXTRA]);
-        parity[..n]
-            .par_chunks_exact_mut(shape.block)
-            .enumerate()
-            .for_each_init(leaves, |leaves, (tree, rows)| {
-                fill(half + tree, leaves, rows);
-            });
-        convolve_twice(&mut parity, coefficients::<F>());
-        a.par_chunks_mut(shape.block)
-            .zip(c.par_chunks_mut(shape.block))
-            .enumerate()
-            .for_each_init(
-                || (leaves(), Zeroizing::new(vec![[0u64; 4]; shape.block])),
-                |(leaves, rows), (tree, (a, c))| {
-                    let rows = &mut rows[..a.len()];
-                    fill(tree, leaves, rows);
-                    add_expanded(&parity[..n], tree * shape.block, rows);
-                    for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
-                        let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
-                        *a = F::from_block(noise);
-                        *c = leaf;
-                    }
-                },
-            );
+        let parities = parities::<F, 4>(shape, chunks, fill);
+        let each = shape.chunk.max(1);
+        let chunks = a.chunks_mut(each).zip(c.chunks_mut(each)).zip(parities);
+        for (chunk, ((a, c), parity)) in (first..).zip(chunks) {
+            a.par_chunks_mut(shape.block)
+                .zip(c.par_chunks_mut(shape.block))
+                .enumerate()
+                .for_each_init(
+                    || (leaves(shape), Zeroizing::new(vec![[0u64; 4]; shape.block])),
+                    |(leaves, rows), (tree, (a, c))| {
+                        let rows = &mut rows[..a.len()];
+                        fill(chunk, tree, leaves, rows);
+                        add_expanded(&parity, tree * shape.block, rows);
+                        for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
+                            let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
+                            *a = F::from_block(noise);
+                            *c = leaf;
+                        }
+                    },
+                );
+        }
     }
 }
 
 impl Receiver<Bit> {
-    /// Entries c of one chunk; the lowest bit of each is a. A chunk can be expanded any number of times, but
-    /// must be used only once.
+    /// Entries c of chunks, the first with the number `first`; the lowest bit of each is a. A chunk can be expanded any
+    /// number of times, but must be used only once.
     ///
     /// # Panics
-    /// If `c` does not have the chunk's length.
-    pub fn expand(&self, chunk: usize, c: &mut [Block]) {
-        assert_eq!(c.len(), self.shape.chunk_length(chunk));
-        encode_blocks::<Bit>(&self.shape, c, |tree, leaves| {
+    /// If `c` does not have the length of whole chunks.
+    pub fn expand(&self, first: usize, c: &mut [Block]) {
+        encode_blocks::<Bit>(&self.shape, first, c, |chunk, tree, leaves| {
             self.leaves(chunk, tree, leaves);
         });
     }

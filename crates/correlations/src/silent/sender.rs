@@ -190,13 +190,13 @@ impl<N: Noise> Sender<N> {
         }
     }
 
-    /// Entries b of one chunk. A chunk can be expanded any number of times, but must be used only once.
+    /// Entries b of chunks, the first with the number `first`. A chunk can be expanded any number of times, but must be used
+    /// only once.
     ///
     /// # Panics
-    /// If `b` does not have the chunk's length.
-    pub fn expand(&self, chunk: usize, b: &mut [Block]) {
-        assert_eq!(b.len(), self.shape.chunk_length(chunk));
-        encode_blocks::<N>(&self.shape, b, |tree, leaves| {
+    /// If `b` does not have the length of whole chunks.
+    pub fn expand(&self, first: usize, b: &mut [Block]) {
+        encode_blocks::<N>(&self.shape, first, b, |chunk, tree, leaves| {
             self.leaves(chunk, tree, leaves)
         });
     }
@@ -238,8 +238,8 @@ impl<F: Field> vole::UncheckedSender for UncheckedSender<F> {
         self.sessions.part("after")
     }
 
-    fn expand(&self, chunk: usize, b: &mut [Block]) {
-        self.sender.expand(chunk, b);
+    fn expand(&self, first: usize, b: &mut [Block]) {
+        self.sender.expand(first, b);
     }
 
     fn finish(self, channel: &mut dyn Channel) -> Result<Block, Error> {

@@ -66,6 +66,27 @@ fn correlations_satisfy_their_equation() {
 }
 
 #[test]
+fn chunks_at_once_are_those_one_by_one() {
+    let length = 273 * 4096 + 1;
+    let (sender, receiver) = setup::<u64>(Security::SemiHonest, length);
+    let shape = *sender.shape();
+    assert_eq!(shape.chunks, 2);
+    let (mut a, mut b, mut c) = (vec![0; length], vec![0; length], vec![0; length]);
+    sender.expand(0, &mut b);
+    receiver.expand(0, &mut a, &mut c);
+    let second = shape.chunk..length;
+    let n = second.len();
+    let (mut one_a, mut one_b, mut one_c) = (vec![0; n], vec![0; n], vec![0; n]);
+    sender.expand(1, &mut one_b);
+    receiver.expand(1, &mut one_a, &mut one_c);
+    assert!(one_a == a[second.clone()] && one_b == b[second.clone()] && one_c == c[second]);
+    for i in 0..length {
+        let product = multiply128(Backend::Best, sender.delta(), a[i].into());
+        assert_eq!(c[i], product ^ b[i], "entry {i}");
+    }
+}
+
+#[test]
 fn bits_are_the_lowest_of_the_receivers_blocks() {
     for security in [Security::SemiHonest, Security::Malicious] {
         let length = 6000;
