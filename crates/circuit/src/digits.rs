@@ -304,13 +304,32 @@ impl<const W: u32> Shares<W> {
         }
     }
 
-    /// Adds the bits of a row of a candidate, both in one number, of the bins from `from` on.
+    /// Shares that are 0, for so many of the bins.
+    pub(crate) fn piece(&self, bins: usize) -> Self {
+        Shares {
+            bins,
+            rows: self.rows,
+            bytes: Zeroizing::new(vec![0; self.bytes.len() / self.bins * bins]),
+        }
+    }
+
+    /// Adds shares of the bins from `from` on.
+    pub(crate) fn add(&mut self, from: usize, piece: &Self) {
+        let rows = self.bytes.chunks_mut(self.bins);
+        for (all, added) in rows.zip(piece.bytes.chunks(piece.bins)) {
+            for (byte, added) in all[from..].iter_mut().zip(added) {
+                *byte |= added;
+            }
+        }
+    }
+
+    /// Adds the bits of a row of a candidate, both in one number.
     #[inline(always)]
-    fn row(&mut self, row: usize, from: usize) -> impl FnMut(usize, u8) {
+    fn row(&mut self, row: usize) -> impl FnMut(usize, u8) {
         let (candidate, row) = (row / self.rows, row % self.rows);
         let (byte, place) = (row / W as usize, row % W as usize);
-        let first = (candidate * self.rows.div_ceil(W as usize) + byte) * self.bins + from;
-        let bytes = &mut self.bytes[first..];
+        let first = (candidate * self.rows.div_ceil(W as usize) + byte) * self.bins;
+        let bytes = &mut self.bytes[first..][..self.bins];
         move |bin, bit| bytes[bin] |= bit << place
     }
 
@@ -336,21 +355,21 @@ impl<const W: u32> Shares<W> {
     /// Adds a row of shares that take no transfer, for all bins.
     pub(crate) fn local(&mut self, row: usize, bit: impl Fn(usize) -> u8) {
         let bins = self.bins;
-        let mut set = self.row(row, 0);
+        let mut set = self.row(row);
         (0..bins).for_each(|bin| set(bin, bit(bin) & 1));
     }
 }
 
-/// Step 3: the tables of a piece that begins with bin `from`, without their entries 0, and the shares of the value end.
-/// `digit` has the digits of each candidate.
+/// Step 3: the tables of a piece that begins with bin `from`, without their entries 0, and the shares of the value end,
+/// which are added to `shares`. `digit` has the digits of each candidate.
 pub(crate) fn tables<const W: u32>(
     level: &Level<W>,
     pads: &[u64],
     corrections: &[u8],
     (from, bins): (usize, usize),
     digit: impl Fn(usize, usize, usize) -> u8,
-    shares: &mut Shares<W>,
-) -> Vec<u8> {
+    mut shares: Shares<W>,
+) -> (Vec<u8>, Shares<W>) {
     let words = bins.div_ceil(per_word(W));
     let counts = || {
         (0..bins)
@@ -366,7 +385,7 @@ pub(crate) fn tables<const W: u32>(
         }
         let (mask, sent) = ((1 << width) - 1, (1 << width) - 1);
         for (c, pads) in pads.chunks(words).enumerate() {
-            let mut set = shares.row(level.row(c, number), from);
+            let mut set = shares.row(level.row(c, number));
             for (word, ((pads, by), count)) in pads.iter().zip(&by).zip(counts()).enumerate() {
                 let first = per_word(W) * word;
                 let own = (0..count).fold(0, |own, g| {
@@ -389,23 +408,23 @@ pub(crate) fn tables<const W: u32>(
             }
         }
     }
-    writer.finish()
+    (writer.finish(), shares)
 }
 
-/// Step 4: the shares of the choice end, for a piece that begins with bin `from`.
+/// Step 4: the shares of the choice end, for a piece that begins with bin `from`, added to `shares`.
 pub(crate) fn choose<const W: u32>(
     level: &Level<W>,
     chosen: &[Chosen],
     tables: &[u8],
     (from, bins): (usize, usize),
     digit: impl Fn(usize, usize) -> u8,
-    shares: &mut Shares<W>,
-) {
+    mut shares: Shares<W>,
+) -> Shares<W> {
     let mut tables = BitReader::new(tables);
     for ((number, width), chosen) in level.transferred().zip(chosen.chunks(bins)) {
         let (mask, sent) = ((1 << width) - 1, (1 << width) - 1);
         for c in 0..level.candidates {
-            let mut set = shares.row(level.row(c, number), from);
+            let mut set = shares.row(level.row(c, number));
             for (group, first) in chosen.chunks(per_word(W)).zip((0..).step_by(per_word(W))) {
                 let packed = tables.next(sent * group.len() as u32);
                 for (g, chosen) in group.iter().enumerate() {
@@ -417,6 +436,7 @@ pub(crate) fn choose<const W: u32>(
             }
         }
     }
+    shares
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! for W digits, and for W of these; a megabyte of entries.
 
 use rand_core::CryptoRng;
+use rayon::prelude::*;
 use vesica_primitives::block::Block;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
@@ -75,7 +76,7 @@ impl<const W: u32> ValueEnd<W> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         level: &Level<W>,
-        digit: impl Fn(usize, usize, usize) -> u8,
+        digit: impl Fn(usize, usize, usize) -> u8 + Sync,
         mut shares: Shares<W>,
     ) -> Result<Shares<W>, Error> {
         let bins = shares.bins();
@@ -91,12 +92,18 @@ impl<const W: u32> ValueEnd<W> {
             for (_, count) in pieces(start, end) {
                 frames.push(receive_bits(channel, DIGITS, count * level.choice_bits())?);
             }
-            let mut rest = &pads[..];
-            for (piece, corrections) in pieces(start, end).zip(&frames) {
-                let pads;
-                (pads, rest) = rest.split_at(level.entries() * level.pad_words(piece.1));
-                let message = tables(level, pads, corrections, piece, &digit, &mut shares);
-                channel.send(TABLES, message)?;
+            let pads = pads.chunks(level.entries() * level.pad_words(PIECE));
+            let all: Vec<_> = pieces(start, end).zip(pads.zip(&frames)).collect();
+            for at_once in all.chunks(rayon::current_num_threads()) {
+                let made = at_once.par_iter().map(|(piece, (pads, corrections))| {
+                    let own = shares.piece(piece.1);
+                    tables(level, pads, corrections, *piece, &digit, own)
+                });
+                let made: Vec<_> = made.collect();
+                for (((from, _), _), (message, own)) in at_once.iter().zip(made) {
+                    shares.add(*from, &own);
+                    channel.send(TABLES, message)?;
+                }
             }
         }
         Ok(shares)
@@ -155,7 +162,7 @@ impl<const W: u32> ChoiceEnd<W> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         level: &Level<W>,
-        digit: impl Fn(usize, usize) -> u8,
+        digit: impl Fn(usize, usize) -> u8 + Sync,
         mut shares: Shares<W>,
     ) -> Result<Shares<W>, Error> {
         let bins = shares.bins();
@@ -167,13 +174,32 @@ impl<const W: u32> ChoiceEnd<W> {
         for start in (0..bins).step_by(window(level)) {
             let end = bins.min(start + window(level));
             let chosen = self.table_choices(channel, rng, level, (start, end), bins)?;
-            let all = || pieces(start, end).zip(chosen.chunks(level.entries() * PIECE));
-            for (piece, chosen) in all() {
-                channel.send(DIGITS, corrections(level, chosen, piece, &digit))?;
+            let chosen = chosen.chunks(level.entries() * PIECE);
+            let all: Vec<_> = pieces(start, end).zip(chosen).collect();
+            for at_once in all.chunks(rayon::current_num_threads()) {
+                let corrections = at_once
+                    .par_iter()
+                    .map(|(piece, chosen)| corrections(level, chosen, *piece, &digit));
+                let messages: Vec<_> = corrections.collect();
+                for message in messages {
+                    channel.send(DIGITS, message)?;
+                }
             }
-            for (piece, chosen) in all() {
-                let tables = receive_bits(channel, TABLES, piece.1 * level.table_bits())?;
-                choose(level, chosen, &tables, piece, &digit, &mut shares);
+            for at_once in all.chunks(rayon::current_num_threads()) {
+                let bits = |piece: &(usize, usize)| piece.1 * level.table_bits();
+                let frames = at_once
+                    .iter()
+                    .map(|(piece, _)| receive_bits(channel, TABLES, bits(piece)));
+                let frames = frames.collect::<Result<Vec<_>, _>>()?;
+                let chosen = at_once.par_iter().zip(&frames);
+                let chosen = chosen.map(|((piece, chosen), tables)| {
+                    let own = shares.piece(piece.1);
+                    choose(level, chosen, tables, *piece, &digit, own)
+                });
+                let chosen: Vec<_> = chosen.collect();
+                for (((from, _), _), own) in at_once.iter().zip(&chosen) {
+                    shares.add(*from, own);
+                }
             }
         }
         Ok(shares)
