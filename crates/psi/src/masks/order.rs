@@ -37,20 +37,35 @@ impl<const W: usize> Order<W> {
         let lead = top(width);
         let part_bits = (masks.len().max(1).ilog2().saturating_sub(PART)).min(MAX_PART_BITS);
         let part = |mask: &[u64; W]| (mask[0] & lead).unbounded_shr(64 - part_bits) as usize;
-        let mut starts = vec![0usize; (1 << part_bits) + 1];
-        for mask in masks {
-            starts[part(mask) + 1] += 1;
-        }
-        for i in 1..starts.len() {
-            starts[i] += starts[i - 1];
-        }
-        let mut next = starts.clone();
+        let parts = 1usize << part_bits;
+        // Each thread takes some masks, and counts how much room these need in every part.
+        let share = masks.len().div_ceil(rayon::current_num_threads()).max(1);
+        let count = |masks: &[[u64; W]]| {
+            let mut counts = vec![0usize; parts];
+            masks.iter().for_each(|mask| counts[part(mask)] += 1);
+            counts
+        };
+        let counts: Vec<_> = masks.par_chunks(share).map(count).collect();
         let mut entries = vec![([0; W], 0); masks.len()];
-        for (i, mask) in masks.iter().enumerate() {
-            let at = &mut next[part(mask)];
-            entries[*at] = (shortened(mask, width), i as u32);
-            *at += 1;
+        let mut rooms: Vec<Vec<_>> = counts.iter().map(|_| Vec::with_capacity(parts)).collect();
+        let mut starts = vec![0];
+        let mut rest = &mut entries[..];
+        for part in 0..parts {
+            for (rooms, counts) in rooms.iter_mut().zip(&counts) {
+                let (room, others) = rest.split_at_mut(counts[part]);
+                rooms.push(room.iter_mut());
+                rest = others;
+            }
+            starts.push(masks.len() - rest.len());
         }
+        let shares = rooms.par_iter_mut().zip(masks.par_chunks(share));
+        shares.enumerate().for_each(|(number, (rooms, masks))| {
+            for (i, mask) in (number * share..).zip(masks) {
+                if let Some(room) = rooms[part(mask)].next() {
+                    *room = (shortened(mask, width), i as u32);
+                }
+            }
+        });
         Order {
             entries,
             starts,
