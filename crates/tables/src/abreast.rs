@@ -22,19 +22,26 @@ impl<P, T> Pending<P, T> {
 
     /// The next piece that is done; `None` if it is not and at most `most` bytes are pending.
     fn next(&mut self, most: usize) -> Option<(P, T)> {
-        loop {
-            let (bytes, done) = self.pieces.front()?;
-            let done = match done.try_recv() {
-                Ok(done) => done,
-                Err(TryRecvError::Empty) if self.bytes <= most => return None,
-                // Rather than wait, this thread works.
-                Err(_) if rayon::yield_now() == Some(Yield::Executed) => continue,
-                // The scope passes the panic of another thread on.
-                Err(_) => done.recv().ok()?,
-            };
-            self.bytes -= bytes;
-            self.pieces.pop_front();
-            return Some(done);
+        let (bytes, done) = self.pieces.front()?;
+        let done = match done.try_recv() {
+            Ok(done) => done,
+            Err(_) if self.bytes <= most => return None,
+            // The scope passes the panic of another thread on.
+            Err(_) => awaited(done)?,
+        };
+        self.bytes -= bytes;
+        self.pieces.pop_front();
+        Some(done)
+    }
+}
+
+/// What a job of another thread sends; `None` if it ended without. Rather than wait, this thread works.
+pub(crate) fn awaited<T>(done: &Receiver<T>) -> Option<T> {
+    loop {
+        match done.try_recv() {
+            Ok(done) => return Some(done),
+            Err(TryRecvError::Empty) if rayon::yield_now() == Some(Yield::Executed) => {}
+            Err(_) => return done.recv().ok(),
         }
     }
 }

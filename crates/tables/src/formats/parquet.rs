@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::root_as_message;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
-use parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ProjectionMask, encode_arrow_schema};
 use parquet::basic::{
     Compression, LogicalType, PageType, Repetition, Type as PhysicalType, ZstdLevel,
@@ -26,6 +26,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::{SchemaDescriptor, Type};
+use rayon::prelude::*;
 
 use super::columnar::{self, ColumnFormat, RowWriter, Written};
 use super::ipc;
@@ -37,9 +38,11 @@ use crate::options::Passes;
 use crate::part::Part;
 use crate::selection::{Added, AddedKind, Failure, Selection, WriterWithCause};
 
+mod groups;
 mod thrift;
 mod views;
 
+use groups::RowGroups;
 use thrift::PageSize;
 
 /// Maximum rows of a batch.
@@ -47,9 +50,6 @@ const BATCH_ROWS: usize = 8192;
 
 /// Approximate bytes of a batch, by what the file says of its columns.
 const BATCH_BYTES: u64 = 16 << 20;
-
-/// Encoded bytes of a row group after which it is written out.
-const ROW_GROUP_BYTES: usize = 64 << 20;
 
 /// An error of the library, which wraps some of its errors in text: an unimplemented feature is not damage.
 fn wrong(e: impl std::fmt::Display) -> Error {
@@ -217,33 +217,121 @@ struct GroupRows<'a> {
     part: &'a Part,
     metadata: &'a ArrowReaderMetadata,
     group: usize,
-    mask: ProjectionMask,
+    /// The columns that are read, ascending.
+    roots: Vec<usize>,
     /// All rows if there is none.
     selection: Option<RowSelection>,
 }
 
 impl GroupRows<'_> {
-    /// A reader of them in batches of so many, and the pages that it will have met.
-    fn reader(&self, batch_rows: usize) -> Result<(ParquetRecordBatchReader, Arc<Pages>)> {
-        let group = self.metadata.metadata().row_group(self.group);
-        let columns = group.columns().iter();
+    fn group(&self) -> &RowGroupMetaData {
+        self.metadata.metadata().row_group(self.group)
+    }
+
+    fn mask(&self, roots: &[usize]) -> ProjectionMask {
+        ProjectionMask::roots(self.metadata.parquet_schema(), roots.iter().copied())
+    }
+
+    /// The columns in sets of neighbours with about as many bytes each, one for each thread.
+    fn sets(&self) -> Vec<Vec<usize>> {
+        let schema = self.metadata.parquet_schema();
+        let mut bytes = vec![0u128; schema.root_schema().get_fields().len()];
+        for (i, column) in self.group().columns().iter().enumerate() {
+            bytes[schema.get_column_root_idx(i)] += column.uncompressed_size().max(1) as u128;
+        }
+        let total: u128 = self.roots.iter().map(|root| bytes[*root]).sum();
+        let mut before = 0;
+        let mut set_of = |root: &usize| {
+            let middle = before + bytes[*root] / 2;
+            before += bytes[*root];
+            middle * rayon::current_num_threads() as u128 / total.max(1)
+        };
+        let numbered: Vec<_> = self
+            .roots
+            .iter()
+            .map(|root| (set_of(root), *root))
+            .collect();
+        let sets = numbered.chunk_by(|a, b| a.0 == b.0);
+        let sets: Vec<Vec<usize>> = sets
+            .map(|set| set.iter().map(|(_, root)| *root).collect())
+            .collect();
+        match sets.is_empty() {
+            // Rows without columns.
+            true => vec![Vec::new()],
+            false => sets,
+        }
+    }
+
+    /// Readers of them in batches of so many.
+    fn readers(&self, batch_rows: usize) -> Result<Readers> {
+        let columns = self.group().columns().iter();
         let starts = columns.map(|column| column.byte_range().0);
         let starts = catching(|| starts.collect()).map_err(wrong)?;
-        let chunks = Chunks::of_columns(self.part, starts)?;
-        let pages = chunks.pages.clone();
-        let reader = call(|| {
-            let metadata = self.metadata.clone();
-            let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
-            if let Some(selection) = self.selection.clone() {
-                builder = builder.with_row_selection(selection);
-            }
-            builder
-                .with_batch_size(batch_rows)
-                .with_row_groups(vec![self.group])
-                .with_projection(self.mask.clone())
-                .build()
-        })?;
-        Ok((reader, pages))
+        let pages = Arc::new(Pages::new(self.part, starts));
+        let reader = |roots: &Vec<usize>| {
+            let chunks = Chunks {
+                handle: self.part.handle()?,
+                pages: pages.clone(),
+            };
+            call(|| {
+                let metadata = self.metadata.clone();
+                let mut builder =
+                    ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
+                if let Some(selection) = self.selection.clone() {
+                    builder = builder.with_row_selection(selection);
+                }
+                builder
+                    .with_batch_size(batch_rows)
+                    .with_row_groups(vec![self.group])
+                    .with_projection(self.mask(roots))
+                    .build()
+            })
+        };
+        let of_sets = self.sets().iter().map(reader).collect::<Result<_>>()?;
+        Ok(Readers { of_sets, pages })
+    }
+}
+
+/// Readers of the same rows, each of some columns, which read side by side.
+struct Readers {
+    of_sets: Vec<ParquetRecordBatchReader>,
+    /// The pages that they have met.
+    pages: Arc<Pages>,
+}
+
+impl Readers {
+    /// The next batch.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let next = |reader: &mut ParquetRecordBatchReader| {
+            let next = catching(|| reader.next()).map_err(wrong)?;
+            next.transpose().map_err(wrong)
+        };
+        self.pages.begin_batch();
+        if let [reader] = &mut self.of_sets[..] {
+            return next(reader);
+        }
+        let found: Vec<_> = self.of_sets.par_iter_mut().map(next).collect();
+        let found: Vec<_> = found.into_iter().collect::<Result<_>>()?;
+        if found.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let unequal = || Error::corrupt("its columns have not as many rows as each other");
+        let found: Option<Vec<RecordBatch>> = found.into_iter().collect();
+        let found = found.ok_or_else(unequal)?;
+        let rows = found[0].num_rows();
+        if found.iter().any(|batch| batch.num_rows() != rows) {
+            return Err(unequal());
+        }
+        let schemas = found.iter().map(|batch| batch.schema_ref());
+        let fields: Vec<_> = schemas
+            .flat_map(|schema| schema.fields())
+            .cloned()
+            .collect();
+        let schema = Schema::new_with_metadata(fields, found[0].schema_ref().metadata().clone());
+        let columns = found.iter().flat_map(RecordBatch::columns).cloned();
+        RecordBatch::try_new(Arc::new(schema), columns.collect())
+            .map(Some)
+            .map_err(wrong)
     }
 }
 
@@ -251,8 +339,7 @@ impl GroupRows<'_> {
 struct Batches<'a> {
     rows: GroupRows<'a>,
     batch_rows: usize,
-    reader: ParquetRecordBatchReader,
-    pages: Arc<Pages>,
+    readers: Readers,
     /// How many rows have been returned, and how many of them the reader has yet to repeat.
     returned: usize,
     repeated: usize,
@@ -260,14 +347,12 @@ struct Batches<'a> {
 
 impl<'a> Batches<'a> {
     fn new(rows: GroupRows<'a>) -> Result<Batches<'a>> {
-        let group = rows.metadata.metadata().row_group(rows.group);
-        let batch_rows = batch_rows(group, &rows.mask);
-        let (reader, pages) = rows.reader(batch_rows)?;
+        let batch_rows = batch_rows(rows.group(), &rows.mask(&rows.roots));
+        let readers = rows.readers(batch_rows)?;
         Ok(Batches {
             rows,
             batch_rows,
-            reader,
-            pages,
+            readers,
             returned: 0,
             repeated: 0,
         })
@@ -276,19 +361,14 @@ impl<'a> Batches<'a> {
     /// The next batch. Where its pages are more than there is memory for, a smaller one.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            self.pages.begin_batch();
-            let next = catching(|| self.reader.next()).map_err(wrong);
-            let batch = match (
-                next.and_then(|next| next.transpose().map_err(wrong)),
-                self.pages.refused(),
-            ) {
+            let batch = match (self.readers.next(), self.readers.pages.refused()) {
                 (Err(_), Some(bytes)) if self.batch_rows == 1 => {
                     let what = "a row with its pages";
                     return Err(too_large(self.rows.part.most_at_once(), what, bytes));
                 }
                 (Err(_), Some(_)) => {
                     self.batch_rows = (self.batch_rows / 8).max(1);
-                    (self.reader, self.pages) = self.rows.reader(self.batch_rows)?;
+                    self.readers = self.rows.readers(self.batch_rows)?;
                     self.repeated = self.returned;
                     continue;
                 }
@@ -395,13 +475,12 @@ impl ColumnFormat for Rows {
     ) -> Result<()> {
         check_columns(part, &file, &roots)?;
         let metadata = as_views(&file)?;
-        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
         for (i, group) in metadata.metadata().row_groups().iter().enumerate() {
             let mut batches = Batches::new(GroupRows {
                 part,
                 metadata: &metadata,
                 group: i,
-                mask: mask.clone(),
+                roots: roots.clone(),
                 selection: None,
             })?;
             let mut rows = 0;
@@ -427,6 +506,7 @@ impl ColumnFormat for Rows {
     ) -> Result<()> {
         let metadata = as_views(&file)?;
         let pieces = pieces(&metadata, rows.clone())?;
+        let roots = 0..metadata.parquet_schema().root_schema().get_fields().len();
         for pieces in pieces.chunk_by(|a, b| a.group == b.group) {
             if !pieces.iter().any(|piece| piece.wanted) {
                 rows.mask(pieces.iter().map(|piece| piece.rows).sum())?;
@@ -436,7 +516,7 @@ impl ColumnFormat for Rows {
                 part,
                 metadata: &metadata,
                 group: pieces[0].group,
-                mask: ProjectionMask::all(),
+                roots: roots.clone().collect(),
                 selection: Some(selection_of(pieces)),
             })?;
             let mut batch = None;
@@ -474,20 +554,19 @@ impl ColumnFormat for Rows {
             None => ArrowWriterOptions::new().with_properties(
                 WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                    .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
                     .build(),
             ),
         };
         let failure = out.failure();
         let schema = rows.schema.clone();
-        let to = failure.watch(|| ArrowWriter::try_new_with_options(out, schema, options))?;
+        let to = failure.watch(|| RowGroups::new(out, schema, options))?;
         let most = rows.part.most_at_once();
         Ok(Box::new(Writer { to, failure, most }))
     }
 }
 
 struct Writer<W: Write + Send> {
-    to: ArrowWriter<W>,
+    to: RowGroups<W>,
     failure: Failure,
     /// Bytes that a row may have: the writer copies every value, however many share its memory.
     most: u64,
@@ -504,7 +583,7 @@ impl<W: Write + Send> RowWriter for Writer<W> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.failure.watch(|| self.to.finish().map(drop))
+        self.failure.watch(|| self.to.finish())
     }
 }
 
@@ -536,7 +615,6 @@ fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<Arrow
         .and_then(|g| g.columns().first());
     let properties = WriterProperties::builder()
         .set_compression(codec.map_or(Compression::UNCOMPRESSED, |c| c.compression()))
-        .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
         .set_key_value_metadata((!entries.is_empty()).then_some(entries))
         .build();
     // The embedded Arrow schema is copied like other metadata. One derived from the reader's types would lose
@@ -616,19 +694,9 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     fn open(part: &Part) -> Result<Chunks> {
-        Chunks::of_columns(part, Vec::new())
-    }
-
-    /// Of columns that begin at these places.
-    fn of_columns(part: &Part, mut starts: Vec<u64>) -> Result<Chunks> {
-        starts.sort_unstable();
         Ok(Chunks {
             handle: part.handle()?,
-            pages: Arc::new(Pages {
-                most: part.most_at_once(),
-                starts,
-                read: Mutex::default(),
-            }),
+            pages: Arc::new(Pages::new(part, Vec::new())),
         })
     }
 }
@@ -656,6 +724,16 @@ struct PagesRead {
 }
 
 impl Pages {
+    /// Of columns that begin at these places.
+    fn new(part: &Part, mut starts: Vec<u64>) -> Pages {
+        starts.sort_unstable();
+        Pages {
+            most: part.most_at_once(),
+            starts,
+            read: Mutex::default(),
+        }
+    }
+
     fn read(&self) -> MutexGuard<'_, PagesRead> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
