@@ -104,12 +104,21 @@ fn dial(
 ) -> Result<Connection, Error> {
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
-    let mut last = None;
+    let mut last: Option<Problem> = None;
     loop {
         let problem = match try_once(address, visit, transport, &wait, options)? {
             Tried::Met(connection) => return Ok(*connection),
-            Tried::Failed(problem) => problem,
-            // The last failure says more than that time has run out.
+            Tried::Failed(problem) => match last {
+                // Time may have run out in the middle of this attempt: a cause that the one before found says more.
+                Some(found)
+                    if wait.is_last()
+                        && problem.cause == NoConnection::Other
+                        && found.cause != NoConnection::Other =>
+                {
+                    found
+                }
+                _ => problem,
+            },
             Tried::GivenUp => last.unwrap_or_else(Problem::given_up),
         };
         if wait.is_last() {
