@@ -210,14 +210,17 @@ mod tests {
         let of = |memory| keys.common_order(keys.digests(), [9; 32], memory);
 
         // Said directly.
-        let mut places: Vec<_> = keys.digests().iter().zip(&matches).collect();
-        places.retain(|(_, matches)| **matches);
-        let hash =
-            |digest: &[u8; 32]| blake3::keyed_hash(&[9; 32], digest).as_bytes()[..16].to_vec();
-        places.sort_by_key(|(digest, _)| hash(digest));
+        let hash = |digest: &[u8; 32]| {
+            let hash = blake3::keyed_hash(&[9; 32], digest);
+            u128::from_be_bytes(*hash.as_bytes().first_chunk().expect("it has 32 bytes"))
+        };
+        let digests = keys.digests().iter().zip(&matches);
+        let matching = digests.filter(|(_, matches)| **matches);
+        let mut places: Vec<u128> = matching.map(|(digest, _)| hash(digest)).collect();
+        places.sort_unstable();
         let number = |digest: &[u8; 32]| {
-            let before = places.partition_point(|(d, _)| hash(d) < hash(digest));
-            before as u32 + 1
+            let own = hash(digest);
+            places.partition_point(|place| *place < own) as u32 + 1
         };
         let numbers: Vec<u32> = keys.digests().iter().map(number).collect();
         let mut expected: Vec<Numbered> = matched

@@ -196,7 +196,7 @@ fn arms_that_differ_are_found() {
         for seed in 0..10 {
             let mut dice = Dice::new(seed);
             let times = &mut Dice::new(1000 + seed);
-            let verdicts = gate(4, (0.01, 999), &mut dice, |at| {
+            let verdicts = gate(4, (0.01, 499), &mut dice, |at| {
                 let longer = if at == 3 { longer } else { [0.0; 3] };
                 synthetic(100, longer, times)
             });
