@@ -203,8 +203,8 @@ def receive(
                a table of deltalake or pyiceberg, a cursor of ADBC
     on         the key column, or several; both sides name corresponding columns in the same order
     link       how to reach the sender, and who it is: `listen` or `connect`
-    output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. A table of files is
-               written in their format, a frame or a query in that of the name: .parquet, .arrow or .arrows
+    output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. Its name decides the format:
+               .csv, .jsonl, .parquet, .arrow or .arrows; any other name means that of the table
     reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, or what `threshold` makes; several of these numbers at
                once as `["size", "sum"]`
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`

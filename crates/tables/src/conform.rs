@@ -3,16 +3,22 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Date64Type, Time32MillisecondType, Time32SecondType, TimestampMillisecondType,
+    TimestampSecondType,
+};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, LargeBinaryArray, LargeStringArray, RecordBatch,
     RecordBatchOptions, StringArray, StringViewArray, new_null_array,
 };
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{
+    ArrowError, DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit,
+};
 use arrow_select::take::take;
 
 use crate::error::{Error, Result};
 use crate::guard::catching;
-use crate::nested::with_values;
+use crate::nested::{fields_of, with_values};
 
 /// The column that holds the values of both; `None` if their types are too different. Columns of nulls take the other
 /// type, texts and bytes are long if either is, and a dictionary beside another type is its values.
@@ -62,21 +68,64 @@ fn without_dictionary(data_type: &DataType) -> &DataType {
 
 /// A schema whose dictionaries are their values: an Arrow file has room for one dictionary of a column.
 pub(crate) fn without_dictionaries(schema: &Schema) -> Schema {
-    let fields: Fields = schema.fields().iter().map(plain).collect();
+    with_types(schema, &|data_type| without_dictionary(data_type).clone())
+}
+
+/// A schema of types that every reader of Parquet knows: times in seconds are milliseconds there, and dates in milliseconds
+/// are days.
+pub(crate) fn for_parquet(schema: &Schema) -> Schema {
+    with_types(schema, &named_by_parquet)
+}
+
+fn named_by_parquet(data_type: &DataType) -> DataType {
+    use DataType as T;
+    match data_type {
+        T::Time32(TimeUnit::Second) => T::Time32(TimeUnit::Millisecond),
+        T::Timestamp(TimeUnit::Second, zone) => T::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        T::Date64 => T::Date32,
+        T::Dictionary(_, values) if named_by_parquet(values) != **values => {
+            named_by_parquet(values)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether Parquet has room for the values of a type.
+pub(crate) fn is_in_parquet(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) | DataType::Interval(IntervalUnit::MonthDayNano) => false,
+        DataType::RunEndEncoded(_, values) => {
+            let values = values.data_type();
+            is_in_parquet(values) && named_by_parquet(values) == *values
+        }
+        DataType::Dictionary(_, values) => is_in_parquet(values),
+        nested => fields_of(nested)
+            .iter()
+            .all(|field| is_in_parquet(field.data_type())),
+    }
+}
+
+/// A schema in which `change` was made to every type that is not nested.
+fn with_types(schema: &Schema, change: &dyn Fn(&DataType) -> DataType) -> Schema {
+    let fields: Fields = schema
+        .fields()
+        .iter()
+        .map(|field| with_type(field, change))
+        .collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 
-fn plain(field: &FieldRef) -> FieldRef {
+fn with_type(field: &FieldRef, change: &dyn Fn(&DataType) -> DataType) -> FieldRef {
+    let below = |field: &FieldRef| with_type(field, change);
     let data_type = match field.data_type() {
-        DataType::Dictionary(_, values) => DataType::clone(values),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
-        DataType::List(values) => DataType::List(plain(values)),
-        DataType::LargeList(values) => DataType::LargeList(plain(values)),
-        DataType::ListView(values) => DataType::ListView(plain(values)),
-        DataType::LargeListView(values) => DataType::LargeListView(plain(values)),
-        DataType::FixedSizeList(values, length) => DataType::FixedSizeList(plain(values), *length),
-        DataType::Map(entries, sorted) => DataType::Map(plain(entries), *sorted),
-        _ => return field.clone(),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(below).collect()),
+        DataType::List(values) => DataType::List(below(values)),
+        DataType::LargeList(values) => DataType::LargeList(below(values)),
+        DataType::ListView(values) => DataType::ListView(below(values)),
+        DataType::LargeListView(values) => DataType::LargeListView(below(values)),
+        DataType::FixedSizeList(values, length) => DataType::FixedSizeList(below(values), *length),
+        DataType::Map(entries, sorted) => DataType::Map(below(entries), *sorted),
+        other => change(other),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))
 }
@@ -120,10 +169,34 @@ fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> 
         (T::BinaryView, T::LargeBinary) => {
             Arc::new(LargeBinaryArray::from_iter(array.as_binary_view()))
         }
+        (T::Time32(TimeUnit::Second), T::Time32(TimeUnit::Millisecond)) => {
+            let times = array.as_primitive::<Time32SecondType>();
+            Arc::new(times.try_unary::<_, Time32MillisecondType, _>(|s| fits(s.checked_mul(1000)))?)
+        }
+        (T::Timestamp(TimeUnit::Second, _), T::Timestamp(TimeUnit::Millisecond, _)) => {
+            let times = array.as_primitive::<TimestampSecondType>();
+            let times =
+                times.try_unary::<_, TimestampMillisecondType, _>(|s| fits(s.checked_mul(1000)))?;
+            Arc::new(times.with_data_type(wanted.clone()))
+        }
+        (T::Date64, T::Date32) => {
+            let dates = array.as_primitive::<Date64Type>();
+            Arc::new(dates.try_unary::<_, Date32Type, _>(|ms| {
+                let whole = ms % MS_PER_DAY == 0;
+                fits(i32::try_from(ms / MS_PER_DAY).ok().filter(|_| whole))
+            })?)
+        }
         _ => with_values(array, wanted, |values, field| {
             of_type(values, field.data_type())
         })?,
     })
+}
+
+const MS_PER_DAY: i64 = 24 * 60 * 60 * 1000;
+
+fn fits<T>(value: Option<T>) -> Result<T, ArrowError> {
+    let reason = "a time is too large for Parquet, or a date has a time of day";
+    value.ok_or_else(|| ArrowError::InvalidArgumentError(reason.into()))
 }
 
 #[cfg(test)]

@@ -132,8 +132,8 @@ pub enum ErrorKind {
     },
     /// A key, a column name or a line that must be text is not valid UTF-8.
     NotUtf8,
-    /// A column of a type that a text format has no room for.
-    NoText {
+    /// A column of a type that the format of the result has no room for.
+    NotInFormat {
         /// The type.
         found: String,
         /// The format.
@@ -537,7 +537,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
             ErrorKind::NotUtf8 => write!(f, "the key in column {column:?} is not valid UTF-8"),
-            ErrorKind::NoText { found, format } => write!(
+            ErrorKind::NotInFormat { found, format } => write!(
                 f,
                 "column {column:?} is of type {}, which {format} has no room for",
                 one_line(found)

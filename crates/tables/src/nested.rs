@@ -42,7 +42,7 @@ pub(crate) fn with_values(
 }
 
 /// The fields of a nested type.
-fn fields_of(data_type: &DataType) -> &[FieldRef] {
+pub(crate) fn fields_of(data_type: &DataType) -> &[FieldRef] {
     match data_type {
         DataType::Struct(fields) => fields,
         DataType::List(values)

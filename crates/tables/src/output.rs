@@ -48,9 +48,8 @@ impl Container {
         let is_same = format == source.format() && !source.first().is_formless();
         let is_arrow_stream = match sniff::extension(name).as_deref() {
             Some("arrows") => true,
-            Some("feather") => false,
-            _ if is_same => source.first().is_arrow_stream(),
-            extension => !matches!(extension, Some("arrow" | "ipc")),
+            Some("arrow" | "feather" | "ipc") => false,
+            _ => !is_same || source.first().is_arrow_stream(),
         };
         let delimiter = sniff::delimiter(name).or(match is_same {
             true => source.csv_delimiter(),

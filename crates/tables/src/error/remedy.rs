@@ -66,7 +66,7 @@ impl Error {
                     ", as windows-1252 or utf-16, or save the file as UTF-8",
                 ]
             }
-            ErrorKind::NoText { .. } => "name an output in the format of the input".into(),
+            ErrorKind::NotInFormat { .. } => "name an output in the format of the input".into(),
             ErrorKind::NoFiles => {
                 "in a directory, names that begin with . or _ are passed over".into()
             }

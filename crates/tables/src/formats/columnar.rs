@@ -7,7 +7,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, GenericListViewArray, OffsetSizeTrait, RecordBatch,
     RecordBatchOptions, StringArray,
 };
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use std::fmt::{Debug, Display, Write};
 use std::ops::Range;
@@ -17,7 +17,9 @@ use super::fields::{FieldPath, check_each_once, find_fields, has_text, is_indexe
 use crate::abreast::abreast;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
-use crate::conform::{conformed, conformed_columns, without_dictionaries};
+use crate::conform::{
+    conformed, conformed_columns, for_parquet, is_in_parquet, without_dictionaries,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
@@ -193,11 +195,15 @@ pub(super) fn copy<F: ColumnFormat>(
     let mut common = common_schema::<F>(parts, &first)?;
     let is_same = container.is_of(&parts[0]);
     let is_arrow_file = container.format == Format::Arrow && !container.is_arrow_stream;
-    if is_arrow_file && (!is_same || parts.len() > 1) {
-        let plain = without_dictionaries(&common);
-        if plain != *common {
-            common = Arc::new(plain);
+    let changed = match container.format {
+        Format::Arrow if is_arrow_file && (!is_same || parts.len() > 1) => {
+            without_dictionaries(&common)
         }
+        Format::Parquet if !is_same => for_parquet(&common),
+        _ => Schema::clone(&common),
+    };
+    if changed != *common {
+        common = Arc::new(changed);
     }
     let in_memory = schema_in_memory::<F>(&first, &common)?;
     let as_first = is_same && common == F::schema(&first);
@@ -227,11 +233,16 @@ pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<S
     let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
     if to.is_text() {
         check_each_once(&names)?;
-        if let Some(field) = fields.iter().find(|field| !has_text(field.data_type())) {
-            let found = field.data_type().to_string();
-            let format = to.name();
-            return Err(Error::new(ErrorKind::NoText { found, format }).in_column(field.name()));
-        }
+    }
+    let has_room = |field: &&FieldRef| match to {
+        Format::Arrow => true,
+        Format::Parquet => is_in_parquet(field.data_type()),
+        Format::Csv | Format::Jsonl => has_text(field.data_type()),
+    };
+    if let Some(field) = fields.iter().find(|field| !has_room(field)) {
+        let found = field.data_type().to_string();
+        let format = to.name();
+        return Err(Error::new(ErrorKind::NotInFormat { found, format }).in_column(field.name()));
     }
     Ok(names)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
 use arrow_array::*;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use tempfile::TempDir;
 use vesica_tables::{
     ErrorKind, KeySpec, Output, RowSet, Rows, Source, SourceOptions, read_keys, select_rows,
@@ -202,6 +202,55 @@ fn typed_columns_become_text() {
     }
 }
 
+/// What Parquet counts otherwise, in a struct too.
+#[test]
+fn times_become_those_of_parquet() {
+    let directory = tempfile::tempdir().unwrap();
+    let columns = |times: ArrayRef, at: ArrayRef, days: ArrayRef| {
+        let below = StructArray::from(vec![(
+            Arc::new(Field::new("at", at.data_type().clone(), true)),
+            at.clone(),
+        )]);
+        let keys = Int64Array::from_iter_values(0..at.len() as i64);
+        batch(&[
+            ("k", Arc::new(keys) as ArrayRef),
+            ("t", times),
+            ("at", at),
+            ("day", days),
+            ("s", Arc::new(below)),
+        ])
+    };
+    let seconds = columns(
+        Arc::new(Time32SecondArray::from(vec![Some(61), None])),
+        Arc::new(TimestampSecondArray::from(vec![Some(-1), None]).with_timezone("UTC")),
+        Arc::new(Date64Array::from(vec![Some(-86_400_000), None])),
+    );
+    let expected = columns(
+        Arc::new(Time32MillisecondArray::from(vec![Some(61_000), None])),
+        Arc::new(TimestampMillisecondArray::from(vec![Some(-1000), None]).with_timezone("UTC")),
+        Arc::new(Date32Array::from(vec![Some(-1), None])),
+    );
+    let arrow = source("t.arrow", arrow_file(&seconds));
+    let found = batch_of(&written(&arrow, &[0, 1], &directory, "o.parquet"));
+    assert_eq!(found.columns(), expected.columns());
+    let found = batch_of(&written(&arrow, &[0, 1], &directory, "o.arrows"));
+    assert_eq!(found.columns(), seconds.columns());
+
+    for (seconds, ms) in [(i64::MAX / 1000 + 1, 0), (0, 1)] {
+        let wrong = columns(
+            Arc::new(Time32SecondArray::from(vec![0])),
+            Arc::new(TimestampSecondArray::from(vec![seconds])),
+            Arc::new(Date64Array::from(vec![ms])),
+        );
+        let arrow = source("t.arrow", arrow_file(&wrong));
+        let mut output = Output::create(&directory.path().join("wrong.parquet"), &arrow).unwrap();
+        let mut first = RowSet::none(1);
+        first.insert(0);
+        let error = write_rows(&arrow, &first, &mut output).unwrap_err();
+        assert!(error.to_string().contains("a time of day"), "{error}");
+    }
+}
+
 #[test]
 fn added_columns_have_their_types() {
     let directory = tempfile::tempdir().unwrap();
@@ -235,10 +284,23 @@ fn what_has_no_room_is_refused_before_the_run() {
     let nested = source("t.parquet", parquet(&nested));
     for name in ["o.csv", "o.jsonl"] {
         let error = refused(&nested, name);
-        assert!(matches!(error.kind(), ErrorKind::NoText { .. }), "{error}");
+        assert!(
+            matches!(error.kind(), ErrorKind::NotInFormat { .. }),
+            "{error}"
+        );
         assert_eq!(error.place().column.as_deref(), Some("l"));
     }
     Output::create(&directory.path().join("o.arrow"), &nested).unwrap();
+    let months = IntervalMonthDayNanoArray::from(vec![None]);
+    let intervals = batch(&[
+        ("k", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+        ("i", Arc::new(months)),
+    ]);
+    let error = refused(&source("t.arrow", arrow_file(&intervals)), "o.parquet");
+    assert!(
+        matches!(error.kind(), ErrorKind::NotInFormat { .. }),
+        "{error}"
+    );
     let twice = source("t.csv", "k,a,a\n1,2,3\n");
     for name in ["o.jsonl", "o.parquet", "o.tsv"] {
         let error = refused(&twice, name);
