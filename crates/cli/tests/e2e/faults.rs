@@ -916,7 +916,7 @@ fn spoilt_frames_end_in_an_error_or_in_nothing_that_is_not_shared() {
         Variant::matches("ole-dealer", Security::SemiHonest),
         Variant::function("circuit-okvs", Question::SeveralOfSender),
     ];
-    spoil_frames(&ledger, &some, |frame| frame % 16 == 3);
+    spoil_frames(&ledger, &some, |frame| frame % 40 == 3);
     ledger.settle();
 }
 

@@ -9,9 +9,9 @@ const DH: &str = "--protocol dh --security semi-honest";
 const EIGHT: &str = "--memory 218K";
 
 /// The same for [`long_place`], one at a time.
-const EIGHT_OF_LONG: &str = "--memory 2234K --threads 1";
+const EIGHT_OF_LONG: &str = "--memory 1117K --threads 1";
 /// The same, two at a time.
-const PAIRS_OF_LONG: &str = "--memory 4468K --threads 4";
+const PAIRS_OF_LONG: &str = "--memory 2234K --threads 4";
 
 /// Two tables of some two thousand keys, and the rows that are to come out for each side.
 fn large_place() -> (Place, [Arguments; 2], [String; 2]) {
@@ -20,7 +20,7 @@ fn large_place() -> (Place, [Arguments; 2], [String; 2]) {
 
 /// The same with so many keys that a run can be stopped on its way.
 fn long_place() -> (Place, [Arguments; 2], [String; 2]) {
-    place_of(40_000, 50_000)
+    place_of(20_000, 25_000)
 }
 
 fn place_of(count: u64, range: u64) -> (Place, [Arguments; 2], [String; 2]) {
@@ -255,7 +255,7 @@ fn killed_at_random(lives: u64) {
         for _ in 0..1 + random(3) {
             let mut sides = start();
             let killed = &mut sides[random(2) as usize];
-            std::thread::sleep(std::time::Duration::from_millis(random(3000)));
+            std::thread::sleep(std::time::Duration::from_millis(random(1500)));
             interrupted += u64::from(!killed.has_ended());
             killed.process.kill().unwrap();
             sides.into_iter().for_each(|side| drop(side.wait()));
@@ -270,7 +270,7 @@ fn killed_at_random(lives: u64) {
 
 #[test]
 fn runs_killed_at_random_end_with_the_right_rows() {
-    killed_at_random(3);
+    killed_at_random(2);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn synthetic(blocks: usize, longer: [f64; 3], dice: &mut Dice) -> Vec<Block<3>> 
 
 #[test]
 fn p_values_of_equal_arms_are_uniform() {
-    const TESTS: u32 = 1500;
+    const TESTS: u32 = 800;
     let mut dice = Dice::new(1);
     let p_values: Vec<f64> = (0..TESTS)
         .map(|_| p_value(&synthetic(20, [0.0; 3], &mut dice), 99, &mut dice))
@@ -193,7 +193,7 @@ fn arms_that_differ_are_found() {
     // Matches that cost time; and half of them, at random, mispredicted branches.
     for longer in [[0.0, 0.6, 1.2], [0.0, 1.0, 0.0]] {
         let mut found = 0;
-        for seed in 0..10 {
+        for seed in 0..5 {
             let mut dice = Dice::new(seed);
             let times = &mut Dice::new(1000 + seed);
             let verdicts = gate(4, (0.01, 499), &mut dice, |at| {
@@ -208,6 +208,6 @@ fn arms_that_differ_are_found() {
             );
             found += u32::from(verdicts[3].differs);
         }
-        assert!(found >= 9, "{longer:?}: {found} of 10");
+        assert!(found >= 4, "{longer:?}: {found} of 5");
     }
 }
