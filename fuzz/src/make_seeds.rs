@@ -115,6 +115,8 @@ fn session(seeds: &Seeds) -> Result<()> {
         format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 4, "attempts": 3}}"#);
     // Two attempts at the first bucket, the second with a result.
     seeds.put("tasks", "attempts", &[1, 3, 0, 2, 0, 0, 0, 0, 0])?;
+    // The third attempt at the first bucket, and the first at the other one.
+    seeds.put("tasks", "openings", &[3, 2, 2, 0])?;
     seeds.put("tasks", "gateway", &[&[2], admission.as_bytes()].concat())?;
     let hello = |role, protocol| Hello {
         role,

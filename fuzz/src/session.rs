@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use vesica_psi::Output;
 use vesica_session::{
     Admission, Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Job,
-    KeySet, MemorySet, NoProgress, PeerLimits, Problem, ProtocolRequest, Role, State, Tally,
-    TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, run_set_over, take_turn,
+    KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role, State,
+    Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, run_set_over, take_turn,
 };
 use vesica_testing::digests;
 use vesica_wire::{Channel, Error};
@@ -109,8 +109,8 @@ pub fn courier(bytes: &[u8]) {
     }
 }
 
-/// What the peer's driver says of its tasks, of which there are two, and of three attempts at each of two buckets, or the
-/// file for a gateway. What is read writes the same again.
+/// What the peer's driver says of its tasks, of which there are two, of three attempts at each of two buckets, and of what
+/// it has opened of them, or the file for a gateway. What is read writes the same again.
 pub fn tasks(bytes: &[u8]) {
     match bytes.split_first() {
         Some((0, message)) => {
@@ -121,6 +121,11 @@ pub fn tasks(bytes: &[u8]) {
         Some((1, message)) => {
             if let Ok(tally) = Tally::decode(message, 2, 3) {
                 assert_eq!(tally.encode(), message);
+            }
+        }
+        Some((3, message)) => {
+            if let Ok(opened) = Opened::decode(message, 2, 3) {
+                assert_eq!(opened.encode(2), message);
             }
         }
         Some((_, text)) => {

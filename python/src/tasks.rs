@@ -335,7 +335,7 @@ impl SplitJob {
     /// Puts the digests of a bucket into its file; returns their hash.
     fn cut(&self, py: Python<'_>, bucket: u32, digests: &Bound<'_, PyAny>) -> PyResult<[u8; 32]> {
         let digests = digests_of(digests)?;
-        let hash = py.detach(|| self.0.cut(bucket, digests));
+        let hash = py.detach(|| self.0.cut(bucket, digests, Vec::new()));
         Ok(hash.map_err(Failure::from)?)
     }
 

@@ -150,6 +150,24 @@ pub struct Number {
 }
 
 impl Number {
+    /// A size over so many bins of all parts, to which nothing is added yet.
+    pub(crate) fn no_size(bins: usize, minimum: u64) -> Number {
+        Number {
+            ring: ring_of_size(bins, minimum),
+            share: 0,
+            count: None,
+        }
+    }
+
+    /// A sum to which nothing is added yet.
+    pub(crate) fn no_sum(minimum: u64) -> Number {
+        Number {
+            ring: Ring::FULL,
+            share: 0,
+            count: (minimum > 0).then_some(0),
+        }
+    }
+
     /// The share, and that of the count if there is one.
     pub(crate) fn shares(&self) -> impl Iterator<Item = u64> {
         iter::once(self.share).chain(self.count)

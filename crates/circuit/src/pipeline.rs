@@ -48,7 +48,9 @@ use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{BatchOprf, Hint, Opprf, Shape};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
-use vesica_psi::{Input, Output, Params, Prepared, Protocol, Reveal, Spec, Task};
+use vesica_psi::{
+    AddsUp, Half, Input, Output, Params, Part, Prepared, Protocol, Reveal, Spec, Task,
+};
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
@@ -190,6 +192,11 @@ impl Plan {
         self.table.stash
     }
 
+    /// Shared bits of a part.
+    fn cells<R: Recipe>(&self) -> usize {
+        R::Stages::shares(self) + self.places()
+    }
+
     /// Parts of the run whose numbers are opened together.
     fn parts(&self) -> usize {
         self.task.part.count as usize
@@ -202,7 +209,7 @@ impl Plan {
 
     /// Cost of the membership test and of the function.
     fn cost<R: Recipe>(&self) -> Cost {
-        let function = self.function_cost(R::Stages::shares(self) + self.places());
+        let function = self.function_cost(self.cells::<R>());
         let second = self.second.as_ref().map_or(Cost::default(), |second| Cost {
             // From a source of their own.
             reverse_cots: 0,
@@ -472,8 +479,8 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         function::REVEALS
     }
 
-    fn adds_up(&self) -> bool {
-        true
+    fn adds_up(&self) -> Option<&dyn AddsUp> {
+        Some(self)
     }
 
     fn bytes_per_column(&self, receiver_size: u64, sender_size: u64) -> u64 {
@@ -527,6 +534,28 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         channel.begin_phase("function");
         let run = plan.run::<R>(channel, rng);
         let output = plan.help(run, sent, input.carried)?;
+        channel.flush()?;
+        Ok(output)
+    }
+}
+
+impl<R: Recipe> AddsUp for CircuitPsi<R> {
+    fn open(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        task: &Task,
+        shares: &[u64],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error> {
+        let part = Part {
+            is_last: true,
+            ..task.part
+        };
+        let plan = Plan::new::<R>(params, self.table, &Task { part, ..*task });
+        channel.begin_phase("opening");
+        let output = plan.open_sums(channel, rng, half, plan.cells::<R>(), shares)?;
         channel.flush()?;
         Ok(output)
     }

@@ -44,7 +44,7 @@ use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 pub(crate) use published::{Lookup, Publish, Serve};
-pub(crate) use tasks::{Attempts, Bucket, Collect, Gateway, Split};
+pub(crate) use tasks::{Attempts, Bucket, Collect, Gateway, Split, Total};
 use terms::{TermOptions, typed};
 use values::{Network, Quote, quote};
 
@@ -124,6 +124,8 @@ pub(crate) enum Command {
     Attempts(Attempts),
     /// Writes the rows that match by the results of all buckets of a job
     Collect(Box<Collect>),
+    /// Opens the total of a job for numbers with the peer's driver, and prints it
+    Total(Total),
     /// Prints a script that completes commands and options in a shell
     Completions(Completions),
     /// Prints the manual page of vesica or of one of its commands, in roff
@@ -1186,7 +1188,7 @@ mod tests {
     fn help_names_no_option_that_a_command_has_not() {
         let definition = super::definition(&[]);
         let commands = [
-            "exchange", "publish", "serve", "lookup", "bucket", "attempts", "collect",
+            "exchange", "publish", "serve", "lookup", "bucket", "attempts", "collect", "total",
         ];
         for name in commands {
             let command = definition.find_subcommand(name).unwrap();

@@ -90,9 +90,7 @@ fn recorded(side: &Side<'_>) -> Result<(), Failure> {
     tell(&report);
     said?;
     match prints_value {
-        true => value_lines(&report)
-            .iter()
-            .try_for_each(|line| print_line(line)),
+        true => print_values(&report),
         false => Ok(()),
     }
 }
@@ -245,11 +243,13 @@ pub(crate) fn tell(report: &Report) {
     }
 }
 
-/// The number that this side has learnt, or several with their names, or that there is none because too few matches count.
-fn value_lines(report: &Report) -> Vec<String> {
+/// Prints the number that this side has learnt, or several with their names, or that there is none because too few matches
+/// count.
+pub(crate) fn print_values(report: &Report) -> Result<(), Failure> {
     let below = report.below.map(|least| format!("fewer than {least}"));
     let value = report.value.map(|value| value.to_string()).or(below);
     let values = report.values.iter().flatten();
     let values = values.map(|(name, value)| format!("{name}\t{value}"));
-    value.into_iter().chain(values).collect()
+    let mut lines = value.into_iter().chain(values);
+    lines.try_for_each(|line| print_line(&line))
 }

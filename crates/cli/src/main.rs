@@ -88,6 +88,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Gateway(options) => tasks::gateway(&options),
         Command::Attempts(options) => tasks::attempts(&options, Conditions::REAL),
         Command::Collect(options) => tasks::collect(&options),
+        Command::Total(options) => tasks::total(&options, Conditions::REAL),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
         Command::BenchParty(options) => bench::party(&options),

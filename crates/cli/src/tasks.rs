@@ -1,5 +1,6 @@
 //! `vesica split`, `bucket`, `gateway`, `attempts` and `collect`: a job whose buckets are tasks of their own.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,8 +9,9 @@ use vesica::{
     Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows, half_of_the_machine,
 };
 
-use crate::args::{Attempts, Bucket, Collect, Gateway, Split};
+use crate::args::{Attempts, Bucket, Collect, Gateway, Split, Total};
 use crate::conditions::Conditions;
+use crate::exchange::print_values;
 use crate::failure::Failure;
 use crate::log;
 use crate::progress::{Progress, ProgressMode};
@@ -147,6 +149,37 @@ pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(),
     );
     let line = |attempt: Attempt| print_line(&format!("{} {}", attempt.bucket, attempt.number));
     next.into_iter().try_for_each(line)
+}
+
+/// Opens the total with the peer's driver, if they are to meet, and prints it.
+pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failure> {
+    let signals = Signals::install()?;
+    let job = SplitJob::open(&options.job)?;
+    let report = match options.meeting() {
+        None => job.total()?,
+        Some((endpoint, identity, peer)) => {
+            let identity = Identity::load(identity)?;
+            identity.check_peer(peer)?;
+            let mut progress = Progress::new(options.progress, signals.clone(), "opening the job");
+            let party = Party {
+                connect: options.patience.options(&progress, &signals, conditions),
+                ..Party::new(&identity, peer, endpoint)
+            };
+            let report = party.open_total(&job, &mut progress)?;
+            progress.finish();
+            report
+        }
+    };
+    let fields = serde_json::to_value(&report).unwrap_or_default();
+    let told = ["value", "values", "below"].map(|name| (name, &fields[name]));
+    let fields = json!(told.into_iter().collect::<BTreeMap<_, _>>());
+    let told = told.iter().any(|(_, value)| !value.is_null());
+    let line = match told {
+        true => "the total is opened",
+        false => "the total is opened, for the receiver",
+    };
+    log::event("done", line, &fields);
+    print_values(&report)
 }
 
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {

@@ -342,9 +342,9 @@ pub trait Protocol: Send + Sync {
         None
     }
 
-    /// Whether it adds up numbers over the [parts](Part) of a run.
-    fn adds_up(&self) -> bool {
-        false
+    /// How it adds up numbers over the [parts](Part) of a run, if it does.
+    fn adds_up(&self) -> Option<&dyn AddsUp> {
+        None
     }
 
     /// Approximate memory in bytes that each value of an item beyond the first adds to that of the [`Spec`], for these
@@ -412,7 +412,26 @@ pub trait Protocol: Send + Sync {
     ) -> Result<Output, Error>;
 }
 
-/// Whose half of a pair of correlations.
+/// Numbers that are added up over the parts of a run.
+pub trait AddsUp {
+    /// Opens numbers once all parts have run, none of them as the last ([`Part::is_last`]): in any order, or at once.
+    /// `shares` are the sums, modulo 2^64 each, of what this party has of all parts ([`Output::Carried`]), and the session in
+    /// `params` is none of theirs. `task` is that of a part. Returns what the last part of a run would.
+    ///
+    /// # Errors
+    /// As [`Protocol::receive`].
+    fn open(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        task: &Task,
+        shares: &[u64],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error>;
+}
+
+/// Whose half of a pair of correlations, or of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     /// The receiver's.

@@ -124,13 +124,12 @@ impl Agreement {
         }
     }
 
-    /// What the run over a bucket is to find out.
-    pub(crate) fn task_of(&self, bucket: u32) -> Task {
-        let count = self.contract.buckets;
+    /// What the run over a bucket is to find out. Where numbers are added up, the last one opens them.
+    pub(crate) fn task_of(&self, is_last: bool) -> Task {
         let part = match self.contract.adds_up(self.protocol) {
             true => Part {
-                count,
-                is_last: bucket + 1 == count,
+                count: self.contract.buckets,
+                is_last,
             },
             false => Part::WHOLE,
         };

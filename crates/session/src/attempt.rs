@@ -9,13 +9,13 @@
 //!    what was sent before, is refused before anything that is derived from an item leaves this side.
 //! 4. The protocol runs, with padding, correlations and all other randomness drawn for this attempt alone.
 
-use vesica_psi::{Output, Part};
+use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
 
 use crate::codec::{Reader, bad, differ};
 use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
-use crate::terms::BUCKET_ATTEMPTS;
+use crate::terms::{BUCKET_ATTEMPTS, REVEAL};
 use crate::{
     Agreement, BucketKeys, Connection, Error, Fingerprint, Role, confirm_done, nonces, random,
 };
@@ -40,8 +40,19 @@ pub struct Attempt {
     pub number: u32,
 }
 
+/// What an attempt has come to.
+#[derive(Debug)]
+pub struct Attempted {
+    /// What this side learns about its digests, or has of numbers ([`Output::Carried`]).
+    pub output: Output,
+    /// The name of the attempt, the same on both sides: no other one has it, not even one at the same bucket with the same
+    /// number.
+    pub name: [u8; 32],
+}
+
 /// Runs the protocol over the keys of one bucket, over a channel of its own. Returns what this side learns
-/// about its digests; the time does not depend on that, unless the peer learns it too. Buckets share nothing
+/// about its digests; the time does not depend on that, unless the peer learns it too. Of numbers it is a share, which
+/// [`open_total`](crate::open_total) opens with those of all other buckets. Buckets share nothing
 /// that is random or derived from a session, so they may run one after another or at once, wherever the
 /// [`Agreement`] is.
 ///
@@ -60,10 +71,10 @@ pub fn run_bucket(
     attempt: Attempt,
     fingerprints: [Option<Fingerprint>; 2],
     keys: BucketKeys<'_>,
-) -> Result<Output, Error> {
+) -> Result<Attempted, Error> {
     check(role, agreement, attempt, &keys.digests)?;
-    let output = attempted(channel, role, agreement, attempt, fingerprints, keys);
-    Ok(output.inspect_err(|error| channel.abort(error))?)
+    let attempted = attempted(channel, role, agreement, attempt, fingerprints, keys);
+    Ok(attempted.inspect_err(|error| channel.abort(error))?)
 }
 
 /// Makes an attempt as [`run_bucket`] does, on a connection of its own, within the time that a run of these sizes may take.
@@ -75,13 +86,13 @@ pub fn run_bucket_on(
     agreement: &Agreement,
     attempt: Attempt,
     keys: BucketKeys<'_>,
-) -> Result<Output, Error> {
+) -> Result<Attempted, Error> {
     connection.deadline.of_run(agreement);
     let fingerprints = [connection.local, connection.peer];
     let channel = &mut connection.channel;
-    let output = run_bucket(channel, role, agreement, attempt, fingerprints, keys)?;
+    let attempted = run_bucket(channel, role, agreement, attempt, fingerprints, keys)?;
     Ok(confirm_done(channel, role)
-        .map(|()| output)
+        .map(|()| attempted)
         .inspect_err(|error| channel.abort(error))?)
 }
 
@@ -107,8 +118,8 @@ fn check(
     if contract.offline.is_some() {
         return usage("stored correlations are for runs over a whole set".into());
     }
-    if agreement.task_of(bucket).part != Part::WHOLE {
-        return usage("numbers are added up over all buckets in order".into());
+    if contract.get(&REVEAL).is_value() && !contract.adds_up(agreement.protocol) {
+        return usage(format!("{} opens numbers at once", contract.protocol));
     }
     let is_whole = buckets == 1 && digests.len() != agreement.own_size(role);
     if !all_distinct(digests) || is_whole {
@@ -125,7 +136,7 @@ pub(crate) fn attempted(
     attempt: Attempt,
     fingerprints: [Option<Fingerprint>; 2],
     keys: BucketKeys<'_>,
-) -> Result<Output, WireError> {
+) -> Result<Attempted, WireError> {
     channel.begin_phase("attempt");
     let session = session(
         channel,
@@ -137,10 +148,13 @@ pub(crate) fn attempted(
     let run = BucketRun {
         role,
         agreement,
-        bucket: attempt.bucket,
+        is_last: false,
         session,
     };
-    one_bucket(channel, &run, None, None, keys)
+    Ok(Attempted {
+        output: one_bucket(channel, &run, None, None, keys)?,
+        name: *blake3::keyed_hash(&session, b"vesica/1 name of an attempt").as_bytes(),
+    })
 }
 
 /// The name of a job, which only its two sides can tell from any other.
@@ -195,7 +209,7 @@ fn session(
     role: Role,
     job: &[u8; 32],
     attempt: Attempt,
-    [local, peer]: [Option<Fingerprint>; 2],
+    fingerprints: [Option<Fingerprint>; 2],
 ) -> Result<[u8; 32], WireError> {
     let Attempt { bucket, number } = attempt;
     let mut name = job_name(job).to_vec();
@@ -213,11 +227,20 @@ fn session(
         }
     }
     reader.end()?;
+    prove(channel, role, job, &task(job, attempt), fingerprints)
+}
 
+/// A fresh session for a task of the job, at which the peer has arrived as well.
+pub(crate) fn prove(
+    channel: &mut dyn Channel,
+    role: Role,
+    job: &[u8; 32],
+    task: &[u8; 32],
+    [local, peer]: [Option<Fingerprint>; 2],
+) -> Result<[u8; 32], WireError> {
     let mut nonce = [0; 32];
     random::fill(&mut nonce)?;
-    let task = task(job, attempt);
-    let fresh = nonces::session(channel, role, &task, &nonce, local, peer)?;
+    let fresh = nonces::session(channel, role, task, &nonce, local, peer)?;
     let session = session_of(job, &fresh);
     channel.send(PROOF, proof(&session, role))?;
     channel.flush()?;

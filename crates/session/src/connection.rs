@@ -108,6 +108,11 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
+    /// The time for what drivers tell each other between tasks begins: as long as a contract may take.
+    pub fn expect_driver(&self) {
+        self.deadline.of_contract();
+    }
+
     pub(crate) fn over(
         stream: TcpStream,
         tls: Option<rustls::Connection>,

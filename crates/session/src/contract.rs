@@ -504,7 +504,7 @@ impl Contract {
 
     /// Whether what is revealed are numbers that are added up over buckets, and opened once.
     pub(crate) fn adds_up(&self, protocol: &dyn Protocol) -> bool {
-        protocol.adds_up() && self.get(&REVEAL).is_value()
+        protocol.adds_up().is_some() && self.get(&REVEAL).is_value()
     }
 
     /// The same with another protocol.

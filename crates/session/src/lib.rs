@@ -34,6 +34,7 @@ mod listener;
 mod nonces;
 mod offers;
 mod one_bucket;
+mod opening;
 mod order;
 mod parties;
 mod problem;
@@ -57,7 +58,7 @@ mod value;
 mod wait;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use attempt::{Attempt, run_bucket, run_bucket_on};
+pub use attempt::{Attempt, Attempted, run_bucket, run_bucket_on};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, connect, connect_once, connect_through};
 pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
@@ -77,6 +78,7 @@ pub use labels::{
 };
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
+pub use opening::{BucketShares, Choice, NoChoice, Opened, exchange_openings, open_total};
 pub use parties::{Learns, Role};
 pub use problem::Problem;
 pub use progress::{NoProgress, ObservedChannel, Progress};

@@ -14,7 +14,8 @@ use crate::{Agreement, BucketKeys, Learns, Role, ValueTerms, halves, order, salt
 pub(crate) struct BucketRun<'a> {
     pub(crate) role: Role,
     pub(crate) agreement: &'a Agreement,
-    pub(crate) bucket: u32,
+    /// Whether numbers of all buckets are opened at its end.
+    pub(crate) is_last: bool,
     /// The session of this run alone.
     pub(crate) session: [u8; 32],
 }
@@ -25,7 +26,7 @@ impl<'a> BucketRun<'a> {
         BucketRun {
             role,
             agreement,
-            bucket: 0,
+            is_last: true,
             session: agreement.params.session,
         }
     }
@@ -69,7 +70,7 @@ pub(crate) fn one_bucket_with(
     &BucketRun {
         role,
         agreement,
-        bucket,
+        is_last,
         session,
     }: &BucketRun<'_>,
     stored: Option<Zeroizing<Vec<u8>>>,
@@ -77,7 +78,7 @@ pub(crate) fn one_bucket_with(
     mut keys: BucketKeys<'_>,
     rng: &mut dyn CryptoRng,
 ) -> Result<Output, WireError> {
-    let (protocol, task) = (agreement.protocol, &agreement.task_of(bucket));
+    let (protocol, task) = (agreement.protocol, &agreement.task_of(is_last));
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
         channel.begin_phase("items");
@@ -157,19 +158,29 @@ pub(crate) fn one_bucket_with(
         }
         _ => {}
     }
-    if role == Role::Sender
-        && let Output::Values(told) = &output
-    {
-        let contract = &agreement.contract;
-        let most = contract.receiver_size.min(contract.sender_size);
-        value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
-    }
+    check_told(role, agreement, &output)?;
     if agreement.contract.get(&LEARNS) == Learns::Aligned
         && let Some(matched) = output.matched()
     {
         order::confirm(channel, role, &items[..own], matched)?;
     }
     Ok(output)
+}
+
+/// Refuses numbers that the receiver tells a sender and no run can have.
+pub(crate) fn check_told(
+    role: Role,
+    agreement: &Agreement,
+    output: &Output,
+) -> Result<(), WireError> {
+    let contract = &agreement.contract;
+    let most = contract.receiver_size.min(contract.sender_size);
+    match (role, output) {
+        (Role::Sender, Output::Values(told)) => {
+            value::check_told(contract.get(&REVEAL), contract.values(), most, told)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses values that are not what this side has declared.

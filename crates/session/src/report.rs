@@ -4,11 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-use vesica_psi::{Reveals, Security};
+use vesica_psi::{Output, Reveals, Security};
 use vesica_wire::PhaseTraffic;
 
+use crate::rounds::Answer;
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
-use crate::{Contract, Decimal, Fingerprint, Role, State};
+use crate::{Agreement, Contract, Decimal, Fingerprint, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
@@ -134,8 +135,27 @@ impl Report {
         }
     }
 
-    /// Adds the numbers that this side has learnt.
-    pub(crate) fn tell(&mut self, numbers: Vec<(String, Decimal)>) {
+    /// The report of a job of tasks whose numbers were opened: what this side has learnt of them. Bytes, seconds and the
+    /// table's figures are zero.
+    pub fn of_job(agreement: &Agreement, role: Role, opened: &Output) -> Report {
+        let mut report = Report::of(&agreement.state, role);
+        report.tell(Answer::of(opened));
+        report
+    }
+
+    /// Adds what this side has learnt beside matches.
+    pub(crate) fn tell(&mut self, answer: Option<Answer>) {
+        let all = match answer {
+            Some(Answer::Values(all)) => all,
+            Some(Answer::Below(least)) => {
+                self.below = Some(least);
+                return;
+            }
+            None => return,
+        };
+        let numbers = self.contract.numbers().into_iter().zip(all);
+        let named = |((name, scale), units)| (name, Decimal { units, scale });
+        let numbers: Vec<_> = numbers.map(named).collect();
         match &numbers[..] {
             [(_, value)] => self.value = Some(*value),
             _ => self.values = Some(numbers),

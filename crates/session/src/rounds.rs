@@ -182,7 +182,7 @@ fn alone(
     let run = BucketRun {
         role,
         agreement,
-        bucket,
+        is_last: bucket + 1 == agreement.contract.buckets,
         session: bucket_session(&agreement.params.session, bucket),
     };
     keys.into_iter()
@@ -231,7 +231,10 @@ fn side_by_side(
             let attempt = Attempt { bucket, number: 0 };
             let run = move || {
                 let attempted = || attempted(channel, role, agreement, attempt, fingerprints, keys);
-                pool.install(attempted).map_err(fail).ok()
+                pool.install(attempted)
+                    .map(|attempted| attempted.output)
+                    .map_err(fail)
+                    .ok()
             };
             match thread::Builder::new().spawn_scoped(scope, run) {
                 Ok(run) => runs.push(run),

@@ -14,8 +14,8 @@ use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connect
 use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::turns::Turns;
 use crate::{
-    Agreement, BucketKeys, Connection, Decimal, Error, Fingerprint, Job, KeySet, MemorySet,
-    ObservedChannel, Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
+    Agreement, BucketKeys, Connection, Error, Fingerprint, Job, KeySet, MemorySet, ObservedChannel,
+    Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -332,15 +332,7 @@ fn run_agreed(
         peer,
         ..Report::of(&state, job.role)
     };
-    match answer {
-        Some(Answer::Values(all)) => {
-            let numbers = agreement.contract.numbers().into_iter().zip(all);
-            let named = |((name, scale), units)| (name, Decimal { units, scale });
-            report.tell(numbers.map(named).collect());
-        }
-        Some(Answer::Below(least)) => report.below = Some(least),
-        None => {}
-    }
+    report.tell(answer);
     Ok(report)
 }
 

@@ -6,7 +6,7 @@ use vesica_wire::{Channel, Error as WireError, Kind};
 
 use crate::attempt::{check_job, job_name};
 use crate::codec::{Reader, bad};
-use crate::terms::{BUCKET_ATTEMPTS, LEARNS};
+use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use crate::{Agreement, Attempt, Contract, Role};
 
 const TALLY: Kind = Kind {
@@ -41,8 +41,21 @@ impl Tally {
         self.results[bucket as usize] |= u16::from(has_result) << number;
     }
 
-    /// The attempts that both sides make next: one at each bucket of which a side that learns matches has no result.
-    /// `sides` are the tallies of the receiver and the sender.
+    /// Whether the attempt has a result. There is such an attempt.
+    pub(crate) fn has_result(&self, Attempt { bucket, number }: Attempt) -> bool {
+        self.results[bucket as usize] >> number & 1 == 1
+    }
+
+    /// The first attempt at a bucket of which both sides have a result.
+    pub(crate) fn first_in_common([one, other]: [&Tally; 2], bucket: u32) -> Option<u8> {
+        let both = one.results[bucket as usize] & other.results[bucket as usize];
+        // A number of 16 attempts.
+        (both != 0).then(|| both.trailing_zeros() as u8)
+    }
+
+    /// The attempts that both sides make next: one at each bucket of which a side that learns matches has no result, or,
+    /// where numbers are added up, at each of which no attempt has a result on both sides. `sides` are the tallies of the
+    /// receiver and the sender.
     ///
     /// Fails with the number of a bucket that has had all its attempts.
     pub fn next(sides: [&Tally; 2], contract: &Contract) -> Result<Vec<Attempt>, u32> {
@@ -52,7 +65,10 @@ impl Tally {
         };
         let lacking = (0..contract.buckets).filter(|bucket| {
             let lacks = |side: &&Tally| side.results[*bucket as usize] == 0;
-            learning.iter().any(lacks)
+            match contract.get(&REVEAL).is_value() {
+                true => Tally::first_in_common(sides, *bucket).is_none(),
+                false => learning.iter().any(lacks),
+            }
         });
         let attempt = |bucket: u32| {
             let begun = sides[0].begun[bucket as usize] | sides[1].begun[bucket as usize];

@@ -135,6 +135,28 @@ pub enum JobProblem {
     /// The results go to the other side.
     #[error("is one from which this side learns no matches")]
     LearnsNothing,
+    /// What it finds is a number, and not rows.
+    #[error("is for numbers, whose total the two sides open together")]
+    OfNumbers,
+    /// What it finds are rows, and not a number.
+    #[error("is for matches, and has no numbers")]
+    OfMatches,
+    /// The total has not been opened.
+    #[error("has no total yet, which this side opens with the peer")]
+    NoTotal,
+    /// The two sides began to open the results of different attempts.
+    #[error(
+        "has had the results of other attempts opened than the peer's; split the table again, on both sides"
+    )]
+    OtherChoice,
+    /// An opening has given another total than the one before.
+    #[error("has a total already, and the peer has opened another one")]
+    OtherTotal,
+    /// Both sides have agreed to open the total no more often.
+    #[error(
+        "has had its total opened as often as a bucket may be tried; split the table again, on both sides"
+    )]
+    NoOpeningLeft,
 }
 
 /// Why a job failed: because of this side's table, or because of the session with the peer.
@@ -228,15 +250,15 @@ impl Error {
                 ..
             } => ErrorClass::Data,
             Error::Job {
-                problem: JobProblem::OtherTask(_),
+                problem: JobProblem::OtherTask(_) | JobProblem::OtherTotal,
                 ..
             } => ErrorClass::Peer,
             Error::Job {
-                problem: JobProblem::NoAttemptLeft(_),
+                problem: JobProblem::NoAttemptLeft(_) | JobProblem::NoOpeningLeft,
                 ..
             } => ErrorClass::Resource,
             Error::Job {
-                problem: JobProblem::OwnSide,
+                problem: JobProblem::OwnSide | JobProblem::OtherChoice,
                 ..
             } => ErrorClass::Contract,
             Error::Usage { .. } | Error::WorkDir { .. } | Error::Job { .. } => ErrorClass::Usage,

@@ -553,7 +553,7 @@ impl Party {
     }
 
     /// Agrees on a job with the peer's driver, and cuts the keys of `source` up in `directory`, for tasks that make an
-    /// attempt at one bucket each ([`SplitJob::run`]). The job is for the matches, without columns to hand over, a work
+    /// attempt at one bucket each ([`SplitJob::run`]). The job is for the matches, or for numbers, without columns to hand over, a work
     /// directory or stored correlations. The directory is made for this user alone.
     ///
     /// # Errors
@@ -570,6 +570,7 @@ impl Party {
         self.check_endpoint()?;
         let job = self.split_job(role, key, directory, tasks);
         let job = job.inspect_err(|error| self.tell_of(error))?;
+        warn_of_weights(&job, observer);
         with_threads(self.resources.threads, || {
             let listener = self.bind(observer)?;
             let read = |observer: &mut dyn Observer| {
@@ -596,6 +597,7 @@ impl Party {
         self.check_endpoint()?;
         let job = self.split_job(role, key, directory, tasks);
         let job = job.inspect_err(|error| self.tell_of(error))?;
+        warn_of_weights(&job, observer);
         let listener = self.bind(observer)?;
         let items = table.items;
         let counts = Counts {
@@ -634,14 +636,31 @@ impl Party {
         job: &SplitJob,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Attempt>, Error> {
+        job.next_attempts(&mut self.meet_driver(observer)?)
+    }
+
+    /// Opens the total of a job for numbers with the peer's driver, once both have a result of every bucket. It is opened
+    /// over one attempt at each, which both sides fix before, and never over others. What this side has learnt is kept in
+    /// the job's directory ([`SplitJob::total`]). If that breaks off, do it again, on both sides: the total is the same, and
+    /// is opened no more often than a bucket may be tried. If both have what they get, nothing is opened.
+    ///
+    /// # Errors
+    /// Any [`Error`]. Job: a bucket has no result on both sides, the total was opened too often or over other attempts, or
+    /// the job is for matches. Contract: the peer's job is another one, or has other results of the attempts that count.
+    pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
+        job.open_total(&mut self.meet_driver(observer)?)
+    }
+
+    /// A connection to the peer's driver, between tasks.
+    fn meet_driver(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
         self.check_endpoint()?;
         let listener = self.bind(observer)?;
         if listener.is_none() {
             observer.connecting(&self.endpoint);
         }
-        let mut connection = self.meet(listener.as_ref(), &self.connect)?;
+        let connection = self.meet(listener.as_ref(), &self.connect)?;
         observer.connected(&connection);
-        job.next_attempts(&mut connection)
+        Ok(connection)
     }
 
     /// What tasks are to do, and an empty directory for them.
@@ -654,12 +673,13 @@ impl Party {
     ) -> Result<Job, Error> {
         let job = self.job(role, key, Rows::Matching)?;
         let is_plain = job.labels.is_nothing() && job.offline.is_none();
-        let reveals = job.terms.get(&REVEAL) == Reveal::Matches;
+        let reveal = job.terms.get(&REVEAL);
+        let reveals = reveal == Reveal::Matches || reveal.is_value();
         let in_order = job.terms.get(&LEARNS) == Learns::Aligned;
         let exact = job.terms.get(&KEY_BITS).is_some();
         if !is_plain || !reveals || in_order || exact || self.resources.work_dir.is_some() {
-            let problem = "tasks find matches of hashed keys, in no common order, without columns to hand over, a work \
-                           directory or stored correlations";
+            let problem = "tasks find matches of hashed keys or numbers, in no common order, without columns to hand over, a \
+                           work directory or stored correlations";
             return Err(SessionError::Usage(problem.into()).into());
         }
         let job = job.with(&BUCKET_ATTEMPTS, tasks.attempts);
@@ -797,18 +817,7 @@ impl Party {
         if matches!(self.labels, LabelExchange::Wanted { .. }) {
             source.check_added_texts()?;
         }
-        if job.leaves_weights_free() {
-            observer.warning(&advice![
-                "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
-                 of its keys match, however large ",
-                Argument::MinSize,
-                " is; ",
-                Argument::MaxPeerValueBound,
-                " and ",
-                Argument::MaxPeerValues,
-                " limit them",
-            ]);
-        }
+        warn_of_weights(job, observer);
         let mut work = self.work_dir(job)?;
         let gets = Gets::of(job.role, &job.terms);
         let create = |path| match gets {
@@ -977,6 +986,22 @@ impl KeySet for Elsewhere {
 
     fn finished(&mut self, _: Learnt, _: &State) -> Result<(), WireError> {
         Err(Elsewhere::unreachable())
+    }
+}
+
+/// Warns where a minimum does not bound what a result tells.
+fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
+    if job.leaves_weights_free() {
+        observer.warning(&advice![
+            "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
+             of its keys match, however large ",
+            Argument::MinSize,
+            " is; ",
+            Argument::MaxPeerValueBound,
+            " and ",
+            Argument::MaxPeerValues,
+            " limit them",
+        ]);
     }
 }
 

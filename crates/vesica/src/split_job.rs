@@ -3,8 +3,12 @@
 //! A driver leaves a directory for this user alone: `bucket-I.keys` with the keys of each bucket, padded to a size that the
 //! contract determines, `gateway.json` with what a gateway has to know, and last `job.json` with the contract, the job
 //! value, a key of this side, and the fingerprints of the peer's tasks. A task makes an attempt at one bucket over a
-//! connection of its own, and leaves `bucket-I.attempt-A.bits` with one bit per padded place. Buckets and bits are encrypted
-//! under that key, so that only the two files in JSON have to be kept secret.
+//! connection of its own, and leaves `bucket-I.attempt-A.bits` with one bit per padded place, or, where numbers are added up,
+//! `bucket-I.attempt-A.shares` with this side's shares of them. Buckets and results are encrypted under that key, so that only
+//! the two files in JSON have to be kept secret.
+//!
+//! The drivers open the total of numbers. Each time a side begins to, it leaves `opening-N.begun` with the attempts that
+//! count, and it never opens others; `total` has what it has learnt.
 //!
 //! From the key follow also the key pair of each task ([`TaskKeys`]), which stands for this side's identity and counts for
 //! one attempt, and a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails before
@@ -23,12 +27,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use vesica_files::{PrivateFile, private_directory, read_regular, sync_name};
 use vesica_primitives::sealed::{Sealed, Unreadable};
-use vesica_psi::Output as Learnt;
-use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS};
+use vesica_psi::Output;
+use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, MIN_SIZE, REVEAL};
 use vesica_session::{
-    Admission, Agreement, Attempt, ConnectOptions, Connection, Contract, Endpoint,
-    Error as SessionError, Fingerprint, Identity, KeySet, Listener, Registry, Role, State, Tally,
-    TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on, with_threads,
+    Admission, Agreement, Attempt, Attempted, BucketKeys, BucketShares, Choice, ConnectOptions,
+    Connection, Contract, Endpoint, Error as SessionError, Fingerprint, Identity, KeySet, Listener,
+    NoChoice, Opened, Registry, Report, Role, State, Tally, TaskKeys, Transport, Visit,
+    confirm_done, connect, connect_through, exchange_openings, open_total, random, run_bucket_on,
+    with_threads,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
@@ -49,7 +55,15 @@ const SALT: usize = 32;
 enum Content {
     Keys,
     Bits,
+    Shares,
+    Total,
 }
+
+/// In the place of an attempt, for the total of all.
+const TOTAL: Attempt = Attempt {
+    bucket: 0,
+    number: 0,
+};
 
 /// How much a task may take, how often a bucket may be tried, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,16 +142,49 @@ fn of_hex(text: &str) -> Result<[u8; 32], String> {
     Ok(*hash.as_bytes())
 }
 
-/// The hash of a bucket's digests, in whatever order.
-fn hash_of(key: &[u8; 32], bucket: u32, digests: &[[u8; 32]]) -> [u8; 32] {
-    let mut sorted = digests.to_vec();
-    sorted.sort_unstable();
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher
-        .update(b"vesica/1 digests of a bucket")
-        .update(&bucket.to_le_bytes())
-        .update(sorted.as_flattened());
-    *hasher.finalize().as_bytes()
+/// The keys of a bucket.
+struct Keys {
+    digests: Vec<[u8; 32]>,
+    /// The values of each, one key's after the other's.
+    values: Zeroizing<Vec<i64>>,
+}
+
+impl Keys {
+    fn of(mut keys: BucketKeys<'_>) -> Keys {
+        Keys {
+            digests: std::mem::take(&mut keys.digests).into_owned(),
+            values: Zeroizing::new(keys.values.take().unwrap_or_default().into_owned()),
+        }
+    }
+
+    /// The same in the order of the digests.
+    fn sorted(&self) -> Keys {
+        let mut order: Vec<usize> = (0..self.digests.len()).collect();
+        order.sort_unstable_by_key(|place| self.digests[*place]);
+        let columns = self.values.len().checked_div(order.len()).unwrap_or(0);
+        let mut values = Zeroizing::new(Vec::with_capacity(self.values.len()));
+        for place in &order {
+            values.extend_from_slice(&self.values[place * columns..][..columns]);
+        }
+        Keys {
+            digests: order.iter().map(|place| self.digests[*place]).collect(),
+            values,
+        }
+    }
+
+    /// The hash of the keys, in whatever order they are.
+    fn hash(&self, key: &[u8; 32], bucket: u32) -> [u8; 32] {
+        let sorted = self.sorted();
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        hasher
+            .update(b"vesica/1 digests of a bucket")
+            .update(&bucket.to_le_bytes())
+            .update(sorted.digests.as_flattened());
+        for value in &*sorted.values {
+            hasher.update(&value.to_le_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
 }
 
 impl SplitJob {
@@ -205,8 +252,8 @@ impl SplitJob {
     pub(crate) fn cut_set(&self, set: &mut dyn KeySet) -> Result<Vec<[u8; 32]>, WireError> {
         set.assign(&self.agreement.assignment(), &self.agreement.state)?;
         let cut = |bucket| {
-            let digests = std::mem::take(&mut set.load(bucket)?.digests).into_owned();
-            self.cut_bucket(bucket, digests)
+            let keys = Keys::of(set.load(bucket)?);
+            self.cut_bucket(bucket, &keys)
         };
         (0..self.contract().buckets).map(cut).collect()
     }
@@ -231,37 +278,61 @@ impl SplitJob {
     }
 
     /// Puts the digests of a bucket into its file: all that [`SplitJob::buckets_of`] puts into it, each once, in whatever
-    /// order. Returns their hash, which the driver keeps. Done again with the same digests, it changes nothing.
+    /// order, with as many `values` each as this side has columns of them, one key's after the other's. Returns their hash,
+    /// which the driver keeps. Done again with the same keys, it changes nothing.
     ///
     /// # Errors
-    /// Job: no such bucket. Usage: digests that repeat. Resource: too many for a bucket, or the file cannot be written.
-    pub fn cut(&self, bucket: u32, digests: Vec<[u8; 32]>) -> Result<[u8; 32], Error> {
+    /// Job: no such bucket. Data: digests that repeat, or other values than the contract has. Resource: too many for a bucket,
+    /// or the file cannot be written.
+    pub fn cut(
+        &self,
+        bucket: u32,
+        digests: Vec<[u8; 32]>,
+        values: Vec<i64>,
+    ) -> Result<[u8; 32], Error> {
         self.check_attempt(Attempt { bucket, number: 0 })?;
-        let cut = self.cut_bucket(bucket, digests);
+        let values = Zeroizing::new(values);
+        let cut = self.cut_bucket(bucket, &Keys { digests, values });
         Ok(cut.map_err(SessionError::from)?)
     }
 
-    fn cut_bucket(&self, bucket: u32, mut digests: Vec<[u8; 32]>) -> Result<[u8; 32], WireError> {
+    fn cut_bucket(&self, bucket: u32, keys: &Keys) -> Result<[u8; 32], WireError> {
         let capacity = self.agreement.own_size(self.role);
-        if digests.len() > capacity {
+        let columns = self.columns();
+        if keys.digests.len() > capacity {
             // The number is not for the peer.
             return Err(WireError::limit(
                 Limit::Encoding,
                 "too many items fell into one bucket; run again",
             ));
         }
+        if keys.values.len() != keys.digests.len() * columns {
+            let problem = "the keys do not have the values that the contract has";
+            return Err(WireError::limit(Limit::Input, problem));
+        }
         // Results name places, which are the same however often the bucket is cut.
-        digests.sort_unstable();
-        if digests.windows(2).any(|pair| pair[0] == pair[1]) {
+        let keys = keys.sorted();
+        if keys.digests.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err(WireError::limit(Limit::Input, "digests repeat"));
         }
-        let mut content = Zeroizing::new(Vec::with_capacity(8 + 32 * capacity));
-        content.extend((digests.len() as u64).to_le_bytes());
-        content.extend_from_slice(digests.as_flattened());
+        let length = 8 + (32 + 8 * columns) * capacity;
+        let mut content = Zeroizing::new(Vec::with_capacity(length));
+        content.extend((keys.digests.len() as u64).to_le_bytes());
+        content.extend_from_slice(keys.digests.as_flattened());
         content.resize(8 + 32 * capacity, 0);
+        content.extend(keys.values.iter().flat_map(|value| value.to_le_bytes()));
+        content.resize(length, 0);
         let first = Attempt { bucket, number: 0 };
         self.seal(Content::Keys, first, &content).map_err(storage)?;
-        Ok(hash_of(&self.key, bucket, &digests))
+        Ok(keys.hash(&self.key, bucket))
+    }
+
+    /// How many values this side has for a key.
+    fn columns(&self) -> usize {
+        match self.role {
+            Role::Receiver => self.contract().receiver_values.len(),
+            Role::Sender => self.contract().sender_values.len(),
+        }
     }
 
     /// Writes `job.json`, with which there is a job, or its draft.
@@ -408,13 +479,30 @@ impl SplitJob {
         self.directory.join(match content {
             Content::Keys => format!("bucket-{bucket}.keys"),
             Content::Bits => format!("bucket-{bucket}.attempt-{number}.bits"),
+            Content::Shares => format!("bucket-{bucket}.attempt-{number}.shares"),
+            Content::Total => "total".to_owned(),
         })
+    }
+
+    /// What an attempt leaves.
+    fn result(&self) -> Content {
+        match self.adds_up() {
+            true => Content::Shares,
+            false => Content::Bits,
+        }
+    }
+
+    /// Whether the job is for numbers, of which each attempt leaves shares.
+    pub(crate) fn adds_up(&self) -> bool {
+        self.contract().get(&REVEAL).is_value()
     }
 
     fn cipher(&self, content: Content, Attempt { bucket, number }: Attempt, salt: &[u8]) -> Sealed {
         let what: &[u8; 23] = match content {
             Content::Keys => b"vesica/1 keys of bucket",
             Content::Bits => b"vesica/1 bits of bucket",
+            Content::Shares => b"vesica/1 sums of bucket",
+            Content::Total => b"vesica/1 total of a job",
         };
         let place = [bucket.to_le_bytes(), number.to_le_bytes()];
         Sealed::new(&self.key, &[what, place.as_flattened(), salt])
@@ -442,26 +530,32 @@ impl SplitJob {
             .read(&[], length, &mut file)
     }
 
-    /// The digests of a bucket, which are those that the driver left.
-    fn digests(&self, bucket: u32) -> Result<Vec<[u8; 32]>, Error> {
+    /// The keys of a bucket, which are those that the driver left.
+    fn keys(&self, bucket: u32) -> Result<Keys, Error> {
         let first = Attempt { bucket, number: 0 };
         let content = match self.unseal(Content::Keys, first) {
             Ok(content) => content,
             Err(Unreadable::Io(e)) => return Err(cannot(&self.path(Content::Keys, first), &e)),
             Err(_) => return Err(self.problem(JobProblem::OtherKeys(bucket))),
         };
-        let digests = content.split_first_chunk::<8>().and_then(|(count, rest)| {
-            let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
-            let (digests, _) = rest.as_chunks::<32>();
-            digests.get(..count)
-        });
+        let keys = self.keys_in(&content);
         let expected = &self.hashes[bucket as usize];
-        match digests {
-            Some(digests) if hash_of(&self.key, bucket, digests) == *expected => {
-                Ok(digests.to_vec())
-            }
-            _ => Err(self.problem(JobProblem::OtherKeys(bucket))),
-        }
+        keys.filter(|keys| keys.hash(&self.key, bucket) == *expected)
+            .ok_or_else(|| self.problem(JobProblem::OtherKeys(bucket)))
+    }
+
+    /// The keys that a bucket's file has.
+    fn keys_in(&self, content: &[u8]) -> Option<Keys> {
+        let (count, rest) = content.split_first_chunk::<8>()?;
+        let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
+        let (digests, values) = rest.split_at_checked(32 * self.agreement.own_size(self.role))?;
+        let (digests, values) = (digests.as_chunks::<32>().0, values.as_chunks::<8>().0);
+        let values = values.get(..count.checked_mul(self.columns())?)?;
+        let values = values.iter().map(|value| i64::from_le_bytes(*value));
+        Some(Keys {
+            digests: digests.get(..count)?.to_vec(),
+            values: Zeroizing::new(values.collect()),
+        })
     }
 
     /// Makes an attempt at a bucket, against the peer's task for the same attempt.
@@ -483,7 +577,7 @@ impl SplitJob {
                 return Err(self.problem(JobProblem::Expired { of_peer }));
             }
         }
-        let digests = self.digests(attempt.bucket)?;
+        let keys = self.keys(attempt.bucket)?;
         let identity = self.identity(attempt)?;
         let transport = Transport::Tls {
             identity: &identity,
@@ -493,23 +587,15 @@ impl SplitJob {
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);
         self.begin(attempt)?;
-        let learnt = with_threads(threads, || {
-            run_bucket_on(
-                &mut connection,
-                self.role,
-                &self.agreement,
-                attempt,
-                digests[..].into(),
-            )
+        let attempted = with_threads(threads, || {
+            let mut of_bucket = BucketKeys::from(&keys.digests[..]);
+            of_bucket.values = (self.columns() > 0).then(|| keys.values[..].into());
+            let agreement = &self.agreement;
+            run_bucket_on(&mut connection, self.role, agreement, attempt, of_bucket)
         })??;
-        if let Some(matched) = learnt.matched() {
-            let mut bits =
-                Zeroizing::new(vec![0u8; self.agreement.own_size(self.role).div_ceil(8)]);
-            for (place, matched) in matched.iter().enumerate() {
-                bits[place / 8] |= u8::from(*matched) << (place % 8);
-            }
-            let sealed = self.seal(Content::Bits, attempt, &bits);
-            sealed.map_err(|e| cannot(&self.path(Content::Bits, attempt), &e))?;
+        if let Some(result) = self.result_of(&attempted) {
+            let sealed = self.seal(self.result(), attempt, &result);
+            sealed.map_err(|e| cannot(&self.path(self.result(), attempt), &e))?;
         }
         let traffic = connection.channel.traffic();
         let bytes_sent = traffic.iter().map(|phase| phase.bytes_sent).sum();
@@ -520,6 +606,22 @@ impl SplitJob {
             bytes_sent,
             bytes_received,
         })
+    }
+
+    /// What is kept of an attempt: a bit for each padded place, or the attempt's name and shares in 8 bytes each.
+    fn result_of(&self, attempted: &Attempted) -> Option<Zeroizing<Vec<u8>>> {
+        if let Output::Carried(shares) = &attempted.output {
+            let mut result = Zeroizing::new(Vec::with_capacity(32 + 8 * shares.len()));
+            result.extend(attempted.name);
+            result.extend(shares.iter().flat_map(|share| share.to_le_bytes()));
+            return Some(result);
+        }
+        let matched = attempted.output.matched()?;
+        let mut bits = Zeroizing::new(vec![0u8; self.agreement.own_size(self.role).div_ceil(8)]);
+        for (place, matched) in matched.iter().enumerate() {
+            bits[place / 8] |= u8::from(*matched) << (place % 8);
+        }
+        Some(bits)
     }
 
     fn meet(
@@ -595,6 +697,7 @@ impl SplitJob {
     /// Tells the peer's driver which attempts have begun, and which have a result. Returns those that both sides make next,
     /// one at each bucket that lacks a result; none if there is all that is needed.
     pub(crate) fn next_attempts(&self, connection: &mut Connection) -> Result<Vec<Attempt>, Error> {
+        connection.expect_driver();
         let ours = self.tally();
         let sides = ours.exchange(&mut connection.channel, self.role, &self.agreement);
         let sides = sides.map_err(SessionError::from)?;
@@ -607,7 +710,7 @@ impl SplitJob {
         let mut tally = Tally::new(self.contract());
         for attempt in self.attempts() {
             if self.begun(attempt).exists() {
-                tally.add(attempt, self.path(Content::Bits, attempt).exists());
+                tally.add(attempt, self.path(self.result(), attempt).exists());
             }
         }
         tally
@@ -655,23 +758,26 @@ impl SplitJob {
         set.assign(&self.agreement.assignment(), &state)
             .map_err(run)?;
         for bucket in 0..self.contract().buckets {
-            let digests = std::mem::take(&mut set.load(bucket).map_err(run)?.digests).into_owned();
-            if hash_of(&self.key, bucket, &digests) != self.hashes[bucket as usize] {
+            let keys = Keys::of(set.load(bucket).map_err(run)?);
+            if keys.hash(&self.key, bucket) != self.hashes[bucket as usize] {
                 return Err(self.problem(JobProblem::OtherKeys(bucket)));
             }
             let found: HashSet<[u8; 32]> = self.matches(bucket)?.into_iter().collect();
-            let matched: Vec<bool> = digests
+            let matched: Vec<bool> = (keys.digests)
                 .iter()
                 .map(|digest| found.contains(digest))
                 .collect();
             state.found.push(found.len() as u64);
-            set.finished(Learnt::Matches(matched), &state)
+            set.finished(Output::Matches(matched), &state)
                 .map_err(run)?;
         }
         Ok(())
     }
 
     fn check_learns(&self) -> Result<(), Error> {
+        if self.adds_up() {
+            return Err(self.problem(JobProblem::OfNumbers));
+        }
         match self.role == Role::Receiver || self.contract().get(&LEARNS).is_both() {
             true => Ok(()),
             false => Err(self.problem(JobProblem::LearnsNothing)),
@@ -699,7 +805,7 @@ impl SplitJob {
                     ));
                 }
             };
-            let digests = self.digests(bucket)?.into_iter().enumerate();
+            let digests = self.keys(bucket)?.digests.into_iter().enumerate();
             let matched = digests.filter(|(place, _)| {
                 bits.get(place / 8)
                     .is_some_and(|byte| byte >> (place % 8) & 1 == 1)
@@ -707,6 +813,191 @@ impl SplitJob {
             return Ok(matched.map(|(_, digest)| digest).collect());
         }
         Err(self.problem(JobProblem::NoResult(bucket)))
+    }
+}
+
+/// The total of a job's numbers.
+impl SplitJob {
+    /// What this side has learnt of the numbers, once it has opened their total with the peer's driver
+    /// ([`Party::open_total`](crate::Party::open_total)); nothing but that on a sender that is not told.
+    ///
+    /// # Errors
+    /// Job: there is no total yet, or the job is for matches. Resource: it cannot be read.
+    pub fn total(&self) -> Result<Report, Error> {
+        self.check_adds_up()?;
+        let learnt = self.learnt()?;
+        let learnt = learnt.ok_or_else(|| self.problem(JobProblem::NoTotal))?;
+        Ok(self.report(&learnt))
+    }
+
+    /// Opens the total with the peer's driver, unless both have what they get of it.
+    pub(crate) fn open_total(&self, connection: &mut Connection) -> Result<Report, Error> {
+        self.check_adds_up()?;
+        let (role, agreement) = (self.role, &self.agreement);
+        let learnt = self.learnt()?;
+        let ours = Opened {
+            choice: self.opened()?,
+            is_complete: learnt.is_some(),
+        };
+        connection.expect_driver();
+        let channel = &mut connection.channel;
+        let told = exchange_openings(channel, role, agreement, self.tally(), ours);
+        let (tallies, sides) = told.map_err(SessionError::from)?;
+        let choice = Opened::choose(tallies.each_ref(), sides.each_ref(), self.contract());
+        let choice = choice.map_err(|why| {
+            self.problem(match why {
+                NoChoice::NoResult(bucket) => JobProblem::NoResult(bucket),
+                _ => JobProblem::OtherChoice,
+            })
+        })?;
+        let opened = match (choice, learnt) {
+            (Some(choice), learnt) => self.open_choice(connection, &choice, learnt.as_ref())?,
+            (None, Some(learnt)) => learnt,
+            (None, None) => {
+                self.keep_total(&Output::Nothing)
+                    .map_err(SessionError::from)?;
+                Output::Nothing
+            }
+        };
+        Ok(self.report(&opened))
+    }
+
+    /// Opens the total of these attempts. It is the one that was `learnt` before, if one was.
+    fn open_choice(
+        &self,
+        connection: &mut Connection,
+        choice: &Choice,
+        learnt: Option<&Output>,
+    ) -> Result<Output, Error> {
+        let run = |error: WireError| Error::from(SessionError::from(error));
+        let ready = self.next_opening().and_then(|number| {
+            let shares = choice.attempts().map(|attempt| self.shares(attempt));
+            Ok((number, shares.collect::<Result<Vec<_>, _>>()?))
+        });
+        let (number, shares) = ready.inspect_err(|_| {
+            let why = "it cannot open the total";
+            connection
+                .channel
+                .abort(&WireError::limit(Limit::Storage, why));
+        })?;
+        let begin = || self.begin_opening(number, choice);
+        let (role, agreement) = (self.role, &self.agreement);
+        let fingerprints = [connection.local, connection.peer];
+        let (channel, chosen) = (&mut connection.channel, (choice, &shares[..]));
+        let opened = open_total(channel, role, agreement, fingerprints, chosen, begin);
+        let opened = opened.map_err(run)?;
+        if learnt.is_some_and(|learnt| *learnt != opened) {
+            channel.abort(&WireError::limit(Limit::Input, "the total is another one"));
+            return Err(self.problem(JobProblem::OtherTotal));
+        }
+        let keep = || self.keep_total(&opened);
+        let kept = match role {
+            Role::Receiver => keep().and_then(|()| confirm_done(channel, role)),
+            Role::Sender => confirm_done(channel, role).and_then(|()| keep()),
+        };
+        kept.inspect_err(|error| channel.abort(error))
+            .map_err(run)?;
+        Ok(opened)
+    }
+
+    fn report(&self, learnt: &Output) -> Report {
+        Report::of_job(&self.agreement, self.role, learnt)
+    }
+
+    fn check_adds_up(&self) -> Result<(), Error> {
+        match self.adds_up() {
+            true => Ok(()),
+            false => Err(self.problem(JobProblem::OfMatches)),
+        }
+    }
+
+    /// What an attempt has left of the numbers.
+    fn shares(&self, attempt: Attempt) -> Result<BucketShares, Error> {
+        let unreadable = |why| cannot(&self.path(Content::Shares, attempt), &why);
+        let content = self.unseal(Content::Shares, attempt);
+        let content = content.map_err(|e| unreadable(io::Error::other(e)))?;
+        let (name, shares) = content
+            .split_first_chunk::<32>()
+            .ok_or_else(|| unreadable(io::ErrorKind::UnexpectedEof.into()))?;
+        let shares = shares.as_chunks::<8>().0.iter();
+        Ok(BucketShares {
+            attempt: *name,
+            shares: Zeroizing::new(shares.map(|share| u64::from_le_bytes(*share)).collect()),
+        })
+    }
+
+    /// The file that says that the total was begun to be opened.
+    fn opening(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("opening-{number}.begun"))
+    }
+
+    /// The attempts that this side has opened, or begun to open.
+    fn opened(&self) -> Result<Option<Choice>, Error> {
+        let path = self.opening(0);
+        let contract = self.contract();
+        let most = u64::from(contract.buckets);
+        match read_regular(&path, most) {
+            Ok(bytes) => {
+                let attempts = contract.get(&BUCKET_ATTEMPTS);
+                let choice = Choice::decode(&bytes, contract.buckets, attempts);
+                choice
+                    .map(Some)
+                    .map_err(|e| cannot(&path, &io::Error::other(e)))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(cannot(&path, &e)),
+        }
+    }
+
+    /// How often the total was begun to be opened.
+    fn next_opening(&self) -> Result<u32, Error> {
+        let mut numbers = 0..self.contract().get(&BUCKET_ATTEMPTS);
+        let next = numbers.find(|number| !self.opening(*number).exists());
+        next.ok_or_else(|| self.problem(JobProblem::NoOpeningLeft))
+    }
+
+    /// Takes an opening, which nobody can then take again, and with it the attempts that count.
+    fn begin_opening(&self, number: u32, choice: &Choice) -> Result<(), WireError> {
+        let path = self.opening(number);
+        let taken = || {
+            let mut file = PrivateFile::create(&path)?;
+            file.write_all(choice.encode())?;
+            file.place_new()
+        };
+        taken().map_err(storage)?;
+        sync_name(&path);
+        Ok(())
+    }
+
+    fn keep_total(&self, learnt: &Output) -> Result<(), WireError> {
+        let count = self.contract().numbers().len();
+        let (what, values) = match learnt {
+            Output::Values(values) => (1, &values[..]),
+            Output::Below(_) => (2, &[][..]),
+            _ => (0, &[][..]),
+        };
+        let mut content = Zeroizing::new(Vec::with_capacity(1 + 16 * count));
+        content.push(what);
+        content.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        content.resize(1 + 16 * count, 0);
+        self.seal(Content::Total, TOTAL, &content).map_err(storage)
+    }
+
+    /// What this side has learnt of the total; `None` if it has not been opened.
+    fn learnt(&self) -> Result<Option<Output>, Error> {
+        let path = self.path(Content::Total, TOTAL);
+        let content = match self.unseal(Content::Total, TOTAL) {
+            Ok(content) => content,
+            Err(Unreadable::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(cannot(&path, &io::Error::other(e))),
+        };
+        let values = content.get(1..).unwrap_or_default().as_chunks::<16>().0;
+        let values = values.iter().map(|value| i128::from_le_bytes(*value));
+        Ok(Some(match content.first() {
+            Some(1) => Output::Values(values.collect()),
+            Some(2) => Output::Below(self.contract().get(&MIN_SIZE)),
+            _ => Output::Nothing,
+        }))
     }
 }
 

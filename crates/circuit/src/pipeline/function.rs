@@ -7,7 +7,7 @@ use std::ops::{Add, RangeInclusive};
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
-use vesica_psi::{Input, Output, Reveal};
+use vesica_psi::{Half, Input, Output, Reveal};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -189,15 +189,100 @@ impl Plan {
         let cells = self.counted(cells);
         let costs = self.functions().map(|function| function.cost(self, cells));
         let cost = costs.fold(Cost::default(), Cost::add);
+        match self.task.part.is_last {
+            true => cost + self.opening_cost(cells),
+            false => cost,
+        }
+    }
+
+    /// Cost of opening numbers, if there are some.
+    fn opening_cost(&self, cells: Bins) -> Cost {
         let numbers = self.task.reveal.numbers(self.task.values);
         let (sizes, others): (Vec<_>, Vec<_>) = numbers
             .into_iter()
             .partition(|(reveal, _)| *reveal == Reveal::Size);
         match (sizes.len(), others.len()) {
-            (0, 0) => cost,
-            _ if !self.task.part.is_last => cost,
-            (sizes, others) => cost + cost::open(cells, sizes > 0, others, self.task.min_size),
+            (0, 0) => Cost::default(),
+            (sizes, others) => cost::open(cells, sizes > 0, others, self.task.min_size),
         }
+    }
+
+    /// The party's part of opening numbers alone, from what it has of them over all parts, of so many cells each.
+    pub(super) fn open_sums(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        half: Half,
+        cells: usize,
+        shares: &[u64],
+    ) -> Result<Output, Error> {
+        let cells = self.counted(cells);
+        let mut numbers = self.no_numbers(cells.all);
+        let mut sums = shares.iter().copied();
+        numbers
+            .iter_mut()
+            .for_each(|number| number.add(sums.by_ref()));
+        let cost = self.opening_cost(cells);
+        let mut run = Run {
+            channel,
+            rng,
+            plan: self,
+            cost,
+        };
+        match half {
+            Half::Receiver => {
+                let mut engine = run.receiving_engine()?;
+                self.learn(run.channel, run.rng, &mut engine, &numbers, cells.all)
+            }
+            Half::Sender => {
+                let mut engine = run.sending_engine()?;
+                self.disclose(run.channel, run.rng, &mut engine, &numbers, cells.all)
+            }
+        }
+    }
+
+    /// The numbers of a run over so many bins, of which nothing is added up yet.
+    fn no_numbers(&self, bins: usize) -> Vec<Number> {
+        let minimum = self.task.min_size;
+        let numbers = self.task.reveal.numbers(self.task.values).into_iter();
+        let number = |(reveal, _)| match reveal {
+            Reveal::Size => Number::no_size(bins, minimum),
+            _ => Number::no_sum(minimum),
+        };
+        numbers.map(number).collect()
+    }
+
+    /// The receiver's part of opening numbers over so many bins.
+    fn learn(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        engine: &mut Receiver,
+        numbers: &[Number],
+        bins: usize,
+    ) -> Result<Output, Error> {
+        let answer = engine.open(channel, rng, numbers, (self.task.min_size, bins))?;
+        if self.task.both {
+            answer.tell(channel, numbers.len())?;
+        }
+        Ok(self.output(answer))
+    }
+
+    /// The sender's part of opening numbers over so many bins.
+    fn disclose(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        engine: &mut Sender,
+        numbers: &[Number],
+        bins: usize,
+    ) -> Result<Output, Error> {
+        engine.open(channel, rng, numbers, (self.task.min_size, bins))?;
+        if !self.task.both {
+            return Ok(Output::Nothing);
+        }
+        let told = Answer::told(channel, &self.ranges(), self.task.min_size > 0)?;
+        Ok(self.output(told))
     }
 
     /// The receiver's part of all functions.
@@ -229,12 +314,8 @@ impl Plan {
         if let Some(carried) = self.carry(&mut numbers, at.input.carried) {
             return Ok(carried);
         }
-        let of = (self.task.min_size, self.counted(at.matches.len()).all);
-        let answer = at.engine.open(at.channel, at.rng, &numbers, of)?;
-        if self.task.both {
-            answer.tell(at.channel, numbers.len())?;
-        }
-        Ok(self.output(answer))
+        let bins = self.counted(at.matches.len()).all;
+        self.learn(at.channel, at.rng, &mut at.engine, &numbers, bins)
     }
 
     /// The sender's part of all functions.
@@ -263,13 +344,8 @@ impl Plan {
         if let Some(carried) = self.carry(&mut numbers, carried) {
             return Ok(carried);
         }
-        let of = (self.task.min_size, self.counted(at.matches.len()).all);
-        at.engine.open(at.channel, at.rng, &numbers, of)?;
-        if !self.task.both {
-            return Ok(Output::Nothing);
-        }
-        let told = Answer::told(at.channel, &self.ranges(), self.task.min_size > 0)?;
-        Ok(self.output(told))
+        let bins = self.counted(at.matches.len()).all;
+        self.disclose(at.channel, at.rng, &mut at.engine, &numbers, bins)
     }
 
     /// Adds what this party has of the parts before; the output if more of them follow.

@@ -1,7 +1,7 @@
 //! The options of jobs whose buckets are tasks of their own.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
@@ -129,6 +129,51 @@ pub(crate) struct Attempts {
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
     pub(crate) progress: ProgressMode,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("endpoint").args(["listen", "connect"]).requires_all(["identity", "peer"]))]
+pub(crate) struct Total {
+    /// Directory of the job, made by `vesica split`, with the results of all buckets
+    #[arg(long, value_name = "DIR")]
+    pub(crate) job: PathBuf,
+    /// Wait for the peer's driver at HOST:PORT; port 0 picks a free one. Without --listen and --connect it is the total that
+    /// this side has from before
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    listen: Option<String>,
+    /// Connect to the peer's driver at HOST:PORT, retrying until the wait is over
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    connect: Option<String>,
+    /// This side's identity, with which the table was split
+    #[arg(
+        help_heading = "Peer",
+        long,
+        value_name = "FILE",
+        requires = "endpoint"
+    )]
+    identity: Option<PathBuf>,
+    /// The peer's fingerprint, vs1:…
+    #[arg(
+        help_heading = "Peer",
+        long,
+        value_name = "FINGERPRINT",
+        requires = "endpoint"
+    )]
+    peer: Option<Fingerprint>,
+    #[command(flatten)]
+    pub(crate) patience: Patience,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
+}
+
+impl Total {
+    /// Where the peer's driver is met, this side's identity and the peer, if they are to meet.
+    pub(crate) fn meeting(&self) -> Option<(Endpoint, &Path, Fingerprint)> {
+        let connect = self.connect.clone().map(Endpoint::Connect);
+        let endpoint = self.listen.clone().map(Endpoint::Listen).or(connect)?;
+        Some((endpoint, self.identity.as_deref()?, self.peer?))
+    }
 }
 
 #[derive(Debug, Args)]

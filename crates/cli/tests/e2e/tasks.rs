@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::support::{Ended, Place, Running, csv_of};
 use crate::tables::{HEADER, plain, rows};
+use crate::values::memory_of_buckets;
 
 /// Cuts the tables of [`place`] into eight buckets.
 const WORDS: &str =
@@ -262,6 +263,231 @@ fn drivers_number_the_attempts_alike() {
     for side in attempts(&place, ["near", "far2"]) {
         side.expect_failure(6, "job");
     }
+}
+
+/// Both drivers cut tables with values up for numbers, each with words of its own besides.
+fn split_numbers(place: &Place, jobs: [&str; 2], words: [&str; 3]) {
+    let (receiver, sender) = (place.receiver, place.sender);
+    let [both, ours, theirs] = words;
+    let memory = memory_of_buckets("circuit-okvs", 1000, 4) / 2;
+    let both = format!(
+        "--protocol circuit-okvs --security semi-honest --task-memory {memory} --key key --progress plain {both}"
+    );
+    let far = format!(
+        "split --role sender --input theirs.csv --job {} {both} {theirs} --identity sender.key --peer {receiver} --listen 127.0.0.1:0",
+        jobs[1]
+    );
+    let mut far = start(place, &far);
+    let endpoint = far.endpoint();
+    let near = format!(
+        "split --role receiver --input ours.csv --job {} {both} {ours} --identity receiver.key --peer {sender} {endpoint}",
+        jobs[0]
+    );
+    succeed([start(place, &near).wait(), far.wait()]);
+}
+
+/// The drivers of these jobs, as they open the total.
+fn totals(place: &Place, [near, far]: [&str; 2]) -> [Running; 2] {
+    let (receiver, sender) = (place.receiver, place.sender);
+    let words = "--progress plain --wait 20";
+    let far = format!(
+        "total --job {far} --identity sender.key --peer {receiver} --listen 127.0.0.1:0 {words}"
+    );
+    let mut far = start(place, &far);
+    let endpoint = far.endpoint();
+    let near =
+        format!("total --job {near} --identity receiver.key --peer {sender} {endpoint} {words}");
+    [start(place, &near), far]
+}
+
+fn total(place: &Place, jobs: [&str; 2]) -> [Ended; 2] {
+    totals(place, jobs).map(Running::wait)
+}
+
+/// Ours are 0 to 999 with 1 each, theirs 600 to 1699 with 3 each.
+fn place_with_values() -> Place {
+    let place = Place::new();
+    let table = |items: std::ops::Range<u32>, value: u32| {
+        let rows: String = items.map(|item| format!("k{item},{value}\n")).collect();
+        format!("key,value\n{rows}")
+    };
+    place.write("ours.csv", table(0..1000, 1));
+    place.write("theirs.csv", table(600..1700, 3));
+    place
+}
+
+fn run_all(place: &Place, [near, far]: [&str; 2], attempt: u32) {
+    for bucket in 0..buckets(place, near) {
+        succeed(tasks(
+            place,
+            (near, bucket, attempt),
+            (far, bucket, attempt),
+        ));
+    }
+}
+
+fn expect(ended: &Ended, out: &str) {
+    ended.expect_success();
+    assert_eq!(String::from_utf8_lossy(&ended.out), out);
+}
+
+#[test]
+fn numbers_of_tasks_are_those_of_one_run() {
+    let place = place_with_values();
+    for (i, (words, received, sent)) in [
+        (["--reveal threshold:399", "", ""], "400\n", ""),
+        (
+            ["--reveal size --min-size 401 --both", "", ""],
+            "fewer than 401\n",
+            "fewer than 401\n",
+        ),
+        (
+            ["--reveal size,sum --both", "", "--value value"],
+            "size\t400\nsum\t1200\n",
+            "size\t400\nsum\t1200\n",
+        ),
+        (
+            [
+                "--reveal inner-product --min-size 300 --value-bound 10",
+                "--value value",
+                "--value value",
+            ],
+            "1200\n",
+            "",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (near, far) = (format!("near-{i}"), format!("far-{i}"));
+        let jobs = [near.as_str(), far.as_str()];
+        split_numbers(&place, jobs, words);
+        assert!(buckets(&place, &near) > 1);
+        run_all(&place, jobs, 0);
+        // What is left of a bucket is as long on both sides, and does not depend on what matched.
+        let length = |job: &str, bucket: u32| {
+            let path = place.path(&format!("{job}/bucket-{bucket}.attempt-0.shares"));
+            path.metadata().unwrap().len()
+        };
+        assert!((0..buckets(&place, &near)).all(|bucket| length(&near, bucket) == length(&far, 0)));
+        for side in attempts(&place, jobs) {
+            expect(&side, "");
+        }
+        let [ours, theirs] = total(&place, jobs);
+        expect(&ours, received);
+        expect(&theirs, sent);
+        // Without the peer, from what is kept.
+        expect(&place.run(&format!("total --job {near}")), received);
+        expect(&place.run(&format!("total --job {far}")), sent);
+    }
+}
+
+#[test]
+fn a_total_is_opened_over_the_attempts_that_both_fixed() {
+    let place = place_with_values();
+    let both = ["near", "far"];
+    split_numbers(&place, both, ["--reveal size", "", ""]);
+    let count = buckets(&place, "near");
+    let next: String = (0..count).map(|bucket| format!("{bucket} 0\n")).collect();
+    attempts(&place, both)
+        .iter()
+        .for_each(|side| expect(side, &next));
+    for side in total(&place, both) {
+        side.expect_failure(2, "has no result of bucket 0");
+    }
+    place
+        .run("total --job near")
+        .expect_failure(2, "has no total yet");
+    run_all(&place, both, 0);
+    collect(&place, "near", "ours.csv").expect_failure(2, "is for numbers");
+    let remove = |name: &str| std::fs::remove_file(place.path(name)).unwrap();
+    // Numbers need a result of the same attempt on both sides.
+    remove("far/bucket-1.attempt-0.shares");
+    attempts(&place, both)
+        .iter()
+        .for_each(|side| expect(side, "1 1\n"));
+    succeed(tasks(&place, ("near", 1, 1), ("far", 1, 1)));
+    // The driver of one side is killed in the middle: the other one fails, and both open the same again.
+    let [mut near, mut far] = totals(&place, both);
+    near.process.kill().unwrap();
+    near.wait();
+    far.process.kill().unwrap();
+    far.wait();
+    let [ours, theirs] = total(&place, both);
+    expect(&ours, "400\n");
+    expect(&theirs, "");
+    let opened = |job: &str, number: u32| place.path(&format!("{job}/opening-{number}.begun"));
+    let last = (0..4)
+        .rev()
+        .find(|number| opened("near", *number).exists())
+        .unwrap();
+    let fixed = std::fs::read(opened("near", last)).unwrap();
+    assert_eq!(fixed[1], 1);
+    // Both have theirs, and nothing is opened.
+    let [ours, _] = total(&place, both);
+    expect(&ours, "400\n");
+    assert!(!opened("near", last + 1).exists());
+    // A receiver that has lost its total opens the same attempts again, though others have results by now.
+    succeed(tasks(&place, ("near", 0, 1), ("far", 0, 1)));
+    remove("near/total");
+    for file in 0..=last {
+        if opened("near", file).exists() {
+            std::fs::remove_file(opened("near", file)).unwrap();
+        }
+    }
+    remove("far/bucket-0.attempt-0.shares");
+    for side in total(&place, both) {
+        side.expect_failure(2, "has no result of bucket 0");
+    }
+    // A peer that has opened others is refused, and so is one whose shares are of another run of the same attempt.
+    let mut other = fixed.clone();
+    other[0] = 1;
+    place.write("near/opening-0.begun", other);
+    for side in total(&place, both) {
+        side.expect_failure(6, "has had the results of other attempts opened");
+    }
+}
+
+#[test]
+fn a_total_is_opened_a_bounded_number_of_times() {
+    let place = place_with_values();
+    let both = ["near", "far"];
+    split_numbers(&place, both, ["--reveal size --attempts 2", "", ""]);
+    run_all(&place, both, 0);
+    for _ in 0..2 {
+        let [ours, theirs] = total(&place, both);
+        expect(&ours, "400\n");
+        expect(&theirs, "");
+        std::fs::remove_file(place.path("near/total")).unwrap();
+    }
+    let [ours, theirs] = total(&place, both);
+    let line = "has had its total opened as often as a bucket may be tried";
+    assert_ne!(theirs.code, Some(0));
+    assert!(
+        [&ours, &theirs]
+            .iter()
+            .any(|side| side.code == Some(7) && side.err.contains(line))
+    );
+    // A total other than the one before.
+    let [near, far] = ["near-2", "far-2"];
+    split_numbers(&place, [near, far], ["--reveal size --both", "", ""]);
+    run_all(&place, [near, far], 0);
+    let [ours, _] = total(&place, [near, far]);
+    expect(&ours, "400\n");
+    // Shares of another run of the same attempt, as a copy of the directory would have.
+    std::fs::remove_file(place.path("near-2/bucket-0.attempt-0.begun")).unwrap();
+    std::fs::remove_file(place.path("far-2/bucket-0.attempt-0.begun")).unwrap();
+    let kept = std::fs::read(place.path("near-2/bucket-0.attempt-0.shares")).unwrap();
+    succeed(tasks(&place, (near, 0, 0), (far, 0, 0)));
+    place.write("near-2/bucket-0.attempt-0.shares", kept);
+    std::fs::remove_file(place.path("far-2/total")).unwrap();
+    let ended = total(&place, [near, far]);
+    assert!(
+        ended
+            .iter()
+            .any(|side| side.code == Some(6) && side.err.contains("manifest"))
+    );
+    assert!(ended.iter().all(|side| side.code != Some(0)));
 }
 
 /// How both sides' tasks for a bucket of the jobs `near` and `far` end at this gateway.

@@ -836,7 +836,7 @@ fn a_killed_run_goes_on_adding() {
 }
 
 /// The most memory of a side with values that makes so many buckets of two sets of this size.
-fn memory_of_buckets(protocol: &'static str, items: u64, buckets: u32) -> u64 {
+pub(crate) fn memory_of_buckets(protocol: &'static str, items: u64, buckets: u32) -> u64 {
     let whole = (spec(protocol).working_bytes)(items, items);
     let limits = (0..2000).map(|step| whole - 5000 * step);
     let mut several = limits.filter(|limit| {

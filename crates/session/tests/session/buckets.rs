@@ -592,7 +592,8 @@ fn buckets_run_over_channels_of_their_own() {
             [None; 2],
             own[..].into(),
         )
-        .unwrap();
+        .unwrap()
+        .output;
         let Output::Matches(matched) = output else {
             panic!("{output:?}");
         };

@@ -6,14 +6,15 @@ use std::ops::Range;
 use crate::common::{job, silent_pair};
 use vesica_plan::Registry;
 use vesica_psi::{Output, Reveals, Task, Values};
-use vesica_session::terms::{LEARNS, MIN_SIZE, REVEAL, SECURITY};
+use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Assignment, Begin, BucketKeys, Checkpoint, Error, Job, KeySet, Learns, MemorySet, NoProgress,
-    Progress, ProtocolRequest, RepeatedKeys, Report, Reveal, Role, Security, StartOver, State,
-    ValueTerms, run_set_over, split,
+    Agreement, Assignment, Attempt, Begin, BucketKeys, BucketShares, Checkpoint, Choice, Error,
+    Job, KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
+    RepeatedKeys, Report, Reveal, Role, Security, StartOver, State, Tally, ValueTerms, agree,
+    exchange_openings, open_total, run_bucket, run_set_over, split,
 };
-use vesica_testing::{digests, run_both};
-use vesica_wire::{Channel, Error as WireError, Spoil, Tamper};
+use vesica_testing::{Recorder, bad_value, digests, misbehaviour, run_both};
+use vesica_wire::{Channel, Error as WireError, Kind, Spoil, Tamper};
 
 const OURS: Range<u64> = 0..1000;
 const THEIRS: Range<u64> = 600..1700;
@@ -302,4 +303,264 @@ fn sides_that_are_far_apart_start_over() {
     assert_eq!(begin, Some(Begin::Over(StartOver::Apart)));
     let [near, _] = reports.map(Result::unwrap);
     assert_eq!(told(&near), question.plain());
+}
+
+/// What both drivers agree on, for tasks.
+fn agreed(question: &Question) -> [Agreement; 2] {
+    let memory = Some(question.memory(4));
+    let sides = [(Role::Receiver, 1000), (Role::Sender, 1100)];
+    let agree = |channel: &mut dyn Channel, (role, items): (Role, u64)| {
+        let job = question.job(role, memory).with(&BUCKET_ATTEMPTS, 3);
+        agree(channel, &job, items, &Checkpoint::Nothing, None, None).unwrap()
+    };
+    let (near, far) = run_both(
+        silent_pair(20_000),
+        |channel| agree(channel, sides[0]),
+        |channel| agree(channel, sides[1]),
+    );
+    [near, far]
+}
+
+/// An attempt at a bucket, over a channel of its own, and what each side has of it.
+fn attempt(
+    agreements: [&Agreement; 2],
+    sets: [&mut Kept; 2],
+    attempt: Attempt,
+) -> [BucketShares; 2] {
+    let [near, far] = sets.map(|set| set.load(attempt.bucket).unwrap());
+    let run = |channel: &mut dyn Channel, role, agreement, keys| {
+        let attempted = run_bucket(channel, role, agreement, attempt, [None; 2], keys).unwrap();
+        let Output::Carried(shares) = attempted.output else {
+            panic!("{:?}", attempted.output);
+        };
+        BucketShares {
+            attempt: attempted.name,
+            shares,
+        }
+    };
+    let (near, far) = run_both(
+        silent_pair(20_000),
+        |channel| run(channel, Role::Receiver, agreements[0], near),
+        |channel| run(channel, Role::Sender, agreements[1], far),
+    );
+    [near, far]
+}
+
+/// All buckets, the last one first, each by this attempt.
+fn attempts(
+    question: &Question,
+    agreements: [&Agreement; 2],
+    number: u32,
+) -> [Vec<BucketShares>; 2] {
+    let [mut ours, mut theirs] = sides(question);
+    ours.assign(&agreements[0].assignment(), &agreements[0].state)
+        .unwrap();
+    theirs
+        .assign(&agreements[1].assignment(), &agreements[1].state)
+        .unwrap();
+    let mut shares = [Vec::new(), Vec::new()];
+    for bucket in (0..agreements[0].contract.buckets).rev() {
+        let of = Attempt { bucket, number };
+        let [near, far] = attempt(agreements, [&mut ours, &mut theirs], of);
+        shares[0].insert(0, near);
+        shares[1].insert(0, far);
+    }
+    shares
+}
+
+fn choice(agreement: &Agreement, number: u8) -> Choice {
+    let buckets = agreement.contract.buckets;
+    Choice::decode(&vec![number; buckets as usize], buckets, 3).unwrap()
+}
+
+type Total = Result<Output, WireError>;
+
+/// Both drivers open their choice.
+fn open(agreements: [&Agreement; 2], chosen: [(&Choice, &[BucketShares]); 2]) -> [Total; 2] {
+    let open = |channel: &mut dyn Channel, role, agreement, chosen| {
+        open_total(channel, role, agreement, [None; 2], chosen, || Ok(()))
+    };
+    let (near, far) = run_both(
+        silent_pair(20_000),
+        |channel| open(channel, Role::Receiver, agreements[0], chosen[0]),
+        |channel| open(channel, Role::Sender, agreements[1], chosen[1]),
+    );
+    [near, far]
+}
+
+#[test]
+fn tasks_add_up_to_what_one_run_finds() {
+    for question in QUESTIONS {
+        let [near, far] = agreed(&question);
+        let both = [&near, &far];
+        assert!(near.contract.buckets >= 4);
+        let [ours, theirs] = attempts(&question, both, 0);
+        let choice = choice(&near, 0);
+        // As often as it is opened.
+        for _ in 0..2 {
+            let [received, sent] = open(both, [(&choice, &ours), (&choice, &theirs)]);
+            let expected = match question.plain() {
+                Some(values) => Output::Values(values),
+                None => Output::Below(question.minimum),
+            };
+            assert_eq!(received.unwrap(), expected, "{:?}", question.reveals);
+            let told = match question.learns {
+                Learns::Receiver => Output::Nothing,
+                _ => expected,
+            };
+            assert_eq!(sent.unwrap(), told);
+        }
+    }
+}
+
+/// Another attempt at one bucket, or shares of another run of the same attempt: nothing is kept or opened.
+#[test]
+fn shares_of_different_attempts_are_not_added_up() {
+    let question = QUESTIONS[0];
+    let [near, far] = agreed(&question);
+    let both = [&near, &far];
+    let [ours, theirs] = attempts(&question, both, 0);
+    let [ours_again, theirs_again] = attempts(&question, both, 1);
+    let (first, second) = (choice(&near, 0), choice(&near, 1));
+    let mut mixed = theirs.clone();
+    mixed[2] = theirs_again[2].clone();
+    for (choice, shares) in [
+        (&second, &theirs_again),
+        (&first, &mixed),
+        (&first, &theirs_again),
+    ] {
+        let refused = open(both, [(&first, &ours), (choice, shares)]);
+        let is_named = |total: &Total| {
+            let differs = |field: &str| field == "manifest";
+            matches!(total, Err(WireError::ContractDiffers { field, .. }) if differs(field))
+        };
+        assert!(refused.iter().all(|total| is_named(total) || matches!(total, Err(WireError::PeerAborted { .. }))));
+        assert!(refused.iter().any(is_named), "{refused:?}");
+    }
+    let [received, _] = open(both, [(&second, &ours_again), (&second, &theirs_again)]);
+    assert_eq!(received.unwrap(), Output::Values(question.plain().unwrap()));
+}
+
+/// Before this side has kept its choice, it sends nothing that depends on a share; if it cannot, it opens nothing.
+#[test]
+fn a_choice_is_kept_before_it_is_opened() {
+    let question = QUESTIONS[0];
+    let [near, far] = agreed(&question);
+    let [ours, theirs] = attempts(&question, [&near, &far], 0);
+    let choice = choice(&near, 0);
+    let full = || Err(WireError::limit(vesica_wire::Limit::Storage, "no room"));
+    let (mut a, b) = silent_pair(20_000);
+    let mut b = Recorder::new(b);
+    let (chosen, helped) = ((&choice, &ours[..]), (&choice, &theirs[..]));
+    let (received, sent) = std::thread::scope(|scope| {
+        let received =
+            scope.spawn(|| open_total(&mut a, Role::Receiver, &near, [None; 2], chosen, || Ok(())));
+        let sent = open_total(&mut b, Role::Sender, &far, [None; 2], helped, full);
+        (received.join().unwrap(), sent)
+    });
+    let kinds: Vec<_> = b.sent.iter().map(|(kind, _)| kind.name).collect();
+    assert!(matches!(sent, Err(WireError::Resource { .. })), "{sent:?}");
+    assert!(
+        matches!(received, Err(WireError::PeerAborted { .. })),
+        "{received:?}"
+    );
+    assert_eq!(kinds, ["manifest"]);
+}
+
+const OPENED: Kind = Kind {
+    code: 14,
+    name: "earlier openings",
+};
+
+#[test]
+fn both_sides_choose_alike_and_never_a_second_time() {
+    let [near, _] = agreed(&QUESTIONS[0]);
+    let contract = &near.contract;
+    let buckets = contract.buckets;
+    let tally = |results: &[(u32, u32)]| {
+        let mut tally = Tally::new(contract);
+        for bucket in 0..buckets {
+            for number in 0..2 {
+                let has_result = !results.contains(&(bucket, number));
+                tally.add(Attempt { bucket, number }, has_result);
+            }
+        }
+        tally
+    };
+    // All but these have a result.
+    let (all, lacking) = (tally(&[]), tally(&[(1, 0)]));
+    let nothing = Opened::default();
+    let begun = |number, is_complete| Opened {
+        choice: Some(choice(&near, number)),
+        is_complete,
+    };
+    let choose = |tallies: [&Tally; 2], [near, far]: [&Opened; 2]| {
+        Opened::choose(tallies, [near, far], contract)
+    };
+    // The first in common.
+    let chosen = choose([&all, &lacking], [&nothing, &nothing])
+        .unwrap()
+        .unwrap();
+    let numbers: Vec<u32> = chosen.attempts().map(|attempt| attempt.number).collect();
+    assert_eq!(numbers[..3], [0, 1, 0]);
+    assert_eq!(
+        choose([&all, &tally(&[(2, 0), (2, 1)])], [&nothing, &nothing]),
+        Err(NoChoice::NoResult(2))
+    );
+    // What one side has opened counts, whatever has a result by now.
+    for sides in [[&begun(1, false), &nothing], [&nothing, &begun(1, true)]] {
+        assert_eq!(choose([&all, &all], sides), Ok(Some(choice(&near, 1))));
+    }
+    assert_eq!(
+        choose([&all, &lacking], [&begun(0, false), &nothing]),
+        Err(NoChoice::NoResult(1))
+    );
+    assert_eq!(
+        choose([&all, &all], [&begun(0, false), &begun(1, false)]),
+        Err(NoChoice::Differs)
+    );
+    // A receiver that has its total needs nothing more.
+    assert_eq!(choose([&all, &all], [&begun(0, true), &nothing]), Ok(None));
+}
+
+#[test]
+fn openings_that_cannot_be_are_refused() {
+    let [near, far] = agreed(&QUESTIONS[0]);
+    let buckets = near.contract.buckets as usize;
+    let hears = |message: Vec<u8>| {
+        let tally = |agreement: &Agreement| Tally::new(&agreement.contract);
+        let (heard, _) = run_both(
+            silent_pair(20_000),
+            |channel| {
+                exchange_openings(
+                    channel,
+                    Role::Receiver,
+                    &near,
+                    tally(&near),
+                    Opened::default(),
+                )
+            },
+            |channel| {
+                tally(&far).exchange(channel, Role::Sender, &far).unwrap();
+                channel.send(OPENED, message).unwrap();
+                channel.flush().unwrap();
+                let _ = channel.recv(OPENED, 1 + buckets);
+            },
+        );
+        heard.map(|_| ()).unwrap_err()
+    };
+    let message = |what: u8, attempt: u8| [vec![what], vec![attempt; buckets]].concat();
+    for (message, problem) in [
+        (message(3, 0), "unknown code"),
+        (message(1, 3), "of attempts that there are not"),
+        (message(0, 1), "attempts where nothing was opened"),
+    ] {
+        let expected = bad_value(OPENED.name, problem);
+        assert_eq!(misbehaviour(Err::<(), _>(hears(message))), expected);
+    }
+    for length in [buckets, buckets + 2] {
+        let mut message = message(2, 1);
+        message.resize(length, 0);
+        assert!(matches!(hears(message), WireError::PeerMisbehaved(_)));
+    }
 }

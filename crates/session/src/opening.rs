@@ -1,0 +1,284 @@
+//! Numbers that tasks have added up: which attempts count, and the opening of their total.
+//!
+//! An attempt at a bucket leaves each side with uniform shares of the bucket's numbers. Once all buckets have them, the
+//! drivers meet.
+//!
+//! 1. Each tells its [tally](Tally), and what it has [opened](Opened) before. Of these both take the same
+//!    [`Choice`]: that of an earlier opening, or else at each bucket the first attempt that has a result on both sides.
+//! 2. Each names a hash, keyed with the job value, of that choice and of the [name](Attempted::name) of the run that made
+//!    each share. So shares of different runs are never added up, and a peer with another choice is refused. A side then
+//!    keeps its choice: it opens no other one, ever.
+//! 3. Both commit to fresh nonces, open them, and prove the session that follows, as in an attempt.
+//! 4. The sums of shares are opened, or compared with the minimum first, by the protocol ([`AddsUp`]).
+//!
+//! What breaks off is opened again with the same shares, whose total is the same, and as often as a bucket may be tried.
+//!
+//! [`AddsUp`]: vesica_psi::AddsUp
+//! [`Attempted::name`]: crate::Attempted::name
+
+use vesica_psi::{Half, Output};
+use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
+use zeroize::Zeroizing;
+
+use crate::attempt::prove;
+use crate::codec::{Reader, bad, differ};
+use crate::one_bucket::check_told;
+use crate::random::fresh_rng;
+use crate::terms::{BUCKET_ATTEMPTS, LEARNS};
+use crate::{Agreement, Attempt, Contract, Fingerprint, Role, Tally};
+
+const OPENED: Kind = Kind {
+    code: 14,
+    name: "earlier openings",
+};
+const MANIFEST: Kind = Kind {
+    code: 15,
+    name: "manifest",
+};
+
+/// Which attempt at each bucket counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(Vec<u8>);
+
+impl Choice {
+    /// At each bucket the first attempt that has a result on both sides.
+    ///
+    /// Fails with the number of a bucket that has none.
+    fn first(sides: [&Tally; 2], contract: &Contract) -> Result<Choice, NoChoice> {
+        let attempt = |bucket| {
+            let number = Tally::first_in_common(sides, bucket);
+            number.ok_or(NoChoice::NoResult(bucket))
+        };
+        (0..contract.buckets)
+            .map(attempt)
+            .collect::<Result<_, _>>()
+            .map(Choice)
+    }
+
+    /// The attempts, in the order of their buckets.
+    pub fn attempts(&self) -> impl Iterator<Item = Attempt> {
+        let attempt = |(bucket, number): (u32, &u8)| Attempt {
+            bucket,
+            number: u32::from(*number),
+        };
+        (0..).zip(&self.0).map(attempt)
+    }
+
+    /// A byte for each bucket.
+    pub fn encode(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Reads what [`Choice::encode`] gives of so many attempts at each of so many buckets.
+    ///
+    /// # Errors
+    /// Bad message: another length, or an attempt that there is not.
+    pub fn decode(bytes: &[u8], buckets: u32, attempts: u32) -> Result<Choice, WireError> {
+        match bytes.iter().all(|number| u32::from(*number) < attempts) {
+            _ if bytes.len() != buckets as usize => Err(bad(OPENED.name, "of other buckets")),
+            false => Err(bad(OPENED.name, "of attempts that there are not")),
+            true => Ok(Choice(bytes.to_vec())),
+        }
+    }
+}
+
+/// What a side has opened before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// What it opened, or began to open.
+    pub choice: Option<Choice>,
+    /// Whether it has all that it gets of the job.
+    pub is_complete: bool,
+}
+
+/// Why there is nothing to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoChoice {
+    /// No attempt at this bucket has a result on both sides, or not the one that was opened before.
+    NoResult(u32),
+    /// The two sides have opened other attempts before.
+    Differs,
+}
+
+impl Opened {
+    /// A byte that says what there is, and one for each of so many buckets.
+    pub fn encode(&self, buckets: u32) -> Vec<u8> {
+        let what = match &self.choice {
+            None => 0,
+            Some(_) => 1 + u8::from(self.is_complete),
+        };
+        let mut message = vec![what];
+        message.extend(self.choice.iter().flat_map(Choice::encode));
+        message.resize(1 + buckets as usize, 0);
+        message
+    }
+
+    /// Reads what a driver says of so many attempts at each of so many buckets.
+    ///
+    /// # Errors
+    /// Bad message: another length, an unknown code, an attempt that there is not, or attempts where nothing was opened.
+    pub fn decode(message: &[u8], buckets: u32, attempts: u32) -> Result<Opened, WireError> {
+        let mut reader = Reader::new(OPENED.name, message);
+        let what = reader.u8()?;
+        let bytes = reader.bytes(buckets as usize)?;
+        reader.end()?;
+        let choice = match what {
+            0 if bytes.iter().any(|byte| *byte != 0) => {
+                return Err(bad(OPENED.name, "attempts where nothing was opened"));
+            }
+            0 => None,
+            1 | 2 => Some(Choice::decode(bytes, buckets, attempts)?),
+            _ => return Err(bad(OPENED.name, "unknown code")),
+        };
+        Ok(Opened {
+            choice,
+            is_complete: what == 2,
+        })
+    }
+
+    /// Which attempts both sides open now; `None` if each has all that it gets of the job. `tallies` and `sides` are those of
+    /// the receiver and of the sender.
+    ///
+    /// # Errors
+    /// Why there is no choice, the same on both sides.
+    pub fn choose(
+        tallies: [&Tally; 2],
+        sides: [&Opened; 2],
+        contract: &Contract,
+    ) -> Result<Option<Choice>, NoChoice> {
+        let learning = match contract.get(&LEARNS).is_both() {
+            true => &sides[..],
+            false => &sides[..1],
+        };
+        let choice = match sides.map(|side| &side.choice) {
+            [Some(one), Some(other)] if one != other => return Err(NoChoice::Differs),
+            [Some(choice), _] | [_, Some(choice)] => choice.clone(),
+            [None, None] => Choice::first(tallies, contract)?,
+        };
+        if learning.iter().all(|side| side.is_complete) {
+            return Ok(None);
+        }
+        let lacks = |attempt: &Attempt| !tallies.iter().all(|tally| tally.has_result(*attempt));
+        let lacking = choice.attempts().find(lacks);
+        match lacking {
+            Some(attempt) => Err(NoChoice::NoResult(attempt.bucket)),
+            None => Ok(Some(choice)),
+        }
+    }
+}
+
+/// One side's part of the numbers of a bucket.
+#[derive(Clone)]
+pub struct BucketShares {
+    /// The [name](crate::Attempted::name) of the attempt that made them.
+    pub attempt: [u8; 32],
+    /// Shares, modulo 2^64 each ([`Output::Carried`]).
+    pub shares: Zeroizing<Vec<u64>>,
+}
+
+/// Tells the peer's driver of attempts and openings, and hears of its own. Returns what the receiver and then the sender
+/// says.
+///
+/// Fails as the channel does; with `ContractDiffers` for another job, with `PeerMisbehaved` for attempts that there are
+/// not. The peer has been told then.
+pub fn exchange_openings(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    tally: Tally,
+    ours: Opened,
+) -> Result<([Tally; 2], [Opened; 2]), WireError> {
+    let tallies = tally.exchange(channel, role, agreement)?;
+    let theirs = tell(channel, agreement, &ours).inspect_err(|error| channel.abort(error))?;
+    let opened = match role {
+        Role::Receiver => [ours, theirs],
+        Role::Sender => [theirs, ours],
+    };
+    Ok((tallies, opened))
+}
+
+fn tell(
+    channel: &mut dyn Channel,
+    agreement: &Agreement,
+    ours: &Opened,
+) -> Result<Opened, WireError> {
+    let contract = &agreement.contract;
+    let message = ours.encode(contract.buckets);
+    let length = message.len();
+    channel.send(OPENED, message)?;
+    channel.flush()?;
+    let theirs = channel.recv(OPENED, length)?;
+    Opened::decode(&theirs, contract.buckets, contract.get(&BUCKET_ATTEMPTS))
+}
+
+/// Opens the total of all buckets, whose attempts both sides have chosen. `keep` keeps the choice, before anything that
+/// depends on a share is sent. `fingerprints` are this side's and the peer's. [`confirm_done`](crate::confirm_done) follows once what this returns is kept.
+///
+/// Fails as the channel and `keep` do; with `ContractDiffers` if the peer opens others, with `PeerMisbehaved` if it does not
+/// know the job, or tells what no run can have. The peer has been told then.
+///
+/// # Panics
+/// If there are not shares for each bucket, or the protocol does not add up.
+pub fn open_total(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    fingerprints: [Option<Fingerprint>; 2],
+    (choice, buckets): (&Choice, &[BucketShares]),
+    keep: impl FnOnce() -> Result<(), WireError>,
+) -> Result<Output, WireError> {
+    let open = |channel: &mut dyn Channel| {
+        channel.begin_phase("manifest");
+        let manifest = manifest(&agreement.params.session, choice, buckets);
+        channel.send(MANIFEST, manifest.to_vec())?;
+        channel.flush()?;
+        let theirs: [u8; 32] = recv_exact(channel, MANIFEST, 32)?
+            .try_into()
+            .map_err(|_| bad(MANIFEST.name, "of another length"))?;
+        if theirs != manifest {
+            let hex = |hash| blake3::Hash::from_bytes(hash).to_string();
+            return Err(differ(MANIFEST.name, hex(manifest), hex(theirs)));
+        }
+        keep()?;
+        let job = &agreement.params.session;
+        let session = prove(channel, role, job, &manifest, fingerprints)?;
+        let mut params = agreement.params.clone();
+        params.session = session;
+        let half = match role {
+            Role::Receiver => Half::Receiver,
+            Role::Sender => Half::Sender,
+        };
+        let adds_up = agreement.protocol.adds_up();
+        let adds_up = adds_up.expect("a protocol that adds up");
+        let task = agreement.task_of(false);
+        let sums = sums(buckets);
+        let output = adds_up.open(channel, half, &params, &task, &sums, &mut fresh_rng()?)?;
+        check_told(role, agreement, &output)?;
+        Ok(output)
+    };
+    let output = open(channel);
+    output.inspect_err(|error| channel.abort(error))
+}
+
+/// The hash of what is opened.
+fn manifest(job: &[u8; 32], choice: &Choice, buckets: &[BucketShares]) -> [u8; 32] {
+    assert_eq!(choice.0.len(), buckets.len());
+    let mut hasher = blake3::Hasher::new_keyed(job);
+    hasher.update(b"vesica/1 manifest").update(&choice.0);
+    buckets.iter().for_each(|bucket| {
+        hasher.update(&bucket.attempt);
+    });
+    *hasher.finalize().as_bytes()
+}
+
+/// The sum over all buckets of each share, modulo 2^64.
+fn sums(buckets: &[BucketShares]) -> Zeroizing<Vec<u64>> {
+    let count = buckets.first().map_or(0, |bucket| bucket.shares.len());
+    let mut sums = Zeroizing::new(vec![0u64; count]);
+    for bucket in buckets {
+        let pairs = sums.iter_mut().zip(&*bucket.shares);
+        pairs.for_each(|(sum, share)| *sum = sum.wrapping_add(*share));
+    }
+    sums
+}
