@@ -23,6 +23,8 @@ ALLOWED = {
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    # Of data: the certificates that Android's builds trust.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "MIT-0",
@@ -34,10 +36,13 @@ ALLOWED = {
 # Crates that others want in two versions; nothing here can change that.
 TWICE = {
     "base64",
+    "crypto-common",
     "derive_more",
     "derive_more-impl",
+    "digest",
     "getrandom",
     "hashbrown",
+    "itertools",
     "logos",
     "logos-codegen",
     "logos-derive",

@@ -14,7 +14,7 @@ use vesica::{
     KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits, Profile, ProtocolRequest,
     Query, Resources, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path,
     half_of_the_machine, import_batches, is_in, label_exchange, parse_bandwidth, parse_bytes,
-    parse_character, parse_delimiter, parse_max_items, parse_protocol, query, same_file,
+    parse_character, parse_delimiter, parse_max_items, parse_protocol, query, same_file, shown,
     value_columns,
 };
 
@@ -55,7 +55,7 @@ impl Table {
         match self {
             Table::Paths(paths) if paths.iter().any(|input| is_in(output, input)) => {
                 let line = "would be one of the files of the input";
-                Err(Failure::usage(format!("{}: {line}", output.display())))
+                Err(Failure::usage(format!("{}: {line}", shown(output))))
             }
             _ => Ok(()),
         }
@@ -69,7 +69,7 @@ impl Table {
         identity: &KeyPair,
     ) -> Result<(), Failure> {
         self.check_not_an_input(output)?;
-        let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", output.display())));
+        let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", shown(output))));
         if identity.is_kept_in(output) {
             return refuse("the output is the identity file");
         }

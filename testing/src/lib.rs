@@ -4,6 +4,7 @@
 //! - Two parties in one process: [`honest`], [`try_both`], [`run_both`].
 //! - Inputs: [`rng`], [`Script`], [`items`], [`digests`]; known answers with [`bytes`] and [`array()`].
 //! - Runs under fixed seeds: [`with_seed`], [`seeded_fill`], [`recorded_pair`].
+//! - Servers: [`ObjectServer`].
 //! - Outcomes: [`misbehaviour`] and what to compare it with ([`unexpected`], [`too_long`], [`wrong_length`],
 //!   [`bad_value`]), [`limit`], [`fields`], [`chi_squared`].
 //!
@@ -12,12 +13,14 @@
 
 mod channels;
 mod inputs;
+mod objects;
 mod outcomes;
 mod parties;
 mod recording;
 
 pub use channels::{Clocked, Recorder, Tape, clocked_pair, pair_within};
 pub use inputs::{Script, array, bytes, digests, items, rng};
+pub use objects::{Answer, ObjectServer, Request};
 pub use outcomes::{
     bad_value, chi_squared, fields, limit, misbehaviour, too_long, unexpected, wrong_length,
 };

@@ -166,7 +166,8 @@ pub(crate) struct Man {
 pub(crate) struct Table {
     /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. A directory or a pattern such as
     /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
-    /// paths; they have the same columns in the same order
+    /// paths; they have the same columns in the same order. Files may be objects: s3://bucket/key, gs://, az://, abfs://,
+    /// https://; credentials come from the environment
     #[arg(
         help_heading = "Table",
         long,
@@ -650,7 +651,8 @@ pub(crate) struct Receive {
     #[command(flatten)]
     pub(crate) link: Meeting,
     /// File for the matching rows, in the format that its name stands for, or else in that of the input; for shares, in
-    /// CSV. `-`, the default, is standard output. A value goes to standard output alone
+    /// CSV. `-`, the default, is standard output. May be an object: s3://bucket/key, gs://, az://, abfs://. A value goes
+    /// to standard output alone
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vesica::{Fingerprint, Report, Role, Source, WholeFile, is_in, rfc3339, same_file};
+use vesica::{
+    Fingerprint, Report, Role, Source, WholeFile, is_address, is_in, rfc3339, same_file, shown,
+};
 use vesica_files::is_exhausted;
 use vesica_kernels::process::standard_output_was_open;
 
@@ -69,6 +71,10 @@ impl<'a> Record<'a> {
                     return Err(Failure::usage(format!("--report -: {problem}")));
                 }
                 Place::Stdout
+            }
+            Some(path) if is_address(path) => {
+                let problem = "a report is a file, and not an object at an address";
+                return Err(Failure::usage(problem));
             }
             Some(path) => {
                 let outputs = output.map(|output| ("the output", output));
@@ -162,7 +168,7 @@ pub(crate) fn not_among_inputs(path: &Path, table: &Table) -> Result<(), Failure
     match table.input.iter().any(|input| is_in(path, input)) {
         true => Err(Failure::usage(format!(
             "{} would be one of the files of the input",
-            path.display()
+            shown(path)
         ))),
         false => Ok(()),
     }

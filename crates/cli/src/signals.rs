@@ -90,6 +90,7 @@ impl Signals {
             return;
         }
         remove_temporaries();
+        vesica::abort_uploads();
         // The run may be ending by itself at this moment, and one line is enough.
         let _ = Failure::new(code, "interrupted").report();
         std::process::exit(i32::from(code));

@@ -1,4 +1,4 @@
-//! The bytes of a table: a file, a copy of a pipe, memory, or the pipe itself.
+//! The bytes of a table: a file, a copy of a pipe, an object of a store, memory, or the pipe itself.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
@@ -12,11 +12,17 @@ use bytes::Bytes;
 use vesica_files::open_regular;
 
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "object-stores")]
+use crate::objects::extents::ExtentsReader;
+#[cfg(feature = "object-stores")]
+use crate::objects::object::{Object, ObjectReader};
 use crate::scratch::{ScratchFile, ScratchReader};
 
 /// Where the bytes of a table are.
 pub(crate) enum Backing {
     Path(PathBuf),
+    #[cfg(feature = "object-stores")]
+    Object(Arc<Object>),
     /// A copy of a pipe.
     Scratch(Arc<ScratchFile>),
     Bytes(Bytes),
@@ -30,6 +36,8 @@ impl std::fmt::Debug for Backing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Backing::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            #[cfg(feature = "object-stores")]
+            Backing::Object(object) => object.fmt(f),
             Backing::Scratch(file) => f.debug_tuple("Scratch").field(file).finish(),
             Backing::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
             Backing::Batches(_, batches) => write!(f, "Batches({})", batches.len()),
@@ -43,6 +51,8 @@ impl Backing {
     pub(crate) fn handle(&self) -> Result<Handle> {
         Ok(match self {
             Backing::Path(path) => Handle::File(open_regular(path).map_err(open_error)?),
+            #[cfg(feature = "object-stores")]
+            Backing::Object(object) => Handle::Object(ObjectReader::new(object.clone())),
             Backing::Scratch(file) => Handle::Scratch(ScratchReader::new(file.clone())),
             Backing::Bytes(bytes) => Handle::Bytes(Cursor::new(bytes.clone())),
             Backing::Batches(..) => return Err(Error::usage("record batches are no bytes")),
@@ -61,14 +71,17 @@ impl Backing {
         })
     }
 
-    /// Whether a file is no longer the one of this stamp, or has been written to.
-    pub(crate) fn has_changed(&self, stamp: &Stamp) -> bool {
+    /// Fails if a file is no longer the one of this stamp, or has been written to, and if an object could not be read.
+    pub(crate) fn verify_unchanged(&self, stamp: &Stamp) -> Result<()> {
         match self {
-            Backing::Path(path) => {
-                std::fs::metadata(path).map_or(true, |now| Stamp::of(&now) != *stamp)
-            }
+            Backing::Path(path) => match std::fs::metadata(path) {
+                Ok(now) if Stamp::of(&now) == *stamp => Ok(()),
+                _ => Err(Error::new(ErrorKind::Changed)),
+            },
+            #[cfg(feature = "object-stores")]
+            Backing::Object(object) => object.verify(),
             Backing::Scratch(_) | Backing::Bytes(_) | Backing::Batches(..) | Backing::Pipe(_) => {
-                false
+                Ok(())
             }
         }
     }
@@ -152,14 +165,38 @@ pub(crate) fn open_error(e: io::Error) -> Error {
 /// The bytes of a table, as a place in them.
 pub(crate) enum Handle {
     File(File),
+    #[cfg(feature = "object-stores")]
+    Object(ObjectReader),
+    #[cfg(feature = "object-stores")]
+    Extents(ExtentsReader),
     Scratch(ScratchReader),
     Bytes(Cursor<Bytes>),
+}
+
+impl Handle {
+    /// Another handle for the same bytes; those of a file share their place.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn try_clone(&self) -> io::Result<Handle> {
+        Ok(match self {
+            Handle::File(file) => Handle::File(file.try_clone()?),
+            #[cfg(feature = "object-stores")]
+            Handle::Object(object) => Handle::Object(object.another()),
+            #[cfg(feature = "object-stores")]
+            Handle::Extents(extents) => Handle::Extents(extents.clone()),
+            Handle::Scratch(file) => Handle::Scratch(file.clone()),
+            Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
+        })
+    }
 }
 
 impl Read for Handle {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Handle::File(file) => file.read(buffer),
+            #[cfg(feature = "object-stores")]
+            Handle::Object(object) => object.read(buffer),
+            #[cfg(feature = "object-stores")]
+            Handle::Extents(extents) => extents.read(buffer),
             Handle::Scratch(file) => file.read(buffer),
             Handle::Bytes(bytes) => bytes.read(buffer),
         }
@@ -170,6 +207,10 @@ impl Seek for Handle {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self {
             Handle::File(file) => file.seek(to),
+            #[cfg(feature = "object-stores")]
+            Handle::Object(object) => object.seek(to),
+            #[cfg(feature = "object-stores")]
+            Handle::Extents(extents) => extents.seek(to),
             Handle::Scratch(file) => file.seek(to),
             Handle::Bytes(bytes) => bytes.seek(to),
         }

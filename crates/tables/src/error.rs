@@ -5,7 +5,12 @@ use std::io;
 
 use vesica_files::{Advice, is_exhausted};
 
+#[cfg(feature = "object-stores")]
+mod problem;
 mod remedy;
+
+#[cfg(feature = "object-stores")]
+pub(crate) use problem::Problem;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -337,6 +342,13 @@ impl Error {
         Error::new(ErrorKind::UnsupportedInput {
             found: one_line(&found.into()),
         })
+    }
+
+    /// A file of a table with a log.
+    pub(crate) fn of_a_lake(what: &str) -> Self {
+        Error::unsupported(format!(
+            "a file of {what}, whose log says which rows still count"
+        ))
     }
 
     /// If this is a full disk: for want of so many bytes of keys.

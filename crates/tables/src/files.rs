@@ -4,26 +4,76 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use glob::{MatchOptions, Pattern, glob_with};
+use glob::{Pattern, glob_with};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::names::{FITTING, is_no_data, names_no_data};
+use crate::objects::address::Address;
+#[cfg(feature = "object-stores")]
+use crate::objects::find;
 
-/// The files of all inputs, ordered by path.
-pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// A file of a table, or an object.
+#[derive(Debug)]
+pub(crate) enum Found {
+    File(PathBuf),
+    #[cfg(feature = "object-stores")]
+    Object(find::Found),
+}
+
+impl Found {
+    fn path(&self) -> &Path {
+        match self {
+            Found::File(path) => path,
+            #[cfg(feature = "object-stores")]
+            Found::Object(object) => &object.path,
+        }
+    }
+}
+
+/// The files and objects of all inputs, ordered by path.
+pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<Found>> {
+    let (mut files, mut addresses) = (Vec::new(), Vec::new());
     for input in inputs {
+        if let Some(address) = Address::of(input) {
+            addresses.push(address?);
+            continue;
+        }
         match pattern(input) {
             Some(pattern) => fitting(pattern, &mut files).map_err(|e| e.in_path(pattern))?,
             None => add(input, &mut files)?,
         }
     }
-    files.sort();
-    if let Some(twice) = files.windows(2).find(|pair| pair[0] == pair[1]) {
-        let name = twice[0].display().to_string();
+    refuse_lakes(&files)?;
+    let mut found: Vec<_> = files.into_iter().map(Found::File).collect();
+    find_objects(&addresses, &mut found)?;
+    found.sort_by(|a, b| a.path().cmp(b.path()));
+    if let Some(twice) = found
+        .windows(2)
+        .find(|pair| pair[0].path() == pair[1].path())
+    {
+        let name = twice[0].path().display().to_string();
         return Err(Error::usage("is named twice").in_path(&name));
     }
-    refuse_lakes(&files)?;
-    Ok(files)
+    Ok(found)
+}
+
+#[cfg(feature = "object-stores")]
+fn find_objects(addresses: &[Address], found: &mut Vec<Found>) -> Result<()> {
+    let (mut finder, mut objects) = (find::Finder::default(), Vec::new());
+    for address in addresses {
+        let searched = finder.find(address, &mut objects);
+        searched.map_err(|e| e.in_path(&address.shown()))?;
+    }
+    found.extend(objects.into_iter().map(Found::Object));
+    Ok(())
+}
+
+#[cfg(not(feature = "object-stores"))]
+fn find_objects(addresses: &[Address], _: &mut Vec<Found>) -> Result<()> {
+    match addresses {
+        [] => Ok(()),
+        _ => Err(crate::objects::address::not_built()),
+    }
 }
 
 /// Refuses files of tables whose log says which of them count, and which of their rows: deleted ones are still in them.
@@ -38,8 +88,7 @@ fn refuse_lakes(files: &[PathBuf]) -> Result<()> {
                 break;
             }
             if let Some(what) = lake(directory) {
-                let what = format!("a file of {what}, whose log says which rows still count");
-                return Err(Error::unsupported(what).in_path(&file.display().to_string()));
+                return Err(Error::of_a_lake(what).in_path(&file.display().to_string()));
             }
         }
     }
@@ -65,13 +114,6 @@ fn lake(directory: &Path) -> Option<&'static str> {
         () => None,
     }
 }
-
-/// How a path fits a pattern: a star stands for no separator and for no dot at the beginning.
-const FITTING: MatchOptions = MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: true,
-};
 
 /// A path that is a pattern. Brackets and stars may be in names too.
 fn pattern(input: &Path) -> Option<&str> {
@@ -155,18 +197,6 @@ pub(crate) fn would_find(input: &Path, directory: &Path, name: &OsStr) -> bool {
     is_data && any_is_here(text) || fits && (is_data || names_no_data(text)) && any_is_here(parent)
 }
 
-/// Whether a pattern is for names of which [`is_no_data`] holds.
-fn names_no_data(pattern: &str) -> bool {
-    let last = Path::new(pattern).file_name();
-    last.is_some_and(|name| name.to_string_lossy().starts_with('_'))
-}
-
-/// Whether a name is one of those that hold no data: `_SUCCESS`, `_metadata`, `.part-0.crc`.
-fn is_no_data(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    name.as_encoded_bytes().starts_with(b".") || name.as_encoded_bytes().starts_with(b"_")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,8 +216,8 @@ mod tests {
         }
         let names = |inputs: &[&str]| -> Result<Vec<String>> {
             let inputs: Vec<PathBuf> = inputs.iter().map(|name| at(name)).collect();
-            let relative = |file: &PathBuf| {
-                let file = file.strip_prefix(place.path()).unwrap();
+            let relative = |file: &Found| {
+                let file = file.path().strip_prefix(place.path()).unwrap();
                 file.to_str().unwrap().to_owned()
             };
             Ok(expand(&inputs)?.iter().map(relative).collect())

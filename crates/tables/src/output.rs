@@ -12,6 +12,9 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::keys::Counts;
+use crate::objects::address::{Address, shown};
+#[cfg(feature = "object-stores")]
+use crate::objects::upload::Upload;
 use crate::part::Part;
 use crate::sniff;
 use crate::source::Source;
@@ -96,21 +99,24 @@ enum Target {
     /// With text that was written before all of it is known, in a file without a name.
     Stdout(Option<File>),
     File(WholeFile),
+    #[cfg(feature = "object-stores")]
+    Object(Upload),
 }
 
 impl Output {
     /// Opens the output. Do so before the protocol runs, so that a path that cannot be written is known
-    /// early. `-` is standard output. The format is the one that the name stands for; otherwise that of `source`, and an
+    /// early. `-` is standard output, and an address such as `s3://bucket/key` an object, which takes the place of another once
+    /// it is complete. The format is the one that the name stands for; otherwise that of `source`, and an
     /// Arrow stream if `source` is record batches in memory or the answer of a database. In another format the columns of a
     /// text are texts, and typed columns get the [texts](crate#when-two-keys-are-equal) that keys have. Text is compressed if
     /// the name ends in `.gz` or `.zst`. Nobody may read the file who may not read `source` ([`Source::readers`]).
     ///
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
-    /// compression, the source itself, standard output that is closed, or a terminal for a binary
-    /// format. Data: columns that the format has no room for: lists in text, or two of one name. Resource: the disk is full.
+    /// compression, the source itself, standard output that is closed, a terminal for a binary
+    /// format, an object that may not be written. Data: columns that the format has no room for: lists in text, or two of one name. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
-        let mut container = Container::of(source, &path.display().to_string());
+        let mut container = Container::of(source, &shown(path));
         let is_other = source.parts().iter().any(|part| !container.is_of(part));
         let in_source = |e: Error| e.in_path(source.name());
         if is_other {
@@ -157,10 +163,12 @@ impl Output {
                 rewrites_text: false,
             });
         }
-        let name = path.display().to_string();
-        let (file, compression) =
-            create(path, &name, source, &container).map_err(|e| e.in_path(&name))?;
-        let target = Target::File(file);
+        let (name, address) = (shown(path), Address::of(path).transpose()?);
+        let created = match address {
+            Some(address) => create_object(&address, &name, source, &container),
+            None => create(path, &name, source, &container),
+        };
+        let (target, compression) = created.map_err(|e| e.in_path(&name))?;
         Ok(Output {
             name,
             target,
@@ -200,6 +208,8 @@ impl Output {
         let committed = match self.target {
             Target::Stdout(held) => give_out(held),
             Target::File(file) => file.commit(),
+            #[cfg(feature = "object-stores")]
+            Target::Object(upload) => upload.commit(),
         };
         committed.map_err(|e| unwritable(e).in_path(&name))
     }
@@ -229,6 +239,8 @@ impl Output {
             Target::Stdout(None) => through(io::stdout(), self.compression, f),
             Target::Stdout(Some(held)) => through(held, self.compression, f),
             Target::File(file) => through(file, self.compression, f),
+            #[cfg(feature = "object-stores")]
+            Target::Object(upload) => through(upload, self.compression, f),
         }
     }
 }
@@ -268,7 +280,7 @@ fn create(
     name: &str,
     source: &Source,
     container: &Container,
-) -> Result<(WholeFile, Option<Compression>)> {
+) -> Result<(Target, Option<Compression>)> {
     check_name(name, container)?;
     if let Ok(existing) = path.metadata() {
         if existing.is_dir() {
@@ -281,7 +293,36 @@ fn create(
     let (_, compression) = Compression::split_name(name);
     let mut file = WholeFile::create(path).map_err(unwritable)?;
     file.readable_by(source.readers());
-    Ok((file, compression))
+    Ok((Target::File(file), compression))
+}
+
+#[cfg(feature = "object-stores")]
+fn create_object(
+    address: &Address,
+    name: &str,
+    source: &Source,
+    container: &Container,
+) -> Result<(Target, Option<Compression>)> {
+    check_name(name, container)?;
+    if source
+        .parts()
+        .iter()
+        .any(|part| part.name() == address.shown())
+    {
+        return Err(Error::new(ErrorKind::OutputIsInput));
+    }
+    let (_, compression) = Compression::split_name(name);
+    Ok((Target::Object(Upload::begin(address)?), compression))
+}
+
+#[cfg(not(feature = "object-stores"))]
+fn create_object(
+    _: &Address,
+    _: &str,
+    _: &Source,
+    _: &Container,
+) -> Result<(Target, Option<Compression>)> {
+    Err(crate::objects::address::not_built())
 }
 
 /// Refuses a name that stands for another format than the file will have. A neutral name, such as `out.dat`,

@@ -95,6 +95,32 @@ impl Part {
         })
     }
 
+    /// Opens what an address stands for.
+    #[cfg(feature = "object-stores")]
+    pub(crate) fn of_object(
+        object: crate::objects::find::Found,
+        options: &SourceOptions,
+    ) -> Result<Part> {
+        use crate::objects::find::Content;
+        let name = object.path.display().to_string();
+        match object.content {
+            Content::Object(object) => {
+                let backing = Backing::Object(object);
+                Part::build(&name, backing, Stamp::PRIVATE, options)
+            }
+            Content::Stream(stream) => Part::from_reader(&name, stream, options),
+        }
+    }
+
+    /// The object that it is, if it is one.
+    #[cfg(all(feature = "object-stores", feature = "parquet"))]
+    pub(crate) fn object(&self) -> Option<&Arc<crate::objects::object::Object>> {
+        match &self.backing {
+            Backing::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
     /// A part from a reader, as [`Source::from_reader`](crate::Source::from_reader) says.
     pub(crate) fn from_reader(
         name: &str,
@@ -315,12 +341,9 @@ impl Part {
         self.arrow_stream
     }
 
-    /// Fails if the file is not the one that was opened, or has been written to.
+    /// Fails if the file is not the one that was opened, or has been written to, and if an object could not be read.
     pub(crate) fn verify_unchanged(&self) -> Result<()> {
-        match self.backing.has_changed(&self.stamp) {
-            false => Ok(()),
-            true => Err(Error::new(ErrorKind::Changed)),
-        }
+        self.backing.verify_unchanged(&self.stamp)
     }
 
     /// Whether `metadata` is of the file itself.

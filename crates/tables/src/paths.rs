@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use vesica_files::directory_of;
 
 use crate::files::would_find;
+use crate::objects::address::Address;
 
 /// Whether two paths name one file, whether or not it exists yet. Devices and pipes are never
 /// replaced, so that two uses of one are fine.
 pub fn same_file(a: &Path, b: &Path) -> bool {
+    if let (Some(Ok(a)), Some(Ok(b))) = (Address::of(a), Address::of(b)) {
+        return a == b;
+    }
     match (place(a), place(b)) {
         (Some(a), Some(b)) => a == b && (a.is_file() || !a.exists()),
         _ => a == b,
@@ -17,6 +21,9 @@ pub fn same_file(a: &Path, b: &Path) -> bool {
 
 /// Whether a path is of something that is, or would be, among the files of an input that is a directory or a pattern.
 pub fn is_in(path: &Path, input: &Path) -> bool {
+    if let (Some(Ok(path)), Some(Ok(input))) = (Address::of(path), Address::of(input)) {
+        return input.would_find(&path);
+    }
     let place = place(path).filter(|_| path != Path::new("-"));
     place.is_some_and(|place| match (place.parent(), place.file_name()) {
         (Some(directory), Some(name)) => would_find(input, directory, name),
@@ -47,6 +54,8 @@ mod tests {
         assert!(same_file("nowhere/x".as_ref(), "nowhere/x".as_ref()));
         assert!(!same_file("new.csv".as_ref(), "src/new.csv".as_ref()));
         assert!(!same_file("Cargo.toml".as_ref(), "new.csv".as_ref()));
+        assert!(same_file("s3://b/k".as_ref(), "s3a://b/k".as_ref()));
+        assert!(!same_file("s3://b/k".as_ref(), "gs://b/k".as_ref()));
     }
 
     #[test]
@@ -84,6 +93,25 @@ mod tests {
         ];
         for (input, output, among) in cases {
             assert_eq!(is_in(&at(output), &at(input)), among, "{output} in {input}");
+        }
+        for (input, output, among) in [
+            ("s3://b/d", "s3://b/d/new.csv", true),
+            ("s3://b/d/", "s3://b/d/new.csv", true),
+            ("s3://b/", "s3://b/new.csv", true),
+            ("s3://b/d/*.csv", "s3a://b/d/new.csv", true),
+            ("s3://b/day=*", "s3://b/day=1/new.csv", true),
+            ("s3://b/d/*.csv", "s3://b/d/new.parquet", false),
+            ("s3://b/d", "s3://b/d/e/new.csv", false),
+            ("s3://b/d.csv", "s3://b/d.csv", false),
+            ("s3://b/d", "gs://b/d/new.csv", false),
+            ("s3://b/d", "s3://b/d/_new.csv", false),
+            ("s3://b/d", "s3://b/dd/new.csv", false),
+        ] {
+            assert_eq!(
+                is_in(output.as_ref(), input.as_ref()),
+                among,
+                "{output} in {input}"
+            );
         }
         assert!(!is_in("-".as_ref(), place.path()));
         assert!(is_in("new.csv".as_ref(), "*.csv".as_ref()));

@@ -10,8 +10,9 @@ use vesica_files::{Argument, Readers, advice};
 
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files;
+use crate::files::{self, Found};
 use crate::format::Format;
+use crate::objects::address::shown;
 use crate::options::{Rows, SourceOptions};
 use crate::part::Part;
 
@@ -39,7 +40,10 @@ impl Source {
     /// - a file, or `-` for standard input. A pipe is read as [`Source::from_reader`] says;
     /// - a directory: the files in it, but for those whose names begin with `.` or `_`, as Spark names what is
     ///   no data;
-    /// - a pattern with `*`, `?` or `[…]`, unless a file has that very name: what it fits, but for such files.
+    /// - a pattern with `*`, `?` or `[…]`, unless a file has that very name: what it fits, but for such files;
+    /// - with the feature `object-stores`, an address: `s3://`, `gs://`, `az://` and `abfs://` of an object, a directory or
+    ///   a pattern, `https://` of an object. Credentials and settings come from the environment. Whatever is read of
+    ///   an object is of one version, or reading fails.
     ///
     /// All have the same columns in the same order, which the first pass checks, and one format. Files of text may
     /// be empty, but not all of them.
@@ -50,11 +54,15 @@ impl Source {
     /// Resource: no room for a copy.
     pub fn open_all(inputs: &[PathBuf], options: &SourceOptions) -> Result<Self> {
         let parts = files::expand(inputs)?
-            .iter()
-            .map(|path| Part::open(path, options))
+            .into_iter()
+            .map(|found| match found {
+                Found::File(path) => Part::open(&path, options),
+                #[cfg(feature = "object-stores")]
+                Found::Object(object) => Part::of_object(object, options),
+            })
             .collect::<Result<Vec<_>>>()?;
         let name = match inputs {
-            [input] if parts.len() > 1 => input.display().to_string(),
+            [input] if parts.len() > 1 => shown(input),
             _ => String::new(),
         };
         Source::of(name, parts, options)

@@ -112,11 +112,13 @@ pub use vesica_session::{
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;
+#[cfg(feature = "object-stores")]
+pub use vesica_tables::abort_uploads;
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format,
     KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source,
-    SourceOptions, ValueColumn, check, check_within, import_batches, is_in, panic_is_caught,
-    same_file, select_rows,
+    SourceOptions, ValueColumn, check, check_within, import_batches, is_address, is_in,
+    panic_is_caught, same_file, select_rows, shown,
 };
 #[cfg(feature = "adbc")]
 pub use vesica_tables::{Query, database_path, has_credentials};

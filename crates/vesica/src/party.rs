@@ -20,7 +20,7 @@ use vesica_session::{
 };
 use vesica_tables::{
     Counts, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns,
-    ValueColumn, approximate_rows, read_keys_within, write_rows,
+    ValueColumn, approximate_rows, is_address, read_keys_within, write_rows,
 };
 use vesica_wire::{Error as WireError, Limit};
 
@@ -276,12 +276,9 @@ impl Party {
     /// Where keys go that do not fit into memory: the work directory, else beside the output, else
     /// the directory for temporary files.
     fn directory(&self, work: Option<&WorkDir>, output: Option<&Path>) -> PathBuf {
-        match (work, output.map(Path::parent)) {
-            (Some(work), _) => work.path().to_owned(),
-            // A path without a directory is in the current one; `-` might as well be.
-            (None, Some(Some(parent))) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            (None, Some(_)) => PathBuf::from("."),
-            (None, None) => std::env::temp_dir(),
+        match work {
+            Some(work) => work.path().to_owned(),
+            None => beside(output),
         }
     }
 
@@ -902,6 +899,14 @@ impl Party {
     }
 }
 
+/// The directory of an output that is a file, else the one for temporary files. `-` might as well be in the current one.
+fn beside(output: Option<&Path>) -> PathBuf {
+    match output.filter(|output| !is_address(output)) {
+        Some(file) => directory_of(file).to_owned(),
+        None => std::env::temp_dir(),
+    }
+}
+
 /// Finds the rows of `source` that match by the results of all tasks of a job. They are written to `output`, if there is
 /// one, as a run would: all columns, in the order of the input. `source` and `key` are those that were split.
 ///
@@ -918,7 +923,7 @@ pub fn collect(
     let file = output
         .map(|path| Output::create(path, source))
         .transpose()?;
-    let directory = output.map_or_else(std::env::temp_dir, |path| directory_of(path).to_owned());
+    let directory = beside(output);
     let memory = resources.memory.unwrap_or(u64::MAX);
     with_threads(resources.threads, || {
         let keys = key_memory(memory, false);

@@ -20,6 +20,7 @@ mod large;
 mod life;
 #[cfg(target_os = "linux")]
 mod limits;
+mod objects;
 mod offline;
 mod peers;
 mod permutation;

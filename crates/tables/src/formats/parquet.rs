@@ -34,9 +34,12 @@ use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::guard::catching;
+#[cfg(feature = "object-stores")]
+use crate::objects::extents::{Extents, ExtentsReader};
 use crate::options::Passes;
 use crate::part::Part;
 use crate::selection::{Added, AddedKind, Failure, Selection, WriterWithCause};
+use crate::text::read_error;
 
 mod groups;
 mod thrift;
@@ -73,7 +76,7 @@ fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T
 }
 
 fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
-    let handle = Chunks::open(part)?;
+    let handle = Chunks::of_footer(part)?;
     call(|| check_footer(&handle))?;
     let load = |skip| {
         let options = ArrowReaderOptions::new()
@@ -104,6 +107,10 @@ fn as_views(metadata: &ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
 
 /// Bytes at the end of a file: the length of the metadata before them, and `PAR1`.
 const FOOTER_BYTES: u64 = 8;
+
+/// Bytes at the end of an object that are read at once: the metadata is mostly among them.
+#[cfg(feature = "object-stores")]
+const OBJECT_FOOTER_BYTES: u64 = 64 << 10;
 
 /// Refuses a file whose metadata claims more than it has. What else is wrong with it, the library says.
 fn check_footer(handle: &Chunks) -> ParquetResult<()> {
@@ -169,9 +176,9 @@ fn check_places(group: &RowGroupMetaData) -> Result<()> {
 
 /// Refuses a page that is too large, before the library meets it in the middle of a pass.
 fn check_pages(part: &Part, column: &ColumnChunkMetaData) -> Result<()> {
-    let chunks = Chunks::open(part)?;
     let (mut start, length) = column.byte_range();
     let end = start.saturating_add(length);
+    let chunks = Chunks::of_columns(part, vec![column.byte_range()])?;
     while start < end {
         let mut header = call(|| chunks.get_read(start))?;
         let Some(found) = call(|| Ok(header.check()?))? else {
@@ -265,12 +272,17 @@ impl GroupRows<'_> {
     /// Readers of them in batches of so many.
     fn readers(&self, batch_rows: usize) -> Result<Readers> {
         let columns = self.group().columns().iter();
-        let starts = columns.map(|column| column.byte_range().0);
-        let starts = catching(|| starts.collect()).map_err(wrong)?;
+        let ranges = columns.map(ColumnChunkMetaData::byte_range);
+        let ranges: Vec<(u64, u64)> = catching(|| ranges.collect()).map_err(wrong)?;
+        let mask = self.mask(&self.roots);
+        let read = ranges.iter().enumerate();
+        let read = read.filter(|(leaf, _)| mask.leaf_included(*leaf));
+        let chunks = Chunks::of_columns(self.part, read.map(|(_, range)| *range).collect())?;
+        let starts = ranges.iter().map(|range| range.0).collect();
         let pages = Arc::new(Pages::new(self.part, starts));
         let reader = |roots: &Vec<usize>| {
             let chunks = Chunks {
-                handle: self.part.handle()?,
+                handle: chunks.apart(self.part)?,
                 pages: pages.clone(),
             };
             call(|| {
@@ -693,11 +705,44 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    fn open(part: &Part) -> Result<Chunks> {
-        Ok(Chunks {
-            handle: part.handle()?,
-            pages: Arc::new(Pages::new(part, Vec::new())),
-        })
+    /// To read what is at the end.
+    fn of_footer(part: &Part) -> Result<Chunks> {
+        #[cfg(feature = "object-stores")]
+        if let Some(object) = part.object() {
+            let size = object.size();
+            let length = size.min(OBJECT_FOOTER_BYTES);
+            return Chunks::of_columns(part, vec![(size - length, length)]);
+        }
+        Chunks::of_columns(part, Vec::new())
+    }
+
+    /// Another handle for the same bytes, with a place of its own.
+    fn apart(&self, part: &Part) -> Result<Handle> {
+        match &self.handle {
+            #[cfg(feature = "object-stores")]
+            Handle::Extents(extents) => Ok(Handle::Extents(extents.clone())),
+            _ => part.handle(),
+        }
+    }
+
+    /// To read so many bytes at each of these places.
+    #[cfg_attr(
+        not(feature = "object-stores"),
+        allow(unused_variables, reason = "a file can be read anywhere")
+    )]
+    fn of_columns(part: &Part, ranges: Vec<(u64, u64)>) -> Result<Chunks> {
+        let pages = Arc::new(Pages::new(part, Vec::new()));
+        #[cfg(feature = "object-stores")]
+        if let Some(object) = part.object() {
+            let ranges = ranges.into_iter();
+            let ranges = ranges.map(|(start, length)| start..start.saturating_add(length));
+            let extents = Extents::read(object.clone(), ranges.collect(), part.most_at_once() / 4);
+            let extents = Arc::new(extents.map_err(read_error)?);
+            let handle = Handle::Extents(ExtentsReader::new(extents));
+            return Ok(Chunks { handle, pages });
+        }
+        let handle = part.handle()?;
+        Ok(Chunks { handle, pages })
     }
 }
 
@@ -769,6 +814,10 @@ impl Length for Chunks {
     fn len(&self) -> u64 {
         match &self.handle {
             Handle::File(file) => Length::len(file),
+            #[cfg(feature = "object-stores")]
+            Handle::Object(_) => unreachable!("objects are read by extents"),
+            #[cfg(feature = "object-stores")]
+            Handle::Extents(reader) => reader.extents().size(),
             Handle::Scratch(file) => file.len(),
             Handle::Bytes(bytes) => bytes.get_ref().len() as u64,
         }
@@ -819,12 +868,7 @@ impl ChunkReader for Chunks {
     type T = Header;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let handle = match &self.handle {
-            Handle::File(file) => Handle::File(file.try_clone()?),
-            Handle::Scratch(file) => Handle::Scratch(file.clone()),
-            Handle::Bytes(bytes) => Handle::Bytes(bytes.clone()),
-        };
-        let mut reader = BufReader::new(handle);
+        let mut reader = BufReader::new(self.handle.try_clone()?);
         reader.seek(SeekFrom::Start(start))?;
         let left = self.len().saturating_sub(start);
         Ok(Header {
@@ -846,6 +890,10 @@ impl ChunkReader for Chunks {
         self.pages.take(start)?;
         match &self.handle {
             Handle::File(file) => file.get_bytes(start, length),
+            #[cfg(feature = "object-stores")]
+            Handle::Object(_) => unreachable!("objects are read by extents"),
+            #[cfg(feature = "object-stores")]
+            Handle::Extents(reader) => Ok(reader.extents().bytes(start, length)?),
             Handle::Scratch(file) => {
                 let mut reader = file.clone();
                 reader.seek(SeekFrom::Start(start))?;

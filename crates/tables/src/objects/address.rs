@@ -1,0 +1,313 @@
+//! What stands where a path could: `s3://bucket/key`.
+
+use std::path::Path;
+
+use glob::Pattern;
+
+use crate::error::{Error, Result};
+use crate::names::{FITTING, is_no_data, names_no_data};
+
+/// What is behind an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    S3,
+    GoogleCloudStorage,
+    Azure,
+    /// HTTPS, and HTTP on the loopback interface.
+    Http,
+}
+
+/// The address of an object, or of several.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) scheme: Scheme,
+    /// What all objects of a bucket have in common: `s3://bucket/`.
+    base: String,
+    /// The rest; of HTTPS without the query.
+    key: String,
+    /// What is requested over HTTPS. Its query may hold a signature, which nobody is shown.
+    secret_url: Option<String>,
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Address({})", self.shown())
+    }
+}
+
+impl Address {
+    /// The address that a path is; `None` if it is one of a file.
+    ///
+    /// # Errors
+    /// Usage: a scheme that is not known, an address with a password, HTTP that is not on the loopback interface.
+    pub(crate) fn of(path: &Path) -> Option<Result<Address>> {
+        let (scheme, rest) = split(path)?;
+        Some(Address::parse(scheme, rest).map_err(|e| e.in_path(&shown(path))))
+    }
+
+    fn parse(scheme: &str, rest: &str) -> Result<Address> {
+        let lower = scheme.to_ascii_lowercase();
+        let (scheme, name) = match lower.as_str() {
+            "s3" | "s3a" => (Scheme::S3, "s3"),
+            "gs" => (Scheme::GoogleCloudStorage, "gs"),
+            "az" | "abfs" | "abfss" => (Scheme::Azure, lower.as_str()),
+            "https" | "http" => (Scheme::Http, lower.as_str()),
+            _ => {
+                return Err(Error::usage_with(
+                    format!("{lower}:// is not known"),
+                    "addresses begin with s3://, gs://, az://, abfs:// or https://; files need none",
+                ));
+            }
+        };
+        let ends: &[char] = match scheme {
+            Scheme::Http => &['/', '?', '#'],
+            _ => &['/'],
+        };
+        let (host, key) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        let key = key.strip_prefix('/').unwrap_or(key);
+        let (_, secret) = split_secret(scheme, key);
+        if host.is_empty() || host.contains(['?', '#', '*']) {
+            return Err(Error::usage(
+                "the address has no name of a bucket or server",
+            ));
+        }
+        let is_account = scheme == Scheme::Azure && !host.contains(':');
+        if host.contains('@') && !is_account || secret && scheme != Scheme::Http {
+            return Err(Error::usage_with(
+                "credentials are no part of an address",
+                "put them into the environment, as AWS_…, AZURE_… or GOOGLE_…",
+            ));
+        }
+        let is_http = scheme == Scheme::Http;
+        if name == "http" && !is_loopback(host) {
+            return Err(Error::usage_with(
+                "HTTP without TLS is not taken",
+                "use https://",
+            ));
+        }
+        let (key, _) = split_secret(scheme, key);
+        Ok(Address {
+            scheme,
+            base: format!("{name}://{host}/"),
+            key: key.to_owned(),
+            secret_url: is_http.then(|| format!("{name}://{rest}")),
+        })
+    }
+
+    /// What the address is called in messages: without a query.
+    #[cfg_attr(
+        not(feature = "object-stores"),
+        allow(dead_code, reason = "such a build has no objects")
+    )]
+    pub(crate) fn shown(&self) -> String {
+        format!("{}{}", self.base, self.key)
+    }
+
+    /// Whether an object would be among those of this address, a directory or a pattern.
+    pub(crate) fn would_find(&self, object: &Address) -> bool {
+        let wanted = self.key.trim_end_matches('/');
+        let (directory, name) = object.key.rsplit_once('/').unwrap_or(("", &object.key));
+        let is_pattern = wanted.contains(['*', '?', '[']);
+        let fits = |text: &str| match Pattern::new(wanted) {
+            Ok(pattern) if is_pattern => pattern.matches_with(text, FITTING),
+            _ => text == wanted,
+        };
+        let may_be = names_no_data(wanted) || !is_no_data(Path::new(name));
+        let is_among = fits(directory) || is_pattern && fits(&object.key);
+        self.base == object.base && may_be && is_among
+    }
+
+    #[cfg(feature = "object-stores")]
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The bucket, the container with its account, or the server.
+    #[cfg(feature = "object-stores")]
+    pub(crate) fn host(&self) -> &str {
+        let (_, host) = self.base.split_once("://").unwrap_or_default();
+        host.trim_end_matches('/')
+    }
+
+    #[cfg(feature = "object-stores")]
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    #[cfg(feature = "object-stores")]
+    pub(crate) fn secret_url(&self) -> Option<&str> {
+        self.secret_url.as_deref()
+    }
+}
+
+/// An address, for a build that knows of none.
+#[cfg(not(feature = "object-stores"))]
+pub(crate) fn not_built() -> Error {
+    Error::usage("this build reads and writes files alone, not objects at addresses")
+}
+
+/// Whether a path is an address rather than one of a file.
+pub fn is_address(path: &Path) -> bool {
+    split(path).is_some()
+}
+
+/// What a path or address is called in messages. Of an address that is without a query and without a password, either of
+/// which may be a credential.
+pub fn shown(path: &Path) -> String {
+    let Some((scheme, rest)) = split(path) else {
+        return path.display().to_string();
+    };
+    let (host, key) = match rest.split_once('/') {
+        Some((host, key)) => (host, Some(key)),
+        None => (rest, None),
+    };
+    let kind = match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" | "gs" | "az" | "abfs" | "abfss" => Scheme::S3,
+        _ => Scheme::Http,
+    };
+    let host = match host.rsplit_once('@') {
+        Some((user, host)) if kind == Scheme::Http || user.contains(':') => host,
+        _ => host,
+    };
+    let (host, _) = split_secret(Scheme::Http, host);
+    match key {
+        Some(key) => format!("{scheme}://{host}/{}", split_secret(kind, key).0),
+        None => format!("{scheme}://{host}"),
+    }
+}
+
+/// The scheme of an address and what comes after it.
+fn split(path: &Path) -> Option<(&str, &str)> {
+    let (scheme, rest) = path.to_str()?.split_once("://")?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    is_scheme.then_some((scheme, rest))
+}
+
+/// A key without what may be a credential, and whether there was such a thing. A question mark in an object store is a
+/// pattern, unless a signature follows.
+fn split_secret(scheme: Scheme, key: &str) -> (&str, bool) {
+    const SIGNED: [&str; 5] = ["sig=", "signature=", "x-amz-", "x-goog-", "token="];
+    let is_secret = |query: &str| {
+        let lower = query.to_ascii_lowercase();
+        scheme == Scheme::Http || SIGNED.iter().any(|word| lower.contains(word))
+    };
+    let ends: &[char] = if scheme == Scheme::Http {
+        &['?', '#']
+    } else {
+        &['?']
+    };
+    match key.find(ends) {
+        Some(at) if is_secret(&key[at..]) => (&key[..at], true),
+        _ => (key, false),
+    }
+}
+
+/// Whether a server is this machine, to which nothing goes over a network.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Option<Result<Address>> {
+        Address::of(Path::new(text))
+    }
+
+    #[test]
+    fn addresses_and_paths() {
+        for path in [
+            "a.csv",
+            "/a/b",
+            "a:/b",
+            "s3:/b/k",
+            "://x",
+            "1s3://b/k",
+            "C:\\x",
+        ] {
+            assert!(parse(path).is_none(), "{path}");
+        }
+        for (text, scheme, base, key) in [
+            ("s3://b/k.csv", Scheme::S3, "s3://b/", "k.csv"),
+            ("S3A://b/d/*.csv", Scheme::S3, "s3://b/", "d/*.csv"),
+            ("s3://b", Scheme::S3, "s3://b/", ""),
+            (
+                "gs://b/y=202?/m=*/",
+                Scheme::GoogleCloudStorage,
+                "gs://b/",
+                "y=202?/m=*/",
+            ),
+            ("az://c/k", Scheme::Azure, "az://c/", "k"),
+            (
+                "abfss://c@a.dfs.core.windows.net/k",
+                Scheme::Azure,
+                "abfss://c@a.dfs.core.windows.net/",
+                "k",
+            ),
+            ("https://h:8/a?X=1#f", Scheme::Http, "https://h:8/", "a"),
+            (
+                "http://127.0.0.1:9/a",
+                Scheme::Http,
+                "http://127.0.0.1:9/",
+                "a",
+            ),
+        ] {
+            let address = parse(text).unwrap().unwrap();
+            assert_eq!(
+                (address.scheme, &*address.base, &*address.key),
+                (scheme, base, key)
+            );
+        }
+        for text in [
+            "ftp://h/a",
+            "file:///a",
+            "s3://",
+            "s3:///k",
+            "http://h/a",
+            "http://127.0.0.1.example/a",
+            "http://localhost@example/a",
+            "https://user:word@h/a",
+            "s3://id:word@b/k",
+            "az://c/k?sv=2&sig=abc",
+            "s3://b/k?X-Amz-Signature=abc",
+        ] {
+            let error = parse(text).unwrap().unwrap_err();
+            assert_eq!(error.class(), crate::ErrorClass::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        for (text, expected) in [
+            ("https://h/a.csv?X-Amz-Signature=SECRET", "https://h/a.csv"),
+            ("https://h?SECRET", "https://h"),
+            ("https://u:SECRET@h/a#SECRET", "https://h/a"),
+            ("ftp://u:SECRET@h/a?SECRET", "ftp://h/a"),
+            ("az://c/k?sv=1&SIG=SECRET", "az://c/k"),
+            ("s3://id:SECRET@b/k", "s3://b/k"),
+            (
+                "abfs://c@a.dfs.core.windows.net/k",
+                "abfs://c@a.dfs.core.windows.net/k",
+            ),
+            ("s3://b/a?.csv", "s3://b/a?.csv"),
+            ("dir/a?b.csv", "dir/a?b.csv"),
+        ] {
+            assert_eq!(shown(Path::new(text)), expected);
+            if let Some(parsed) = parse(text) {
+                let told = match parsed {
+                    Ok(address) => format!("{address:?}"),
+                    Err(error) => format!("{error} {error:?}"),
+                };
+                assert!(!told.contains("SECRET"), "{told}");
+            }
+        }
+    }
+}

@@ -1,0 +1,474 @@
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use vesica_testing::{Answer, ObjectServer, Request};
+
+use super::address::Address;
+use super::find::{Content, Finder, Found};
+use super::limits::Limits;
+use super::object::ObjectReader;
+use super::upload::Upload;
+use crate::error::{Error, ErrorClass, ErrorKind, Result};
+
+/// So short that a test can wait for all of it.
+const SHORT: Limits = Limits {
+    connect: Duration::from_millis(500),
+    silence: Duration::from_millis(300),
+    attempts: Duration::from_millis(300),
+    answer: Duration::from_secs(1),
+    bytes_per_second: 1 << 20,
+};
+
+fn address(text: &str) -> Address {
+    Address::of(text.as_ref()).unwrap().unwrap()
+}
+
+fn find(server: &ObjectServer, text: &str) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    Finder::new(server.settings(), SHORT).find(&address(text), &mut found)?;
+    Ok(found)
+}
+
+/// The address of an object at the server, over HTTP.
+fn over_http(server: &ObjectServer, path: &str) -> String {
+    format!("http://{}{path}", server.address())
+}
+
+fn names(found: &[Found]) -> Vec<String> {
+    let name = |found: &Found| found.path.to_str().unwrap().to_owned();
+    found.iter().map(name).collect()
+}
+
+/// All bytes of one object.
+fn read(found: Vec<Found>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let [found] = found.try_into().unwrap();
+    match found.content {
+        Content::Object(object) => ObjectReader::new(object).read_to_end(&mut bytes)?,
+        Content::Stream(mut stream) => stream.read_to_end(&mut bytes)?,
+    };
+    Ok(bytes)
+}
+
+fn unwrap(e: std::io::Error) -> Error {
+    e.downcast().unwrap()
+}
+
+/// Bytes that are not the same at any two places that a mistake would confuse.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i ^ i >> 8 ^ i >> 16) as u8).collect()
+}
+
+#[test]
+fn keys_directories_and_patterns() {
+    let server = ObjectServer::start();
+    for path in [
+        "d/a.csv",
+        "d/b.csv",
+        "d/_SUCCESS",
+        "d/.x",
+        "e/day=1/p.csv",
+        "e/day=2/q.csv",
+        "e/[x].csv",
+        "top.csv",
+    ] {
+        server.put(&format!("/b/{path}"), "id\n1\n");
+    }
+    for (text, expected) in [
+        ("s3://b/top.csv", &["top.csv"][..]),
+        ("s3://b/d/", &["d/a.csv", "d/b.csv"]),
+        ("s3://b/d", &["d/a.csv", "d/b.csv"]),
+        ("s3://b/*.csv", &["top.csv"]),
+        ("s3://b/d/*", &["d/a.csv", "d/b.csv"]),
+        ("s3://b/?/b.*", &["d/b.csv"]),
+        ("s3://b/e/day=*", &["e/day=1/p.csv", "e/day=2/q.csv"]),
+        ("s3://b/e/day=*/", &["e/day=1/p.csv", "e/day=2/q.csv"]),
+        ("s3://b/*/day=1", &["e/day=1/p.csv"]),
+        ("s3://b/**/q.csv", &["e/day=2/q.csv"]),
+        ("s3://b/e/[x].csv", &["e/[x].csv"]),
+    ] {
+        let found = find(&server, text).unwrap();
+        let expected: Vec<_> = expected.iter().map(|key| format!("s3://b/{key}")).collect();
+        assert_eq!(names(&found), expected, "{text}");
+    }
+    for (text, is_expected) in [
+        (
+            "s3://b/none.csv",
+            (|kind| matches!(kind, ErrorKind::MissingFile)) as fn(&_) -> bool,
+        ),
+        ("s3://b/none/", |kind| matches!(kind, ErrorKind::NoFiles)),
+        ("s3://b/none*", |kind| matches!(kind, ErrorKind::NoFiles)),
+        (
+            "s3://b/e",
+            |kind| matches!(kind, ErrorKind::Subdirectory { name } if name == "day=1"),
+        ),
+        (
+            "s3://other/a",
+            |kind| matches!(kind, ErrorKind::Unreadable(e) if e.to_string().contains("no such bucket")),
+        ),
+        ("s3://b/a//b", |kind| {
+            matches!(kind, ErrorKind::Unreadable(_))
+        }),
+    ] {
+        let error = find(&server, text).unwrap_err();
+        assert!(is_expected(error.kind()), "{text}: {error}");
+        assert_eq!(error.class(), ErrorClass::Data);
+    }
+}
+
+#[test]
+fn listings_of_several_pages_are_whole() {
+    let server = ObjectServer::start();
+    for i in 0..1100 {
+        server.put(&format!("/b/d/{i:04}.csv"), "");
+    }
+    assert_eq!(find(&server, "s3://b/d/*.csv").unwrap().len(), 1100);
+}
+
+#[test]
+fn objects_below_a_log_of_rows_that_count_are_refused() {
+    for log in [
+        "_delta_log/0.json",
+        "metadata/v1.metadata.json",
+        ".hoodie/hoodie.properties",
+    ] {
+        let server = ObjectServer::start();
+        server.put("/b/table/day=0/part.csv", "id\n1\n");
+        server.put("/b/table/metadata/notes.json", "");
+        let addresses = [
+            "s3://b/table/day=0/part.csv",
+            "s3://b/table/day=0",
+            "s3://b/table/*/*.csv",
+        ];
+        for text in addresses {
+            assert_eq!(find(&server, text).unwrap().len(), 1);
+        }
+        server.put(&format!("/b/table/{log}"), "");
+        for text in addresses {
+            let error = find(&server, text).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::UnsupportedInput { .. }),
+                "{log} {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_object_is_read_in_pieces_from_anywhere() {
+    let server = ObjectServer::start();
+    let bytes = pattern((9 << 20) + 321);
+    server.put("/b/o", bytes.clone());
+    for text in ["s3://b/o".to_owned(), over_http(&server, "/b/o")] {
+        assert!(read(find(&server, &text).unwrap()).unwrap() == bytes);
+        let [found] = find(&server, &text).unwrap().try_into().unwrap();
+        let Content::Object(object) = found.content else {
+            panic!("{found:?}");
+        };
+        let mut reader = ObjectReader::new(object);
+        for start in [5 << 20, 0, 70_000, 69_000, bytes.len() - 10, 200_000] {
+            let mut some = vec![0; 5000.min(bytes.len() - start)];
+            assert_eq!(
+                reader.seek(SeekFrom::Start(start as u64)).unwrap(),
+                start as u64
+            );
+            reader.read_exact(&mut some).unwrap();
+            assert!(some == bytes[start..start + some.len()], "{start}");
+        }
+        assert_eq!(reader.seek(SeekFrom::End(0)).unwrap(), bytes.len() as u64);
+        assert_eq!(reader.read(&mut [0; 9]).unwrap(), 0);
+    }
+    server.put("/b/empty", "");
+    assert_eq!(read(find(&server, "s3://b/empty").unwrap()).unwrap(), b"");
+}
+
+#[test]
+fn one_version_is_read_or_none() {
+    let server = ObjectServer::start();
+    server.put("/b/o", pattern(1 << 20));
+    for text in ["s3://b/o".to_owned(), over_http(&server, "/b/o")] {
+        let found = find(&server, &text).unwrap();
+        let Content::Object(object) = &found[0].content else {
+            panic!("{found:?}");
+        };
+        let object = object.clone();
+        server.put("/b/o", pattern(1 << 20));
+        let error = unwrap(read(found).unwrap_err());
+        assert!(matches!(error.kind(), ErrorKind::Changed), "{error}");
+        // Whatever a library makes of the failure, this is the cause.
+        let again = object.verify().unwrap_err();
+        assert!(matches!(again.kind(), ErrorKind::Changed));
+    }
+}
+
+#[test]
+fn a_server_without_ranges_is_read_once() {
+    let server = ObjectServer::start();
+    let bytes = pattern(3 << 20);
+    let whole = bytes.clone();
+    server.answer(move |_| Some(Answer::new(200, whole.clone())));
+    let found = find(&server, &over_http(&server, "/b/o")).unwrap();
+    assert!(matches!(found[0].content, Content::Stream(_)));
+    assert!(read(found).unwrap() == bytes);
+    // Without its length it might be endless.
+    server.answer(|_| Some(Answer::new(200, "a").endless()));
+    let error = find(&server, &over_http(&server, "/b/o")).unwrap_err();
+    assert!(error.to_string().contains("how long"), "{error}");
+}
+
+#[test]
+fn a_signed_address_is_asked_for_as_it_is_and_told_to_nobody() {
+    let server = ObjectServer::start();
+    server.put("/b/a b.csv", "id\n1\n");
+    let signed = over_http(&server, "/b/a%20b.csv?X-Amz-Signature=SECRET&x=%2F");
+    let found = find(&server, &signed).unwrap();
+    assert!(!format!("{found:?}").contains("SECRET"));
+    assert_eq!(read(found).unwrap(), b"id\n1\n");
+    let requests = server.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|r| r.query == "X-Amz-Signature=SECRET&x=%2F" && r.method == "GET")
+    );
+
+    let other = ObjectServer::start();
+    let elsewhere = over_http(&other, "/b/o");
+    for (status, header) in [
+        (403, ""),
+        (500, ""),
+        (302, elsewhere.as_str()),
+        (302, "http://192.0.2.1/"),
+        (302, ""),
+    ] {
+        let header = header.to_owned();
+        server.answer(move |request: &Request| {
+            let body = format!("<Code>Some{}</Code> {}", request.query.len(), request.query);
+            let answer = Answer::new(status, body);
+            Some(if header.is_empty() {
+                answer
+            } else {
+                answer.header("location", &header)
+            })
+        });
+        let error = find(&server, &signed).unwrap_err();
+        let told = format!("{error} {error:?} {:?}", error.remedy());
+        assert!(!told.contains("SECRET"), "{told}");
+    }
+    // Who is redirected to does not learn from where.
+    for request in other.requests() {
+        assert!(!format!("{request:?}").contains("SECRET"), "{request:?}");
+    }
+}
+
+#[test]
+fn refusals_say_why() {
+    let server = ObjectServer::start();
+    server.put("/b/o", "id\n1\n");
+    for (status, code, words) in [
+        (403, "AccessDenied", "access is denied (AccessDenied)"),
+        (403, "a value with spaces", "access is denied"),
+        (401, "", "access is denied"),
+        (301, "PermanentRedirect", "another region"),
+        (307, "TemporaryRedirect", "another region"),
+        (503, "SlowDown", "refuses, status 503 (SlowDown)"),
+        (418, "", "refuses, status 418"),
+    ] {
+        server.answer(move |_| Some(Answer::error(status, code)));
+        let error = find(&server, "s3://b/o").unwrap_err();
+        let text = error.to_string();
+        assert!(text.ends_with(words), "{text}");
+    }
+    let counted = server.requests();
+    let attempts = counted.iter().filter(|r| r.path == "/b/o").count();
+    assert!(attempts <= 7 * 6, "{attempts}");
+}
+
+#[test]
+fn credentials_are_not_sent_where_a_store_redirects() {
+    let (server, other) = (ObjectServer::start(), ObjectServer::start());
+    let elsewhere = over_http(&other, "/b/o");
+    server.answer(move |_| Some(Answer::new(307, "").header("location", &elsewhere)));
+    find(&server, "s3://b/o").unwrap_err();
+    assert!(other.requests().is_empty());
+}
+
+#[test]
+fn servers_that_lie_or_never_end_are_given_up() {
+    static PAGES: AtomicUsize = AtomicUsize::new(0);
+    let bytes = pattern(1 << 20);
+    let part = |from: usize, to: usize, total: usize| {
+        Answer::new(206, pattern(total)[from..to].to_vec())
+            .header("etag", "\"1\"")
+            .header("content-range", format!("bytes {from}-{}/{total}", to - 1))
+    };
+    type Hook = Box<dyn Fn(&Request) -> Answer + Send>;
+    let hooks: Vec<(&str, &str, Hook)> = vec![
+        (
+            "redirects in a circle",
+            "http",
+            Box::new(|r: &Request| Answer::new(302, "").header("location", format!("{}x", r.path))),
+        ),
+        (
+            "a part that does not end",
+            "s3",
+            Box::new(|_| {
+                Answer::new(206, pattern(1 << 16))
+                    .header("etag", "\"1\"")
+                    .header("content-range", "bytes 0-65535/1048576")
+                    .header("transfer-encoding", "identity")
+                    .endless()
+            }),
+        ),
+        (
+            "less than it says",
+            "http",
+            Box::new(move |r: &Request| {
+                let (from, to) = r.range().unwrap();
+                let mut answer = part(from, to.min(1 << 20), 1 << 20);
+                let length = answer.body.len();
+                answer.body.truncate(length / 2);
+                answer.header("content-length", length)
+            }),
+        ),
+        (
+            "other bytes than were asked for",
+            "s3",
+            Box::new(move |_| part(1, 10, 1 << 20)),
+        ),
+        (
+            "another size each time",
+            "s3",
+            Box::new(move |r: &Request| {
+                let (from, to) = r.range().unwrap();
+                part(from, to.min(1 << 20), (1 << 20) + from % 7)
+            }),
+        ),
+        (
+            "an answer that does not come",
+            "s3",
+            Box::new(|_| {
+                Answer::new(206, "")
+                    .header("content-length", 9)
+                    .header("etag", "1")
+                    .header("content-range", "bytes 0-8/9")
+            }),
+        ),
+        (
+            "an answer in drops",
+            "s3",
+            Box::new(|_| {
+                Answer::new(206, pattern(1 << 16))
+                    .header("etag", "\"1\"")
+                    .header("content-range", "bytes 0-65535/1048576")
+                    .slow(Duration::from_millis(50))
+            }),
+        ),
+        (
+            "a web page",
+            "http",
+            Box::new(|_| {
+                Answer::new(206, "\n<!DOCTYPE HTML>").header("content-range", "bytes 0-15/16")
+            }),
+        ),
+        (
+            "a listing of no end",
+            "s3://b/*",
+            Box::new(|_| {
+                let page = PAGES.fetch_add(1, Ordering::Relaxed);
+                Answer::new(
+                    200,
+                    format!(
+                        "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken></ListBucketResult>"
+                    ),
+                )
+            }),
+        ),
+        (
+            "a listing in a circle",
+            "s3://b/*",
+            Box::new(|_| {
+                Answer::new(
+                    200,
+                    "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken></ListBucketResult>",
+                )
+            }),
+        ),
+        (
+            "a page of no end",
+            "s3://b/*",
+            Box::new(|_| Answer::new(200, "<ListBucketResult>").endless()),
+        ),
+    ];
+    let give_up = |what: &str, text: &str, hook: Hook| {
+        let server = ObjectServer::start();
+        server.put("/b/o", bytes.clone());
+        server.answer(move |request| Some(hook(request)));
+        let text = match text {
+            "http" => over_http(&server, "/b/o"),
+            "s3" => "s3://b/o".to_owned(),
+            text => text.to_owned(),
+        };
+        let begun = Instant::now();
+        let result = find(&server, &text).and_then(|found| read(found).map_err(unwrap));
+        let error = result.expect_err(what);
+        let taken = begun.elapsed();
+        assert!(taken < Duration::from_secs(30), "{what}: {taken:?}");
+        assert!(error.class() == ErrorClass::Data, "{what}: {error}");
+    };
+    std::thread::scope(|scope| {
+        for (what, text, hook) in hooks {
+            scope.spawn(|| give_up(what, text, hook));
+        }
+    });
+}
+
+#[test]
+fn an_upload_appears_complete_or_not_at_all() {
+    use std::io::Write;
+    let server = ObjectServer::start();
+    let begin = |text: &str| Upload::begin_with(&address(text), &server.settings(), SHORT);
+    let bytes = pattern((40 << 20) + 7);
+    for bytes in [&bytes[..], &bytes[..100], b""] {
+        server.put("/b/o", "what was there before");
+        let mut upload = begin("s3://b/o").unwrap();
+        upload.write_all(bytes).unwrap();
+        assert_eq!(server.get("/b/o").unwrap(), b"what was there before");
+        upload.commit().unwrap();
+        assert!(server.get("/b/o").unwrap() == bytes);
+        assert_eq!(server.uploads(), 0);
+    }
+    server.put("/b/o", "what was there before");
+    let mut upload = begin("s3://b/o").unwrap();
+    upload.write_all(&bytes).unwrap();
+    drop(upload);
+    assert_eq!(server.uploads(), 0);
+    // A store that is full, or goes away for a while.
+    for refused in ["partNumber", "uploads"] {
+        server.answer(move |r| {
+            r.parameter(refused)
+                .map(|_| Answer::error(507, "QuotaExceeded"))
+        });
+        let written = begin("s3://b/new").and_then(|mut upload| {
+            let written = upload.write_all(&bytes).and_then(|()| upload.commit());
+            written.map_err(|e| Error::new(ErrorKind::Unwritable(e)))
+        });
+        let error = written.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unwritable(_)), "{error}");
+        assert!(error.to_string().contains("QuotaExceeded"), "{error}");
+        server.answer(|_| None);
+        assert_eq!(
+            (server.uploads(), server.get("/b/new")),
+            (0, None),
+            "{refused}"
+        );
+    }
+    assert_eq!(server.get("/b/o").unwrap(), b"what was there before");
+    for (text, class) in [
+        ("s3://other/o", ErrorClass::Usage),
+        ("s3://b/d/", ErrorClass::Usage),
+        ("https://h/o", ErrorClass::Usage),
+    ] {
+        assert_eq!(begin(text).unwrap_err().class(), class, "{text}");
+    }
+}
