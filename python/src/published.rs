@@ -136,6 +136,7 @@ pub(crate) fn publish(
 #[pyo3(from_item_all)]
 pub(crate) struct LookingUp {
     set: PathBuf,
+    fetch: bool,
     state: Option<PathBuf>,
     threads: Option<i64>,
     wait: f64,
@@ -185,6 +186,7 @@ pub(crate) fn open_lookup(
         publisher: link.peer,
         address,
         set: options.set,
+        fetch: options.fetch,
         state: options.state,
         connect: ConnectOptions {
             wait: seconds("wait", options.wait)?,
@@ -197,7 +199,8 @@ pub(crate) fn open_lookup(
         allow_empty: options.allow_empty,
     };
     let of = key.clone();
-    let work = move || Ok(look_up.open(&of)?);
+    let mut heard = events.clone();
+    let work = move || Ok(look_up.open(&of, &mut heard)?);
     let open = watched(py, &interrupt, &events, listener, work)?;
     Ok(LookupHandle {
         open: Arc::new(Mutex::new(Some(open))),
@@ -352,6 +355,7 @@ pub(crate) struct Serving {
     database: PathBuf,
     address: String,
     clients: Vec<String>,
+    set: Option<PathBuf>,
     quota: u64,
     connections: usize,
     threads: Option<i64>,
@@ -377,6 +381,7 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         .map(|client| fingerprint("clients", client));
     let service = Service {
         clients: clients.collect::<Result<_, _>>()?,
+        set: options.set,
         quota: options.quota,
         connections: options.connections,
         threads: match threads(options.threads)? {
@@ -441,7 +446,7 @@ impl Server {
     }
 
     /// What it has done: clients that are `connected`, `connections` so far, `questions` answered, `queries` in these,
-    /// `failures`, and how many queries of the key are `answered` in its life.
+    /// `file_bytes` of the set handed out, `failures`, and how many queries of the key are `answered` in its life.
     #[getter]
     fn figures(&self) -> HashMap<&'static str, u64> {
         let figures = *lock(&self.figures);
@@ -450,6 +455,7 @@ impl Server {
             ("connections", figures.connections),
             ("questions", figures.questions),
             ("queries", figures.queries),
+            ("file_bytes", figures.file_bytes),
             ("failures", figures.failures),
             ("answered", figures.answered),
         ])

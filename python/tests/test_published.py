@@ -106,6 +106,21 @@ def test_what_changes_is_a_release(shop: Shop) -> None:
         shop.publish(customers(0, 5), rotate=True, identity=nothing)
 
 
+def test_the_files_of_a_set_are_fetched(shop: Shop) -> None:
+    elsewhere = shop.place / "fetched.vset"
+    with shop.serve(set=shop.set) as server:
+        of: dict[str, Any] = {"on": "id", "link": shop.link(server), "fetch": True}
+        table = polars.DataFrame({"id": [7, 305]})
+        found = vesica.lookup(table, set=elsewhere, **of)
+        assert (list(found.rows), found.report["fetched"]) == ([0], shop.set.stat().st_size)
+        shop.publish(add=customers(300, 310))
+        with vesica.open_lookup(elsewhere, **of) as opened:
+            assert opened.get(305) == {"tier": "tier 305"}
+    assert server.figures["file_bytes"] > shop.set.stat().st_size
+    with shop.serve() as server, pytest.raises(vesica.ContractError, match="files of the set"):
+        vesica.lookup(table, on="id", set=elsewhere, link=shop.link(server), fetch=True)
+
+
 def test_a_set_stays_open_for_single_keys(shop: Shop) -> None:
     with shop.serve() as server:
         opened = vesica.open_lookup(shop.set, on="id", link=shop.link(server))

@@ -95,13 +95,15 @@ def serve(
     identity: Identity,
     clients: Sequence[str],
     quota: int,
+    set: Path | None = None,
     connections: int = 1024,
     threads: int | None = None,
     timeout: float = 120,
 ) -> Server:
     """Answers those who look keys up in a published set, at `address`, `host:port`, until the server is stopped.
 
-    The arguments are the options of `vesica serve`; `clients` are fingerprints. In a `with` statement the server is
+    The arguments are the options of `vesica serve`; `clients` are fingerprints, and with `set`, the file of the set, they
+    may fetch it. In a `with` statement the server is
     stopped at the end; `Server.wait` waits for Ctrl-C.
 
     Raises NetworkError if the port is taken, and UsageError if the database cannot be served.
@@ -218,6 +220,7 @@ def open_lookup(
     *,
     on: Texts,
     link: Link,
+    fetch: bool = False,
     state: Path | None = None,
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
@@ -230,7 +233,8 @@ def open_lookup(
     """Opens the file of a published set for any number of look-ups, which share what was verified and answered, and one
     connection to the server. Without `state` it forgets the answers when it is closed.
 
-    The arguments are those of `lookup`. Connects when there is something to ask, and again if the connection is lost.
+    The arguments are those of `lookup`. Connects when there is something to ask or to fetch, and again if the connection is
+    lost. A release that is published later is seen once the set is opened again.
 
     >>> import tempfile
     >>> here = tempfile.mkdtemp()
@@ -264,6 +268,7 @@ def lookup(
     on: Texts,
     set: Path,
     link: Link,
+    fetch: bool = False,
     state: Path | None = None,
     output: Path | None = None,
     rows: Literal["matching", "rest", "all"] = "matching",
@@ -288,6 +293,7 @@ def lookup(
 
     set        the file of the set; those of later releases are beside it
     link       how to reach the server, and who it is: `connect`
+    fetch      get from the server what of the set's files is missing here; a server with `set` hands them out
     state      directory for what the server has answered, encrypted: no key is asked about again
     output     a file for the rows, instead of `LookupResult.table`
 

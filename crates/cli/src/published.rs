@@ -197,6 +197,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         .or_else(|| std::thread::available_parallelism().ok());
     let service = Service {
         clients,
+        set: options.set.clone(),
         quota: options.quota,
         connections: options.connections as usize,
         threads: threads.map_or(1, NonZeroUsize::get),
@@ -222,12 +223,13 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     progress.listening(listener.local_addr());
     let tell = |figures: &Figures| {
         let text = format!(
-            "{} clients are connected, {} came so far; {} questions with {} queries answered; {} of {queries} queries \
-             of the key are used",
+            "{} clients are connected, {} came so far; {} questions with {} queries answered; {} bytes of files handed \
+             out; {} of {queries} queries of the key are used",
             figures.connected,
             figures.connections,
             figures.questions,
             figures.queries,
+            figures.file_bytes,
             figures.answered,
         );
         let fields = json!({
@@ -235,6 +237,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
             "connections": figures.connections,
             "questions": figures.questions,
             "queries": figures.queries,
+            "file_bytes": figures.file_bytes,
             "failures": figures.failures,
             "answered": figures.answered,
             "of": queries,
@@ -265,6 +268,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         publisher: options.peer,
         address: options.connect.clone(),
         set: options.set.clone(),
+        fetch: options.fetch,
         state: options.state.clone(),
         connect: options
             .patience
@@ -305,6 +309,9 @@ fn summary(report: &LookUpReport) -> String {
     line("distinct items", report.counts.items.to_string());
     line("published", report.published.to_string());
     line("release", report.release.to_string());
+    if report.fetched > 0 {
+        line("fetched", format!("{} bytes", report.fetched));
+    }
     line("asked", report.asked.to_string());
     if let Some(left) = report.left {
         line("queries left", left.to_string());

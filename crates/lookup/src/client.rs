@@ -9,7 +9,8 @@ use vesica_wire::{Channel, Error as WireError, recv_exact};
 
 use crate::header::{Header, MODE, Value};
 use crate::messages::{
-    ANSWER, HELLO, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, Welcome, decode, encode, hello,
+    ANSWER, HELLO, Lacking, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, Welcome, decode,
+    encode, hello,
 };
 use crate::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 
@@ -18,8 +19,8 @@ const AT_ONCE: usize = 64;
 
 /// A connection to the server of a published set.
 pub struct Client {
-    connection: Connection,
-    welcome: Welcome,
+    pub(crate) connection: Connection,
+    pub(crate) welcome: Welcome,
 }
 
 impl Client {
@@ -27,11 +28,20 @@ impl Client {
     ///
     /// # Errors
     /// Contract: the server has published anew. Network and Peer: as every exchange.
-    pub fn new(mut connection: Connection, header: &Header) -> Result<Client, WireError> {
+    pub fn new(connection: Connection, header: &Header) -> Result<Client, WireError> {
+        let client = Client::meet(connection, None)?;
+        client.welcome.check_key(&header.oprf_key)?;
+        Ok(client)
+    }
+
+    pub(crate) fn meet(
+        mut connection: Connection,
+        lacking: Option<&Lacking>,
+    ) -> Result<Client, WireError> {
         let channel = &mut connection.channel;
-        channel.send(HELLO, hello())?;
+        channel.send(HELLO, hello(lacking))?;
         let welcome = recv_exact(channel, WELCOME, WELCOME_BYTES)?;
-        let welcome = Welcome::decode(&welcome, &header.oprf_key)?;
+        let welcome = Welcome::decode(&welcome)?;
         Ok(Client {
             connection,
             welcome,

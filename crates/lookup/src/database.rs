@@ -215,9 +215,11 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn release(&self) -> Result<u64, Error> {
-        Ok(Contents::read(&self.directory, &self.identity)?
-            .last
-            .release)
+        Ok(self.last()?.release)
+    }
+
+    pub(crate) fn last(&self) -> Result<Last, Error> {
+        Ok(Contents::read(&self.directory, &self.identity)?.last)
     }
 
     /// What was declared when the set was published.

@@ -55,6 +55,12 @@ pub enum SetProblem {
     /// It is not what the database has published last.
     #[error("is not what this database has published last, which is release {0}")]
     NotLast(u64),
+    /// It is longer than what its header promises.
+    #[error("would have {0} bytes, more than its header allows")]
+    TooLarge(u64),
+    /// Another process fetches it.
+    #[error("is being fetched by another process")]
+    BeingFetched,
     /// Somebody else has published it.
     #[error("was published by {got}, and not by {expected}")]
     OtherPublisher {
@@ -111,6 +117,14 @@ pub enum Error {
     #[error("the published set {} {problem}", path.display())]
     Set {
         /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: SetProblem,
+    },
+    /// A file that the server has handed out is none that follows those that are here.
+    #[error("what the server has handed out as {} {problem}", path.display())]
+    HandedOut {
+        /// Where it was to go.
         path: PathBuf,
         /// What is wrong with it.
         problem: SetProblem,
@@ -175,7 +189,12 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Usage(_) | Error::TooManyKeys { .. } | Error::Io { .. } => ErrorClass::Usage,
+            Error::Set {
+                problem: SetProblem::BeingFetched,
+                ..
+            } => ErrorClass::Usage,
             Error::NotAClient { .. }
+            | Error::HandedOut { .. }
             | Error::Set {
                 problem: SetProblem::OtherPublisher { .. } | SetProblem::BadSignature,
                 ..
@@ -208,6 +227,10 @@ impl Error {
                 problem: SetProblem::NotLast(_),
                 ..
             } => "put the files of all releases beside each other, or publish anew".into(),
+            Error::Set {
+                problem: SetProblem::BeingFetched,
+                ..
+            } => return None,
             Error::Set { .. } => {
                 "get the files of all releases from the publisher once more".into()
             }
@@ -223,6 +246,9 @@ impl Error {
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),
                 _ => return None,
             },
+            Error::HandedOut { .. } => {
+                "fetch it once more, and tell the publisher if that fails too".into()
+            }
             Error::NotAClient { .. } => {
                 "give the publisher this fingerprint, for the list of clients".into()
             }

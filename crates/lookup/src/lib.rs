@@ -7,6 +7,7 @@
 mod client;
 mod database;
 mod error;
+mod fetch;
 mod header;
 mod ledger;
 mod messages;

@@ -4,28 +4,36 @@
 //! for and a few elements each, so that a client with many questions keeps no other from its answer for long.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use vesica_files::open_regular;
+use vesica_session::codec::differ;
 use vesica_session::{
     ConnectOptions, Connection, Error as SessionError, Fingerprint, Identity, Listener, random,
 };
-use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour, POLL};
+use vesica_wire::{Channel, Error as WireError, FramedChannel, Limit, Misbehaviour, POLL};
 
-use crate::database::Database;
-use crate::error::Error;
+use crate::database::{Database, Last};
+use crate::error::{Error, SetProblem};
 use crate::messages::{
-    ANSWER, HELLO, HELLO_BYTES, MAX_QUESTION_BYTES, QUESTION, WELCOME, Welcome, check_hello,
-    decode, encode,
+    ANSWER, Announced, FILE, HELLO, Lacking, MAX_HELLO_BYTES, MAX_QUESTION_BYTES, PART, QUESTION,
+    WELCOME, Welcome, decode, encode, read_hello,
 };
+use crate::set::{PublishedSet, read_head, release_path};
 use crate::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 
 /// Elements of a turn: some ten milliseconds.
 const TURN: usize = 256;
 /// Bytes of the stack of a client's thread.
 const STACK: usize = 512 << 10;
+/// How often a client gets the bytes of all files in a day.
+const FILES_A_DAY: u64 = 4;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Most connections of one client at once.
 const MAX_OF_ONE: usize = 8;
 
@@ -34,6 +42,9 @@ const MAX_OF_ONE: usize = 8;
 pub struct Service {
     /// Everybody else is turned away.
     pub clients: Vec<Fingerprint>,
+    /// File of the first release of the set, with the others beside it, for clients that fetch them; none are handed out
+    /// otherwise. A client gets at most four times their bytes a day from one process.
+    pub set: Option<PathBuf>,
     /// Queries of each client under the key, at most.
     pub quota: u64,
     /// Connections at once; others wait.
@@ -68,6 +79,8 @@ pub struct Figures {
     pub questions: u64,
     /// Queries in these; those of repeated questions count again.
     pub queries: u64,
+    /// Bytes of the set's files that were handed out.
+    pub file_bytes: u64,
     /// Connections that ended with an error other than a lost connection.
     pub failures: u64,
     /// Queries that the key has answered in its life.
@@ -80,6 +93,7 @@ struct Counters {
     connections: AtomicU64,
     questions: AtomicU64,
     queries: AtomicU64,
+    file_bytes: AtomicU64,
     failures: AtomicU64,
 }
 
@@ -89,7 +103,7 @@ impl Database {
     ///
     /// # Errors
     /// `Interrupted`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count of queries
-    /// cannot be written at the end.
+    /// cannot be written at the end. Data: the files of the set are damaged, or not those that were published last.
     pub fn serve(
         &self,
         identity: &Identity,
@@ -99,6 +113,9 @@ impl Database {
         tell: &(dyn Fn(&Figures) + Sync),
     ) -> Result<(), Error> {
         service.check()?;
+        if let Some(set) = &service.set {
+            check_set(set, identity, &self.last()?)?;
+        }
         let options = &ConnectOptions {
             interrupt: options.interrupt.child(),
             ..options.clone()
@@ -107,7 +124,9 @@ impl Database {
             database: self,
             service,
             public: self.secret.public_key(),
+            publisher: identity.fingerprint(),
             turns: Turns::new(service.threads),
+            allowances: Allowances::default(),
             counters: Counters::default(),
             open: Mutex::default(),
         };
@@ -153,11 +172,23 @@ impl Database {
     }
 }
 
+/// Fails unless the set in these files is the one that was published last.
+fn check_set(path: &Path, identity: &Identity, last: &Last) -> Result<(), Error> {
+    let set = PublishedSet::open(path, identity.fingerprint())?;
+    let header = set.header_of(last.release);
+    match header.is_some_and(|header| header.hash() == last.hash) {
+        true => Ok(()),
+        false => Err(Error::set(path, SetProblem::NotLast(last.release))),
+    }
+}
+
 struct Server<'a> {
     database: &'a Database,
     service: &'a Service,
     public: Element,
+    publisher: Fingerprint,
     turns: Turns,
+    allowances: Allowances,
     counters: Counters,
     /// Connections of each client.
     open: Mutex<HashMap<Fingerprint, usize>>,
@@ -175,6 +206,7 @@ impl Server<'_> {
             connections: of(&self.counters.connections),
             questions: of(&self.counters.questions),
             queries: of(&self.counters.queries),
+            file_bytes: of(&self.counters.file_bytes),
             failures: of(&self.counters.failures),
             answered: self.database.answered(),
         }
@@ -225,8 +257,8 @@ impl Server<'_> {
 
     fn answer(&self, connection: &mut Connection, client: Fingerprint) -> Result<(), WireError> {
         let channel = &mut connection.channel;
-        let hello = channel.recv(HELLO, HELLO_BYTES)?;
-        check_hello(&hello)?;
+        let hello = channel.recv(HELLO, MAX_HELLO_BYTES)?;
+        let lacking = read_hello(&hello)?;
         let (ledger, quota) = (&self.database.ledger, self.service.quota);
         // The reason has paths of this machine.
         let release = self.database.release();
@@ -238,6 +270,9 @@ impl Server<'_> {
             release,
         };
         channel.send(WELCOME, welcome.encode())?;
+        if let Some(lacking) = lacking {
+            self.hand_out(channel, client, lacking, release)?;
+        }
         loop {
             let question = channel.recv(QUESTION, MAX_QUESTION_BYTES)?;
             let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();
@@ -258,6 +293,51 @@ impl Server<'_> {
         }
     }
 
+    /// Sends the files of the releases from one on, of which the client may have the beginning. A part is read when it is this
+    /// client's turn, among those who ask, and goes before the next is read: nobody else waits for longer than that, and
+    /// no more of a file is in memory.
+    fn hand_out(
+        &self,
+        channel: &mut FramedChannel,
+        client: Fingerprint,
+        lacking: Lacking,
+        last: u64,
+    ) -> Result<(), WireError> {
+        let set = self.service.set.as_ref();
+        let set = set.ok_or_else(|| differ("files of the set", "not handed out", "wanted"))?;
+        // The reasons have paths of this machine.
+        let unreadable = |_| WireError::limit(Limit::Storage, "the set cannot be read");
+        let length = |release| Ok(release_path(set, release).metadata()?.len());
+        let lengths = (1..=last).map(length).sum::<io::Result<u64>>();
+        let allowed = lengths.map_err(unreadable)?.saturating_mul(FILES_A_DAY);
+        for release in lacking.release..=last {
+            let path = release_path(set, release);
+            let mut file = open_regular(&path).map_err(unreadable)?;
+            let length = file.metadata().map_err(unreadable)?.len();
+            let head = read_head(&mut file, &path, self.publisher);
+            let (header, _) = head.map_err(|_| unreadable(io::ErrorKind::InvalidData.into()))?;
+            let goes_on = release == lacking.release
+                && lacking.offset <= length
+                && lacking.hash == header.hash();
+            let offset = if goes_on { lacking.offset } else { 0 };
+            let announced = Announced { length, offset };
+            channel.send(FILE, announced.encode())?;
+            file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+            for bytes in announced.parts() {
+                self.allowances.debit(client, bytes as u64, allowed)?;
+                let part = self.turns.take(|| {
+                    let mut part = vec![0; bytes];
+                    file.read_exact(&mut part).map(|()| part)
+                });
+                channel.send(PART, part.map_err(unreadable)?)?;
+                channel.flush()?;
+                let counter = &self.counters.file_bytes;
+                counter.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
     /// The answer to a question: the values, and the proof that they are under the published key. Of a question that waits
     /// for its turn there is no more in memory than its bytes and those of the answer.
     fn evaluate(&self, question: &[[u8; ELEMENT_BYTES]]) -> Result<Vec<u8>, WireError> {
@@ -274,6 +354,30 @@ impl Server<'_> {
         let proof = self.turns.take(|| batch.prove(&mut rng));
         answer.extend_from_slice(&proof);
         Ok(answer)
+    }
+}
+
+/// Bytes of files that each client has got, and since when.
+#[derive(Default)]
+struct Allowances(Mutex<HashMap<Fingerprint, (Instant, u64)>>);
+
+impl Allowances {
+    /// Fails if a client gets more bytes than it is allowed within a day.
+    fn debit(&self, client: Fingerprint, bytes: u64, allowed: u64) -> Result<(), WireError> {
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let (since, used) = clients.entry(client).or_insert((now, 0));
+        if now.duration_since(*since) >= DAY {
+            (*since, *used) = (now, 0);
+        }
+        if *used + bytes > allowed {
+            let reason = format!(
+                "one client gets at most {FILES_A_DAY} times the bytes of the files in a day"
+            );
+            return Err(WireError::limit(Limit::Queries, reason));
+        }
+        *used += bytes;
+        Ok(())
     }
 }
 

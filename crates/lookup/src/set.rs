@@ -156,6 +156,64 @@ pub(crate) fn is_release(path: &Path, publisher: Fingerprint) -> bool {
     Release::open(path, publisher).is_ok()
 }
 
+/// Where a release of this publisher begins: its header, whose signature is checked, and where the index is.
+pub(crate) fn read_head(
+    input: &mut impl Read,
+    path: &Path,
+    publisher: Fingerprint,
+) -> Result<(Header, u64), Error> {
+    let fail = |problem| Error::set(path, problem);
+    let unreadable = |e: io::Error| unreadable(path, &e);
+    let mut magic = [0; MAGIC.len()];
+    input.read_exact(&mut magic).map_err(unreadable)?;
+    if magic != *MAGIC {
+        return Err(fail(SetProblem::NotASet));
+    }
+    let mut header_bytes = [0; 4];
+    input.read_exact(&mut header_bytes).map_err(unreadable)?;
+    let header_bytes = u32::from_le_bytes(header_bytes) as usize;
+    if header_bytes > MAX_HEADER {
+        return Err(fail(SetProblem::BadHeader("too long")));
+    }
+    let mut encoded = vec![0; header_bytes];
+    input.read_exact(&mut encoded).map_err(unreadable)?;
+    let mut signature = [0; SIGNATURE_BYTES];
+    input.read_exact(&mut signature).map_err(unreadable)?;
+    let header = Header::decode(&encoded).map_err(fail)?;
+    let got = header.publisher.fingerprint();
+    if got != publisher {
+        let expected = publisher;
+        return Err(fail(SetProblem::OtherPublisher { expected, got }));
+    }
+    if !header.publisher.has_signed(SIGNED, &encoded, &signature) {
+        return Err(fail(SetProblem::BadSignature));
+    }
+    let head = MAGIC.len() + 4 + header_bytes + SIGNATURE_BYTES;
+    Ok((header, head as u64))
+}
+
+fn unreadable(path: &Path, e: &io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::UnexpectedEof => Error::set(path, SetProblem::Truncated),
+        _ => Error::io(path, e),
+    }
+}
+
+/// More bytes than any file with this header has: masks of full width, each with as much again for its code.
+pub(crate) fn max_file_bytes(header: &Header) -> u64 {
+    let head = MAGIC.len() + 4 + MAX_HEADER + SIGNATURE_BYTES + header.blocks() * INDEX_ENTRY;
+    let entries = header.sections().into_iter().map(|section| {
+        let entry = (2 * MASK_BYTES + section.payload) as u64;
+        section.entries.saturating_mul(entry)
+    });
+    entries.fold(head as u64, u64::saturating_add)
+}
+
+/// Checks the whole of a release.
+pub(crate) fn verify_release(path: &Path, publisher: Fingerprint) -> Result<(), Error> {
+    Release::open(path, publisher)?.verify()
+}
+
 /// A release, whose header and index are checked.
 #[derive(Debug)]
 struct Release {
@@ -170,38 +228,11 @@ struct Release {
 impl Release {
     fn open(path: &Path, publisher: Fingerprint) -> Result<Release, Error> {
         let fail = |problem| Error::set(path, problem);
-        let unreadable = |e: io::Error| match e.kind() {
-            io::ErrorKind::UnexpectedEof => fail(SetProblem::Truncated),
-            _ => Error::io(path, &e),
-        };
+        let unreadable = |e: io::Error| unreadable(path, &e);
         let file = open_regular(path).map_err(unreadable)?;
         let length = file.metadata().map_err(unreadable)?.len();
         let mut input = BufReader::new(file);
-        let mut magic = [0; MAGIC.len()];
-        input.read_exact(&mut magic).map_err(unreadable)?;
-        if magic != *MAGIC {
-            return Err(fail(SetProblem::NotASet));
-        }
-        let mut header_bytes = [0; 4];
-        input.read_exact(&mut header_bytes).map_err(unreadable)?;
-        let header_bytes = u32::from_le_bytes(header_bytes) as usize;
-        if header_bytes > MAX_HEADER {
-            return Err(fail(SetProblem::BadHeader("too long")));
-        }
-        let mut encoded = vec![0; header_bytes];
-        input.read_exact(&mut encoded).map_err(unreadable)?;
-        let mut signature = [0; SIGNATURE_BYTES];
-        input.read_exact(&mut signature).map_err(unreadable)?;
-        let header = Header::decode(&encoded).map_err(fail)?;
-        let got = header.publisher.fingerprint();
-        if got != publisher {
-            let expected = publisher;
-            return Err(fail(SetProblem::OtherPublisher { expected, got }));
-        }
-        if !header.publisher.has_signed(SIGNED, &encoded, &signature) {
-            return Err(fail(SetProblem::BadSignature));
-        }
-        let head = (MAGIC.len() + 4 + header_bytes + SIGNATURE_BYTES) as u64;
+        let (header, head) = read_head(&mut input, path, publisher)?;
         // No more memory than the file has bytes.
         let index_bytes = (header.blocks() as u64).saturating_mul(INDEX_ENTRY as u64);
         let at = head.saturating_add(index_bytes);

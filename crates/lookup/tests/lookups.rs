@@ -134,6 +134,7 @@ impl Published {
         };
         let service = Service {
             clients: clients.to_vec(),
+            set: Some(self.file(1)),
             quota,
             connections: 64,
             threads: 2,
@@ -471,10 +472,12 @@ fn a_client_that_cheats_is_told() {
             channel.send(kind(QUESTION), question).unwrap();
             channel.recv(kind(ANSWER), 1 << 18).unwrap_err().to_string()
         };
-        let hello = vec![2];
+        let hello = vec![3];
         for (hello, question, words) in [
-            (vec![1], vec![], "the two sides disagree on version: here 2, there 1"),
-            (vec![2, 2], vec![], "the peer misbehaved: hello of a look-up of 2 bytes; at most 1 are allowed"),
+            (vec![1], vec![], "the two sides disagree on version: here 3, there 1"),
+            (vec![3; 2], vec![], "the peer misbehaved: hello of a look-up has a length of 2 bytes, which the protocol does not allow"),
+            ([&[3][..], &[0; 48]].concat(), vec![], "the peer misbehaved: hello of a look-up: releases are counted from 1"),
+            (vec![3; 50], vec![], "the peer misbehaved: hello of a look-up of 50 bytes; at most 49 are allowed"),
             (hello.clone(), vec![], "the peer misbehaved: question has a length of 0 bytes, which the protocol does not allow"),
             (hello.clone(), vec![1; 33], "the peer misbehaved: question has a length of 33 bytes, which the protocol does not allow"),
             (hello.clone(), vec![255; 64], "the peer misbehaved: question: not an element of the group"),
@@ -491,7 +494,7 @@ fn a_client_that_cheats_is_told() {
         // What was asked is paid, also if it is nothing that can be answered.
         assert_eq!(held.pop().unwrap().left(), 97);
     });
-    assert_eq!((figures.answered, figures.failures), (3, 8));
+    assert_eq!((figures.answered, figures.failures), (3, 10));
 }
 
 #[test]
@@ -802,4 +805,231 @@ fn random_updates_find_what_plain_sets_find() {
 #[ignore = "takes minutes"]
 fn ten_thousand_random_updates() {
     random_updates(1000);
+}
+
+/// The set that a client has fetched.
+struct Fetcher<'a> {
+    published: &'a Published,
+    me: &'a Identity,
+    place: TempDir,
+}
+
+impl<'a> Fetcher<'a> {
+    fn new(published: &'a Published, me: &'a Identity) -> Fetcher<'a> {
+        let place = tempfile::tempdir().unwrap();
+        Fetcher {
+            published,
+            me,
+            place,
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = self.place.path().read_dir().unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// Fetches from this address; returns how many bytes of files came.
+    fn fetch(&self, address: &str) -> Result<u64, Error> {
+        let publisher = self.published.server.fingerprint();
+        let transport = Transport::Tls {
+            identity: self.me,
+            peer: publisher,
+        };
+        let endpoint = Endpoint::Connect(address.to_owned());
+        let connection = connect(&endpoint, &transport, &ConnectOptions::default()).unwrap();
+        let set = self.file("set.vset");
+        Client::fetch(connection, &set, publisher, &mut NoProgress).map(|(_, _, bytes)| bytes)
+    }
+}
+
+/// Passes on what a client and a server say until so many bytes have come from the server, then ends.
+fn cutting_relay(server: String, after: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(server).unwrap();
+        let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let there = std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let mut passed = std::io::Read::by_ref(&mut server).take(after as u64);
+        let _ = std::io::copy(&mut passed, &mut client);
+        let _ = client.shutdown(Shutdown::Both);
+        let _ = server.shutdown(Shutdown::Both);
+        let _ = there.join();
+    });
+    address
+}
+
+#[test]
+fn a_client_fetches_what_it_lacks_and_goes_on_after_a_cut() {
+    let published = Published::with_room(20_000, 30_000, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let client = Fetcher::new(&published, &me);
+    let length = |release| published.file(release).metadata().unwrap().len();
+    let (whole, figures) = published.serve(&[me.fingerprint()], 100, |address| {
+        // Two parts of the file arrive, and some of the third.
+        let relay = cutting_relay(address.to_owned(), 170_000);
+        let cut = client.fetch(&relay).unwrap_err();
+        assert_eq!(cut.class(), ErrorClass::Network, "{cut}");
+        assert_eq!(client.names(), ["set.vset.part"]);
+        let have = client.file("set.vset.part").metadata().unwrap().len();
+        assert_eq!(have, 2 << 16);
+        assert_eq!(client.fetch(address).unwrap(), length(1) - have);
+        assert_eq!(client.names(), ["set.vset"]);
+        assert_eq!(client.fetch(address).unwrap(), 0);
+        // What has changed alone.
+        published.update(&[(20_000, 1)], &[3]);
+        published.update(&[(20_001, 1)], &[]);
+        assert_eq!(client.fetch(address).unwrap(), length(2) + length(3));
+        for (name, release) in [("set.vset", 1), ("set.vset.2", 2), ("set.vset.3", 3)] {
+            let [here, there] = [client.file(name), published.file(release)];
+            assert_eq!(std::fs::read(here).unwrap(), std::fs::read(there).unwrap());
+        }
+        // A beginning of something else is not gone on with.
+        let fresh = Fetcher::new(&published, &me);
+        let other = std::fs::read(published.file(2)).unwrap();
+        std::fs::write(fresh.file("set.vset.part"), &other[..other.len() - 1]).unwrap();
+        let whole = length(1) + length(2) + length(3);
+        assert_eq!(fresh.fetch(address).unwrap(), whole);
+        whole
+    });
+    assert_eq!((figures.failures, figures.answered), (0, 0));
+    assert!(figures.file_bytes >= 2 * whole);
+}
+
+#[test]
+fn a_client_gets_the_files_so_often_a_day() {
+    let published = Published::new(3000, 1 << 20);
+    let [me, other] = [0, 1].map(|_| Identity::generate().unwrap());
+    let clients = [me.fingerprint(), other.fingerprint()];
+    published.serve(&clients, 100, |address| {
+        for _ in 0..4 {
+            Fetcher::new(&published, &me).fetch(address).unwrap();
+        }
+        let refused = Fetcher::new(&published, &me).fetch(address).unwrap_err();
+        assert_eq!(refused.class(), ErrorClass::Resource);
+        let words =
+            "the peer gave up: one client gets at most 4 times the bytes of the files in a day";
+        assert_eq!(refused.to_string(), words);
+        Fetcher::new(&published, &other).fetch(address).unwrap();
+    });
+}
+
+/// What a client with these releases says of a server with such a last one that sends such frames, and what it has then.
+fn cheated_of_files(
+    published: &Published,
+    have: u64,
+    last: u64,
+    frames: &[(u8, Vec<u8>)],
+) -> (Error, Vec<String>) {
+    let me = Identity::generate().unwrap();
+    let client = Fetcher::new(published, &me);
+    for release in 1..=have {
+        let file = published.file(release);
+        let here = client.file(file.file_name().unwrap().to_str().unwrap());
+        std::fs::copy(file, here).unwrap();
+    }
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().to_string();
+    let key = published.header.oprf_key.bytes();
+    let welcome = [&key[..], &[9; 8], &last.to_le_bytes()].concat();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let transport = Transport::Tls {
+                identity: &published.server,
+                peer: me.fingerprint(),
+            };
+            let accepted = listener.accept(&transport, &ConnectOptions::default());
+            let mut channel = accepted.unwrap().channel;
+            channel.recv(kind(HELLO), 49).unwrap();
+            channel.send(kind(WELCOME), welcome).unwrap();
+            for (code, bytes) in frames {
+                // The client may have gone already.
+                let _ = channel.send(kind(*code), bytes.clone());
+            }
+            let _ = channel.recv(kind(QUESTION), 0);
+        });
+        let error = client.fetch(&address).unwrap_err();
+        (error, client.names())
+    })
+}
+
+#[test]
+fn a_server_that_cheats_with_files_is_found_out() {
+    let published = Published::with_room(100, 200, 1 << 20);
+    published.update(&[(100, 1)], &[]);
+    published.update(&[(101, 1)], &[]);
+    let another = Published::with_room(100, 200, 1 << 20);
+    let bytes = |published: &Published, release| std::fs::read(published.file(release)).unwrap();
+    let [one, two, three] = [1, 2, 3].map(|release| bytes(&published, release));
+    let announced = |length: u64, offset: u64| {
+        let bytes = [length, offset].map(u64::to_le_bytes);
+        (124u8, bytes.as_flattened().to_vec())
+    };
+    let file = |bytes: &[u8]| {
+        let parts = bytes.chunks(1 << 16).map(|part| (125u8, part.to_vec()));
+        let mut frames = vec![announced(bytes.len() as u64, 0)];
+        frames.extend(parts);
+        frames
+    };
+    let check = |have, last, frames: &[(u8, Vec<u8>)], class, words: &str| {
+        let (error, names) = cheated_of_files(&published, have, last, frames);
+        assert!(error.to_string().contains(words), "{words}: {error}");
+        assert_eq!(error.class(), class, "{words}");
+        let complete = names.iter().filter(|name| !name.ends_with(".part"));
+        assert_eq!(complete.count() as u64, have, "{words}");
+    };
+    let peer = ErrorClass::Peer;
+    // Fewer releases than are here.
+    let words = "disagree on last release: here 2, there 1";
+    check(2, 1, &[], ErrorClass::Contract, words);
+    check(0, 0, &[], ErrorClass::Contract, "disagree on last release");
+    // An older release, a later one, another set, another publisher, no set.
+    check(2, 3, &file(&two), peer, "is release 2, and 3 comes next");
+    check(0, 1, &file(&three), peer, "is release 3, and 1 comes next");
+    let words = "was published by";
+    check(0, 1, &file(&bytes(&another, 1)), peer, words);
+    check(0, 1, &file(&[7; 3000]), peer, "is not a published set");
+    // Bytes that are not the signed ones, or too few, or too many.
+    let mut spoilt = one.clone();
+    *spoilt.last_mut().unwrap() ^= 1;
+    check(0, 1, &file(&spoilt), peer, "has a damaged block 0");
+    check(0, 1, &file(&one[..one.len() - 1]), peer, "ends too early");
+    check(0, 1, &file(&one[..9]), peer, "ends too early");
+    let words = "more bytes follow after its end";
+    check(0, 1, &file(&[&one[..], &[0]].concat()), peer, words);
+    let huge = [
+        vec![announced(1 << 40, 0)],
+        file(&[&one[..], &vec![0; 1 << 16][one.len()..]].concat())[1..].to_vec(),
+    ]
+    .concat();
+    check(0, 1, &huge, peer, "more than its header allows");
+    let longer = [
+        vec![announced(one.len() as u64, 0)],
+        vec![(125, [&one[..], &[0]].concat())],
+    ]
+    .concat();
+    check(0, 1, &longer, peer, "at most");
+    let shorter = [
+        vec![announced(one.len() as u64, 0)],
+        vec![(125, one[1..].to_vec())],
+    ]
+    .concat();
+    check(0, 1, &shorter, peer, "length");
+    // An offset that nobody has asked for.
+    let words = "another offset than was asked for";
+    check(0, 1, &[announced(100, 1)], peer, words);
+    check(0, 1, &[announced(0, 1)], peer, words);
+    // Parts beyond the announced file, in the place of the next.
+    let more = [file(&one), vec![(125, vec![0; 9])]].concat();
+    let (error, names) = cheated_of_files(&published, 0, 2, &more);
+    assert_eq!((error.class(), names.len()), (peer, 1), "{error}");
 }

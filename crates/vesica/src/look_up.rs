@@ -30,6 +30,8 @@ pub struct LookUp {
     pub address: String,
     /// The file of the set.
     pub set: PathBuf,
+    /// Whether the server is asked for that file, or the later ones beside it, as far as they are not here.
+    pub fetch: bool,
     /// Directory for what later look-ups need not ask again, encrypted. Nothing is kept without one.
     pub state: Option<PathBuf>,
     /// How long to wait, and the flag that interrupts everything.
@@ -50,6 +52,8 @@ pub struct LookUpReport {
     pub published: u64,
     /// The last release that is here.
     pub release: u64,
+    /// Bytes of the set's files that were fetched.
+    pub fetched: u64,
     /// The last release that the server knows; `None` if it was not needed.
     pub last_release: Option<u64>,
     /// Keys that the server was asked about.
@@ -104,17 +108,27 @@ impl LookUp {
         output: Option<&Path>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
-        self.open(key)?.find(source, output, observer)
+        self.open(key, observer)?.find(source, output, observer)
     }
 
     /// Opens the set and what is kept of earlier look-ups, for any number of tables with such keys. Connects only when there
-    /// is something to ask.
+    /// is something to ask or to fetch. What is published later is seen once the set is opened again.
     ///
     /// # Errors
     /// Contract: the set has keys of another kind. Peer: it is another publisher's. Data: it is damaged, or not whole. Usage:
-    /// a file or the directory of the state cannot be used.
-    pub fn open(&self, key: &KeySpec) -> Result<OpenLookUp, Error> {
-        let set = PublishedSet::open(&self.set, self.publisher)?;
+    /// a file or the directory of the state cannot be used. Where files are fetched as [`Client::fetch`] and every
+    /// connection.
+    pub fn open(&self, key: &KeySpec, observer: &mut dyn Observer) -> Result<OpenLookUp, Error> {
+        let (set, client, fetched) = match self.fetch {
+            true => {
+                let connection = self.connect(observer)?;
+                observer.phase("files of the set");
+                let fetched = Client::fetch(connection, &self.set, self.publisher, observer);
+                let (client, set, bytes) = fetched?;
+                (set, Some(client), bytes)
+            }
+            false => (PublishedSet::open(&self.set, self.publisher)?, None, 0),
+        };
         let header = set.header();
         check_key(key, &header.declared)?;
         let state = match &self.state {
@@ -126,8 +140,23 @@ impl LookUp {
             key: key.clone(),
             set,
             state,
-            client: None,
+            client,
+            fetched,
         })
+    }
+
+    fn connect(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
+        let endpoint = Endpoint::Connect(self.address.clone());
+        let (identity, peer) = (&self.identity, self.publisher);
+        let transport = Transport::Tls { identity, peer };
+        observer.connecting(&endpoint);
+        let connection = connect(&endpoint, &transport, &self.connect);
+        let connection = connection.map_err(|error| match error {
+            SessionError::RefusedByPeer { ours } => LookUpError::NotAClient { ours }.into(),
+            error => Error::from(error),
+        })?;
+        observer.connected(&connection);
+        Ok(connection)
     }
 }
 
@@ -139,6 +168,8 @@ pub struct OpenLookUp {
     set: PublishedSet,
     state: State,
     client: Option<Client>,
+    /// Bytes that were fetched since the last look-up.
+    fetched: u64,
 }
 
 impl OpenLookUp {
@@ -183,6 +214,7 @@ impl OpenLookUp {
         let mut report = LookUpReport {
             published: header.keys,
             release: header.release,
+            fetched: std::mem::take(&mut self.fetched),
             ..LookUpReport::default()
         };
         if !columns.is_empty() {
@@ -279,7 +311,7 @@ impl OpenLookUp {
                 }
             }
         }
-        let connection = self.connect(observer)?;
+        let connection = self.options.connect(observer)?;
         let start = Instant::now();
         let client = self.meet(connection, observer)?;
         self.ask_over(client, digests, report, observer)?;
@@ -300,26 +332,6 @@ impl OpenLookUp {
         (report.bytes_sent, report.bytes_received) = client.bytes();
         self.client = Some(client);
         Ok(())
-    }
-
-    fn connect(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
-        let LookUp {
-            address,
-            identity,
-            publisher,
-            connect: options,
-            ..
-        } = &self.options;
-        let endpoint = Endpoint::Connect(address.clone());
-        let peer = *publisher;
-        let transport = Transport::Tls { identity, peer };
-        observer.connecting(&endpoint);
-        let connection = connect(&endpoint, &transport, options).map_err(|error| match error {
-            SessionError::RefusedByPeer { ours } => LookUpError::NotAClient { ours }.into(),
-            error => Error::from(error),
-        })?;
-        observer.connected(&connection);
-        Ok(connection)
     }
 
     /// The server at the other end, which has to be that of the set.

@@ -86,6 +86,10 @@ pub(crate) struct Serve {
     /// else is turned away
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) clients: PathBuf,
+    /// File of the published set, with those of later releases beside it, for clients that fetch them: each gets at most
+    /// four times their bytes a day, counted from the start of this server. Not handed out if not given
+    #[arg(long, value_name = "SET.vset")]
+    pub(crate) set: Option<PathBuf>,
     /// Queries of each client under the key, at most, also across restarts
     #[arg(long, value_name = "N", value_parser = parse_size)]
     pub(crate) quota: u64,
@@ -104,9 +108,13 @@ pub(crate) struct Serve {
 pub(crate) struct Lookup {
     #[command(flatten)]
     pub(crate) table: Table,
-    /// File of the published set
+    /// File of the published set, with those of later releases beside it
     #[arg(long, value_name = "SET.vset")]
     pub(crate) set: PathBuf,
+    /// Fetches what of these files is missing here from the server, where an earlier attempt has stopped. A file has the
+    /// name SET.vset.part, or SET.vset.2.part, until all of it is verified
+    #[arg(long)]
+    pub(crate) fetch: bool,
     /// Directory for what the server has answered, encrypted under the identity and created if missing: later look-ups
     /// ask about no key again, and one that was interrupted pays for nothing twice
     #[arg(long, value_name = "DIR")]

@@ -485,3 +485,55 @@ fn passwords_are_checked_against_a_published_list() {
     );
     stop(server);
 }
+
+#[test]
+fn the_files_of_a_set_are_fetched_from_its_server() {
+    let place = Place::new();
+    place.write("all.csv", table(0..1000));
+    place.write("more.csv", table(1000..1010));
+    place.write("mine.csv", "id\n7\n1007\n2007\n");
+    publish(&place, "--input all.csv --key id --max-keys 2000").expect_success();
+    let mut server = serve(&place, "--quota 100 --set set.vset");
+    let endpoint = server.endpoint();
+    // To another name, as a client elsewhere.
+    let fetch = |words: &str| {
+        place.run(&format!(
+            "lookup --identity receiver.key --peer {} --set got.vset --fetch --input mine.csv --key id --state state \
+             --progress none --log-format json {endpoint} {words}",
+            place.sender
+        ))
+    };
+    let first = fetch("");
+    assert_eq!(first.text(), "id\n7\n");
+    let bytes = |name: &str| place.path(name).metadata().unwrap().len();
+    assert_eq!(report(&first)["fetched"], bytes("set.vset"));
+    publish(&place, "--add more.csv --key id").expect_success();
+    let second = fetch("");
+    assert_eq!(second.text(), "id\n7\n1007\n");
+    let said = report(&second);
+    assert_eq!(
+        (&said["fetched"], &said["asked"], &said["release"]),
+        (&bytes("set.vset.2").into(), &0.into(), &2.into())
+    );
+    assert!(!place.path("got.vset.part").exists() && !place.path("got.vset.2.part").exists());
+    let ended = stop(server);
+    let handed_out = bytes("set.vset") + bytes("set.vset.2");
+    assert!(
+        ended
+            .err
+            .contains(&format!("{handed_out} bytes of files handed out")),
+        "{}",
+        ended.err
+    );
+    // A server that hands nothing out, and one whose files are not what it has published last.
+    let mut server = serve(&place, "--quota 100");
+    let endpoint = server.endpoint();
+    look_up(&place, &endpoint, "--input mine.csv --key id").expect_success();
+    let fetch = format!("{endpoint} --input mine.csv --key id --fetch");
+    look_up(&place, &fetch, "").expect_failure(6, "files of the set");
+    stop(server);
+    std::fs::remove_file(place.path("set.vset.2")).unwrap();
+    serve(&place, "--quota 100 --set set.vset")
+        .wait()
+        .expect_failure(3, "is not what this database has published last");
+}

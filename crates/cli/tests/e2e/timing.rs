@@ -318,6 +318,7 @@ impl LookUps {
         let listener = Listener::bind("127.0.0.1:0").expect("a port");
         let service = Service {
             clients: vec![client.fingerprint()],
+            set: None,
             quota: 1 << 24,
             connections: 8,
             threads: 1,
@@ -359,6 +360,7 @@ impl LookUps {
             publisher: self.publisher,
             address,
             set: Self::set(&self.directory),
+            fetch: false,
             state: Some(place.path().join("state")),
             connect: ConnectOptions::default(),
             threads: NonZeroUsize::new(1),

@@ -1,0 +1,264 @@
+//! Fetching: the files of a published set from its server, from where an earlier attempt was cut.
+//!
+//! A file comes as `NAME.part`, and gets its name once all of it is verified. Its header is checked as soon as it is here: no
+//! more is written than a file with that header can have.
+
+use std::ffi::OsString;
+use std::fs::{File, TryLockError, remove_file, rename};
+use std::io::{self, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use vesica_files::{FileId, sync_name};
+use vesica_session::codec::differ;
+use vesica_session::{Connection, Fingerprint, Progress};
+use vesica_wire::recv_exact;
+
+use crate::client::Client;
+use crate::error::{Error, SetProblem};
+use crate::header::Header;
+use crate::messages::{Announced, FILE, FILE_BYTES, Lacking, PART};
+use crate::set::{PublishedSet, max_file_bytes, read_head, release_path, verify_release};
+
+impl Client {
+    /// Over a connection to the server of a set, after fetching the releases that are missing beside the file at this path, or
+    /// all. Returns the set too, and how many bytes of files have come. Fetching again goes on where it was cut.
+    ///
+    /// # Errors
+    /// Contract: the server has another key than the files here, fewer releases, or does not hand out files. Peer: what it
+    /// hands out is not what its publisher has signed, or does not follow. Resource: no room on the disk, or too much in a
+    /// day. Data: the files here are damaged. Usage: one cannot be written, or another process fetches it.
+    pub fn fetch(
+        connection: Connection,
+        set: &Path,
+        publisher: Fingerprint,
+        progress: &mut dyn Progress,
+    ) -> Result<(Client, PublishedSet, u64), Error> {
+        let is_here = set.try_exists().map_err(|e| Error::io(set, &e))?;
+        let here = is_here.then(|| PublishedSet::open(set, publisher));
+        let mut last = here.transpose()?.map(|set| set.header().clone());
+        let have = last.as_ref().map_or(0, |header| header.release);
+        let mut begun = Part::begun(set, have + 1, publisher)?;
+        let lacking = Lacking {
+            release: have + 1,
+            offset: begun.as_ref().map_or(0, |part| part.bytes),
+            hash: begun
+                .as_ref()
+                .and_then(|part| part.header.as_ref())
+                .map_or([0; 32], Header::hash),
+        };
+        let mut client = Client::meet(connection, Some(&lacking))?;
+        if let Some(header) = &last {
+            client.welcome.check_key(&header.oprf_key)?;
+        }
+        let released = client.release();
+        if released < have.max(1) {
+            return Err(differ("last release", have, released).into());
+        }
+        let mut fetched = 0;
+        for release in have + 1..=released {
+            let announced = recv_exact(&mut client.connection.channel, FILE, FILE_BYTES)?;
+            let have = begun.as_ref().map_or(0, |part| part.bytes);
+            let announced = Announced::decode(&announced, have)?;
+            let mut part = match begun.take() {
+                Some(part) => part,
+                None => Part::create(set, release, publisher)?,
+            };
+            let header = part.receive(
+                &mut client,
+                announced,
+                last.as_ref(),
+                &mut fetched,
+                progress,
+            )?;
+            last = Some(header);
+        }
+        Ok((client, PublishedSet::open(set, publisher)?, fetched))
+    }
+}
+
+/// A file of which only the beginning is here. Other processes stay away from it.
+struct Part {
+    path: PathBuf,
+    /// What it will be.
+    target: PathBuf,
+    publisher: Fingerprint,
+    file: File,
+    bytes: u64,
+    /// Its header, if that is here.
+    header: Option<Header>,
+}
+
+impl Part {
+    /// What an earlier attempt has left.
+    fn begun(set: &Path, release: u64, publisher: Fingerprint) -> Result<Option<Part>, Error> {
+        let mut part = match Part::open(set, release, publisher, false) {
+            Ok(part) => part,
+            Err((_, e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err((path, e)) => return Err(Error::io(&path, &e)),
+        };
+        part.lock()?;
+        part.bytes = part.file.metadata().map_err(|e| part.fail(&e))?.len();
+        // Bytes of which nobody knows what they are the beginning of are of no use.
+        match part.read_header() {
+            Ok(header) => part.header = Some(header),
+            Err(_) => part.clear()?,
+        }
+        Ok(Some(part))
+    }
+
+    fn create(set: &Path, release: u64, publisher: Fingerprint) -> Result<Part, Error> {
+        let part = Part::open(set, release, publisher, true);
+        let mut part = part.map_err(|(path, e)| Error::io(&path, &e))?;
+        part.lock()?;
+        part.clear()?;
+        Ok(part)
+    }
+
+    fn open(
+        set: &Path,
+        release: u64,
+        publisher: Fingerprint,
+        create: bool,
+    ) -> Result<Part, (PathBuf, io::Error)> {
+        let target = release_path(set, release);
+        let mut path = OsString::from(&target);
+        path.push(".part");
+        let path = PathBuf::from(path);
+        let mut options = File::options();
+        match options.read(true).write(true).create(create).open(&path) {
+            Ok(file) => Ok(Part {
+                path,
+                target,
+                publisher,
+                file,
+                bytes: 0,
+                header: None,
+            }),
+            Err(e) => Err((path, e)),
+        }
+    }
+
+    /// Fails if another process fetches it, or has just done so and given it its name.
+    fn lock(&self) -> Result<(), Error> {
+        match self.file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(self.wrong(SetProblem::BeingFetched)),
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(e)) => return Err(self.fail(&e)),
+        }
+        let named = File::open(&self.path).and_then(|file| FileId::of(&file));
+        let is_named = named.ok() == Some(FileId::of(&self.file).map_err(|e| self.fail(&e))?);
+        match is_named {
+            true => Ok(()),
+            false => Err(self.wrong(SetProblem::BeingFetched)),
+        }
+    }
+
+    fn fail(&self, e: &io::Error) -> Error {
+        Error::io(&self.path, e)
+    }
+
+    fn wrong(&self, problem: SetProblem) -> Error {
+        Error::set(&self.path, problem)
+    }
+
+    fn clear(&mut self) -> Result<(), Error> {
+        (self.bytes, self.header) = (0, None);
+        self.file.set_len(0).map_err(|e| self.fail(&e))
+    }
+
+    fn read_header(&self) -> Result<Header, Error> {
+        let file = File::open(&self.path).map_err(|e| self.fail(&e))?;
+        let head = read_head(&mut BufReader::new(file), &self.path, self.publisher);
+        head.map(|(header, _)| header)
+    }
+
+    /// Receives the rest, verifies all of it and gives it its name; returns its header. What does not verify is removed.
+    fn receive(
+        &mut self,
+        client: &mut Client,
+        announced: Announced,
+        last: Option<&Header>,
+        fetched: &mut u64,
+        progress: &mut dyn Progress,
+    ) -> Result<Header, Error> {
+        if announced.offset == 0 {
+            self.clear()?;
+        }
+        let taken = self.take(client, announced, last, fetched, progress);
+        match taken {
+            Err(Error::Set { problem, .. }) => {
+                let _ = remove_file(&self.path);
+                let path = self.target.clone();
+                Err(Error::HandedOut { path, problem })
+            }
+            taken => taken,
+        }
+    }
+
+    fn take(
+        &mut self,
+        client: &mut Client,
+        announced: Announced,
+        last: Option<&Header>,
+        fetched: &mut u64,
+        progress: &mut dyn Progress,
+    ) -> Result<Header, Error> {
+        if let Some(header) = &self.header {
+            self.check(header, client, announced, last)?;
+        }
+        let seek = self.file.seek(SeekFrom::Start(self.bytes));
+        seek.map_err(|e| self.fail(&e))?;
+        for bytes in announced.parts() {
+            let part = recv_exact(&mut client.connection.channel, PART, bytes)?;
+            self.file.write_all(&part).map_err(|e| self.fail(&e))?;
+            self.bytes += bytes as u64;
+            *fetched += bytes as u64;
+            if self.header.is_none() {
+                match self.read_header() {
+                    Ok(header) => {
+                        self.check(&header, client, announced, last)?;
+                        self.header = Some(header);
+                    }
+                    // A long one goes on in the next part.
+                    Err(Error::Set {
+                        problem: SetProblem::Truncated,
+                        ..
+                    }) if self.bytes < announced.length => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            progress.step(self.bytes, announced.length);
+        }
+        let header = self.header.take();
+        let header = header.ok_or_else(|| self.wrong(SetProblem::Truncated))?;
+        verify_release(&self.path, self.publisher)?;
+        self.file.sync_all().map_err(|e| self.fail(&e))?;
+        rename(&self.path, &self.target).map_err(|e| self.fail(&e))?;
+        sync_name(&self.target);
+        Ok(header)
+    }
+
+    /// Whether a header is that of the release that comes next.
+    fn check(
+        &self,
+        header: &Header,
+        client: &Client,
+        announced: Announced,
+        last: Option<&Header>,
+    ) -> Result<(), Error> {
+        let problem = match last {
+            Some(last) => last.problem_of_next(header),
+            None if header.release != 1 => Some(SetProblem::OutOfOrder {
+                expected: 1,
+                got: header.release,
+            }),
+            None => None,
+        };
+        let is_other = header.oprf_key != client.welcome.key;
+        let problem = problem.or(is_other.then_some(SetProblem::OtherSet));
+        let is_large = announced.length > max_file_bytes(header);
+        let problem = problem.or(is_large.then_some(SetProblem::TooLarge(announced.length)));
+        problem.map_or(Ok(()), |problem| Err(self.wrong(problem)))
+    }
+}
