@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{BinaryArray, Int32Array};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use serde::Serialize;
 use vesica::{
-    Attempt, ConnectOptions, Endpoint, Interrupt, OnRefused, Party, Passes, RemoteKeys, Resources,
-    SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes, row_digests,
-    select_rows,
+    Attempt, ConnectOptions, Endpoint, Interrupt, Observer, OnRefused, Party, Passes, RemoteKeys,
+    Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
+    row_digests, select_rows,
 };
 
 use crate::errors::Failure;
@@ -96,11 +97,13 @@ pub(crate) fn split(
         &interrupt,
         || events.tell(listener),
         move || {
-            let source = table.open(&key, &[], source).inspect_err(|failure| {
-                if let Some(problem) = failure.problem() {
-                    party.tell_problem(problem);
-                }
-            })?;
+            let source = table
+                .open(&key, &party.values, source)
+                .inspect_err(|failure| {
+                    if let Some(problem) = failure.problem() {
+                        party.tell_problem(problem);
+                    }
+                })?;
             Ok(party.split(role, &source, &key, &directory, tasks, &mut heard)?)
         },
     )??;
@@ -182,6 +185,37 @@ pub(crate) fn digests(
     Ok(Batches::of_column("digest", Arc::new(column))?)
 }
 
+/// Meets the peer's driver between tasks.
+fn drive<T: Send + 'static>(
+    py: Python<'_>,
+    link: &Link,
+    waiting: &Waiting,
+    listener: &Bound<'_, PyAny>,
+    job: &Arc<vesica::SplitJob>,
+    what: impl FnOnce(&Party, &vesica::SplitJob, &mut dyn Observer) -> Result<T, vesica::Error>
+    + Send
+    + 'static,
+) -> PyResult<T> {
+    let events = Events::default();
+    let interrupt = link.interrupt.child();
+    let party = Party {
+        connect: waiting.options(interrupt.clone(), &events)?,
+        ..Party::new(&link.identity.key, link.peer, link.endpoint())
+    };
+    let (job, mut heard) = (Arc::clone(job), events.clone());
+    let each = || events.tell(listener);
+    let done = supervise(py, &interrupt, each, move || {
+        Ok(what(&party, &job, &mut heard)?)
+    })?;
+    Ok(done?)
+}
+
+/// A report as JSON.
+fn json(report: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string(report);
+    json.map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))
+}
+
 /// A job of one side in its directory.
 #[pyclass(frozen, module = "vesica._vesica")]
 pub(crate) struct SplitJob(Arc<vesica::SplitJob>);
@@ -250,8 +284,7 @@ impl SplitJob {
         let report = supervise(py, &interrupt, each, move || {
             Ok(job.run(attempt, &endpoint, &connect, threads, &mut heard)?)
         })??;
-        let json = serde_json::to_string(&report);
-        Ok(json.map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?)
+        Ok(json(&report)?)
     }
 
     /// Meets the peer's driver, and returns the attempts that both sides make next, as pairs of bucket and attempt.
@@ -262,23 +295,28 @@ impl SplitJob {
         waiting: Waiting,
         listener: &Bound<'_, PyAny>,
     ) -> PyResult<Vec<(u32, u32)>> {
-        let events = Events::default();
-        let interrupt = link.interrupt.child();
-        let party = Party {
-            connect: waiting.options(interrupt.clone(), &events)?,
-            ..Party::new(&link.identity.key, link.peer, link.endpoint())
-        };
-        let (job, mut heard) = (Arc::clone(&self.0), events.clone());
-        let next = supervise(
-            py,
-            &interrupt,
-            || events.tell(listener),
-            move || Ok(party.next_attempts(&job, &mut heard)?),
-        )??;
+        let next = drive(py, link, &waiting, listener, &self.0, Party::next_attempts)?;
         Ok(next
             .into_iter()
             .map(|next| (next.bucket, next.number))
             .collect())
+    }
+
+    /// Opens the total with the peer's driver; the report as JSON.
+    fn open_total(
+        &self,
+        py: Python<'_>,
+        link: &Link,
+        waiting: Waiting,
+        listener: &Bound<'_, PyAny>,
+    ) -> PyResult<String> {
+        let report = drive(py, link, &waiting, listener, &self.0, Party::open_total)?;
+        Ok(json(&report)?)
+    }
+
+    /// The report of the total that was opened before, as JSON.
+    fn total(&self) -> Result<String, Failure> {
+        json(&self.0.total()?)
     }
 
     /// The rows of the table that match, as 8 bytes each, and the table of those rows unless there is an output.

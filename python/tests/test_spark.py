@@ -27,6 +27,8 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 ROWS = 4000
+# Memory of a task that makes several buckets for numbers.
+NUMBERS = "129M"
 # Eight buckets.
 TERMS = ["--protocol", "dh", "--security", "semi-honest", "--task-memory", "180K"]
 LOG = """rootLogger.level = fatal
@@ -234,17 +236,17 @@ def test_two_clusters_find_what_a_plain_join_finds(place: Place) -> None:
     assert place.report("near")["bytes_sent"] == place.report("far")["bytes_received"]
 
 
-def test_a_cluster_meets_the_command(place: Place) -> None:
-    near = place.submit("near")
+def far_by_the_command(place: Place, words: list[str]) -> tuple[list[str], list[str]]:
+    """Runs the far side's tasks one by one. Returns what a driver needs to meet the other, and the rounds of attempts."""
     job = str(place.job("far"))
-    words = [*place.meeting("far"), "--wait", "120", "--progress", "none", "--job", job]
+    meeting = [*place.meeting("far"), "--wait", "120", "--progress", "none", "--job", job]
     table = ["--input", str(place.path / "far.parquet"), "--key", "contact"]
     table += ["--normalize", "contact=email"]
-    split = [place.command, "split", "--role", "sender", *words, *TERMS, *table]
+    split = [place.command, "split", "--role", "sender", *meeting, *words, *table]
     subprocess.run(split, check=True)
     place.agreed()
     place.start_gateway()
-    attempts = [place.command, "attempts", *words]
+    attempts = [place.command, "attempts", *meeting]
     rounds = []
     while todo := subprocess.run(attempts, check=True, capture_output=True, text=True).stdout:
         rounds.append(todo)
@@ -253,9 +255,30 @@ def test_a_cluster_meets_the_command(place: Place) -> None:
             task = [place.command, "bucket", "--job", job, "--bucket", bucket]
             task += ["--attempt", attempt, "--gateway", place.gateway, "--progress", "none"]
             subprocess.run(task, check=True)
+    return meeting, rounds
+
+
+def test_a_cluster_meets_the_command(place: Place) -> None:
+    near = place.submit("near")
+    _, rounds = far_by_the_command(place, TERMS)
     place.ends_well("near", near)
     assert rounds == ["".join(f"{bucket} 0\n" for bucket in range(8))]
     assert sorted(place.written("near")) == place.expected("near")
+
+
+def test_a_cluster_opens_a_total_with_the_command(place: Place) -> None:
+    terms = ["--protocol", "circuit-okvs", "--task-memory", NUMBERS, "--reveal", "size,sum"]
+    near = place.submit("near", *terms)
+    values = ["--value", "y", "--value-repeated", "sum"]
+    meeting, rounds = far_by_the_command(place, ["--security", "semi-honest", *terms, *values])
+    assert rounds[0].count("\n") > 1
+    total = [place.command, "total", *meeting]
+    done = subprocess.run(total, check=True, capture_output=True, text=True)
+    place.ends_well("near", near)
+    assert done.stdout == ""
+    rows = place.expected("far")
+    size = len({place.far[row] for row in rows})
+    assert place.log("near").endswith(f"size\t{size}\nsum\t{sum(rows)}\n")
 
 
 def test_executors_are_killed(place: Place) -> None:
@@ -326,8 +349,17 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     arguments = {"on": "id", "link": link, "job": "j", "staging": tmp_path, "gateway": "h:1"}
     with session() as cluster:
         for more, kind, line in [
-            ({"reveal": "size"}, vesica.UsageError, "numbers are for one process"),
-            ({"reveal": ["size", "sum"]}, vesica.UsageError, "numbers are for one process"),
+            (
+                {"reveal": "shares"},
+                vesica.UsageError,
+                "are for matches, sizes, sums and thresholds",
+            ),
+            ({"reveal": "size", "rows": "all"}, vesica.UsageError, "a job for numbers has none"),
+            (
+                {"reveal": "sum", "value": "id"},
+                vesica.UsageError,
+                "value: not for jobs on a cluster",
+            ),
             ({"payload": "id"}, vesica.UsageError, "payload: not for jobs on a cluster"),
             ({"output": "x"}, vesica.UsageError, "output: the rows of a job"),
             ({"rows": "some"}, vesica.UsageError, "there are matching, rest, all"),

@@ -76,6 +76,32 @@ def test_tasks_find_what_one_run_finds(
                 other()
 
 
+def test_drivers_open_the_total_of_numbers(
+    tmp_path: Path, background: Callable[..., Callable[[], Any]]
+) -> None:
+    left, right = vesica.pair()
+    terms = {"reveal": ["size", "sum"], "security": "semi-honest", "both": True}
+    arguments = {"role": "sender", "job": tmp_path / "far", "on": "number", "link": right}
+    theirs = THEIRS.with_columns(value=2)
+    other = background(vesica.split, theirs, **arguments, value="value", **terms)
+    near = vesica.split(OURS, role="receiver", job=tmp_path / "near", on="id", link=left, **terms)
+    far = other()
+    with pytest.raises(vesica.UsageError, match="has no total yet"):
+        near.total()
+    for bucket in range(near.buckets):
+        address = free_port()
+        other = background(far.run, bucket, listen=address, threads=1)
+        near.run(bucket, connect=address, threads=1)
+        other()
+    for _ in range(2):
+        other = background(far.total, link=right)
+        for result in (near.total(link=left), other(), near.total(), far.total()):
+            assert result.values == {"size": 1500, "sum": 3000}
+            assert result.size == 1500
+    with pytest.raises(vesica.UsageError, match="is for numbers"):
+        near.collect(OURS, on="id")
+
+
 def test_rows_go_to_a_file(
     jobs: Any, background: Callable[..., Callable[[], Any]], tmp_path: Path
 ) -> None:
@@ -107,7 +133,10 @@ def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
         ({"task_memory": "much"}, "task_memory: a size is"),
         ({"attempts": 17}, "attempts"),
         ({"valid_for": 0}, "valid_for: give a number"),
-        ({"reveal": "size", "security": "semi-honest"}, "tasks find matches"),
+        (
+            {"reveal": vesica.threshold(3, matches=True), "security": "semi-honest"},
+            "tasks find matches",
+        ),
         ({"job": near.directory}, "has a job already"),
     ]:
         with pytest.raises(vesica.UsageError, match=line):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from . import _vesica
 from ._errors import DataError, Error, NetworkError, UsageError
 from ._progress import Listener, Progress
+from ._runs import Result, texts
 from ._tasks import SplitJob, arguments_of_split, limits_of
 from ._vesica import Identity, Link, connect, listen
 
@@ -28,6 +29,7 @@ _LOG = logging.getLogger("vesica.spark")
 _JOINS = {"matching": "left_semi", "rest": "left_anti", "all": "left"}
 # What the engine refuses for tasks; known here before the table is read.
 _NOT_FOR_JOBS = ("value", "payload", "work_dir", "offline", "offline_store")
+_NOT_REVEALED = ("inner-product", "shares", "threshold-matches")
 _ARGUMENTS = "spark.json"
 _REPORT = "report.json"
 # How many rounds in a row may pass in which no attempt begins: the peer's driver may be away for one.
@@ -52,7 +54,7 @@ def receive(
     timeout: float = 120,
     progress: Callable[[Progress], None] | None = None,
     **arguments: Any,
-) -> _sql.DataFrame:
+) -> _sql.DataFrame | Result:
     """The rows of `df` whose key the sender's table also has, with all columns.
 
     on, link      as for `vesica.receive`; the link is between the drivers, and its identity stays on this one
@@ -72,7 +74,8 @@ def receive(
     progress      a function of a `vesica.Progress`, called after each attempt
 
     The other arguments are those of `vesica.receive`: `normalize`, `null`, `protocol`, `security`, `both`, `lambda_` and so on.
-    Jobs are for matches; numbers are refused.
+    With `reveal`, the numbers that it stands for: `size`, `sum` of the other side's values, or what `threshold` makes. The
+    result is then a `vesica.Result`, opened by the two drivers in the end.
 
     The result reads `staging` and `df` whenever it is computed: write it before the job's directory is removed, and let
     Spark read a table that does not change. `staging/job/report.json` has what was done. Not for Spark Connect.
@@ -102,10 +105,10 @@ def send(
     timeout: float = 120,
     progress: Callable[[Progress], None] | None = None,
     **arguments: Any,
-) -> _sql.DataFrame | None:
+) -> _sql.DataFrame | Result | None:
     """Lets the receiver learn which of its rows have a key that `df` also has. The arguments are those of `receive`.
 
-    Returns nothing; with `both`, on both sides, the rows of `df` that match.
+    Returns nothing; with `both`, on both sides, the rows of `df` that match, or the numbers.
     """
     return _run("sender", **locals())
 
@@ -129,7 +132,7 @@ def _run(
     timeout: float,
     progress: Callable[[Progress], None] | None,
     arguments: dict[str, Any],
-) -> _sql.DataFrame | None:
+) -> _sql.DataFrame | Result | None:
     spark = df.sparkSession
     if not hasattr(spark, "_jsc"):
         raise UsageError(
@@ -137,11 +140,14 @@ def _run(
         )
     if rows not in _JOINS:
         raise UsageError("rows: there are matching, rest, all")
-    if arguments.get("reveal", "matches") not in ("matches", ["matches"]):
-        raise UsageError("reveal: jobs on a cluster are for matches; numbers are for one process")
+    reveal = ",".join(texts(arguments.get("reveal", "matches")))
+    if any(name in reveal for name in _NOT_REVEALED):
+        raise UsageError("reveal: jobs on a cluster are for matches, sizes, sums and thresholds")
+    if reveal != "matches" and rows != "matching":
+        raise UsageError("rows: a job for numbers has none")
     for name in _NOT_FOR_JOBS:
         if arguments.get(name):
-            raise UsageError(f"{name}: not for jobs on a cluster, which find matches alone")
+            raise UsageError(f"{name}: not for jobs on a cluster")
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise UsageError(
             "spark.speculation: a second copy of a task would cost an attempt; turn it off"
@@ -160,7 +166,8 @@ def _run(
         timeout,
     )
     clock = _Clock()
-    described = {"on": reading["on"], "normalize": reading["normalize"], "null": reading["null"]}
+    described = {name: reading[name] for name in ("on", "normalize", "null")}
+    described["reveal"] = reveal
     if not os.path.lexists(os.path.join(directory, "job.json")):
         limits = limits_of(directory, task_memory, attempts, valid_for)
         with keys.distinct() as distinct:
@@ -181,9 +188,15 @@ def _run(
         raise UsageError(f"job: {job} is one in which this side is the {split.role}")
     with open(os.path.join(directory, _ARGUMENTS), encoding="utf-8") as file:
         if json.load(file) != described:
-            raise UsageError(f"job: {job} has other keys; another job has another name")
+            raise UsageError(
+                f"job: {job} has other keys or another question; another job has another name"
+            )
     done = _all_buckets(cluster, split, link, progress)
     clock.lap("tasks")
+    total = None
+    if reveal != "matches":
+        total = _total(cluster, split, link)
+        clock.lap("total")
     contract = split.contract
     _write(
         os.path.join(directory, _REPORT),
@@ -191,6 +204,8 @@ def _run(
     )
     if role == "sender" and not arguments.get("both"):
         return None
+    if total is not None:
+        return total
     return keys.joined(df, _matches(spark, directory, split.buckets), _JOINS[rows])
 
 
@@ -489,6 +504,16 @@ def _all_buckets(
                 progress(Progress("buckets", bucket + 1, split.buckets, None, None, sent, received))
 
 
+def _total(cluster: _Cluster, split: SplitJob, link: Link) -> Result:
+    """Opens the total with the other driver. One that was restarted first asks for attempts, and meets in vain once."""
+    for _ in range(_IDLE_ROUNDS - 1):
+        try:
+            return split.total(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
+        except NetworkError as failure:
+            _LOG.warning("the total is not opened yet: %s", failure)
+    return split.total(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
+
+
 def _matches(spark: _sql.SparkSession, directory: str, buckets: int) -> _sql.DataFrame:
     """The digests that match."""
 
@@ -529,8 +554,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--wait", type=float, default=3600)
     parser.add_argument("--protocol", default="auto")
     parser.add_argument("--security", default="malicious")
-    parser.add_argument("--both", action="store_true", help="the sender learns the matches too")
+    parser.add_argument(
+        "--reveal", default="matches", help="matches, size, sum, size,sum or threshold:N"
+    )
+    parser.add_argument(
+        "--min-size", type=int, help="least number of matches for a number to be told"
+    )
+    parser.add_argument("--both", action="store_true", help="the sender learns the result too")
     return parser
+
+
+def _print(total: Result) -> None:
+    """Prints numbers as the command does."""
+    if total.below is not None:
+        print(f"fewer than {total.below}")
+    elif total.value is not None:
+        print(total.value)
+    for name, value in (total.values or {}).items():
+        print(f"{name}\t{value}")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -555,7 +596,9 @@ def main(words: list[str] | None = None) -> int:
         options["normalize"] = {name: profile for name, _, profile in pairs}
         spark = SparkSession.builder.appName("vesica").getOrCreate()
         found = run(spark.read.format(form).load(source), link=link, **options)
-        if found is not None and output is not None:
+        if isinstance(found, Result):
+            _print(found)
+        elif found is not None and output is not None:
             found.write.format(form).save(output)
     except Error as failure:
         print(f"vesica.spark: {failure}", file=sys.stderr)

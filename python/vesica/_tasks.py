@@ -16,6 +16,7 @@ from ._runs import (
     Database,
     Format,
     Path,
+    Result,
     Rows,
     Texts,
     arguments_of,
@@ -140,6 +141,28 @@ class SplitJob:
         waiting = {"wait": wait, "timeout": timeout}
         return self._job.next_attempts(link, waiting, Listener(None))
 
+    def total(
+        self,
+        *,
+        link: Link | None = None,
+        wait: float = 120,
+        timeout: float = 120,
+    ) -> Result:
+        """Opens the total of a job for numbers with the peer's driver, which calls this too, or `vesica total`, once all
+        buckets have a result. The result has what this side learns, as after `receive`; its report has no seconds, bytes or
+        rows. Without a link it is what this side has from before.
+
+        Called again on both sides, it opens nothing more if they have theirs, and the same total otherwise, as often as a
+        bucket may be tried.
+
+        Raises a subclass of `Error`: UsageError if a bucket has no result on both sides, if there is no total yet, or for a
+        job that is for matches; ContractError if the peer's results are of other attempts.
+        """
+        if link is None:
+            return Result(json.loads(self._job.total()))
+        waiting = {"wait": wait, "timeout": timeout}
+        return Result(json.loads(self._job.open_total(link, waiting, Listener(None))))
+
     def collect(
         self,
         table: Rows = None,
@@ -221,7 +244,8 @@ def split(
     attempts     how often a bucket may be tried, 1 to 16; the smaller number of both sides counts
     valid_for    for how many seconds tasks can begin
 
-    The other arguments are those of `receive`, `on` and `link` among them; a job is for matches of keys that are hashed.
+    The other arguments are those of `receive`, `on`, `link` and `reveal` among them; a job is for matches of keys that are
+    hashed, whose rows `collect` finds, or for numbers over them, which `total` opens.
 
     Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt, and the peer is told.
     """

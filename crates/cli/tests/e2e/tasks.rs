@@ -427,19 +427,31 @@ fn a_total_is_opened_over_the_attempts_that_both_fixed() {
     let [ours, _] = total(&place, both);
     expect(&ours, "400\n");
     assert!(!opened("near", last + 1).exists());
-    // A receiver that has lost its total opens the same attempts again, though others have results by now.
+    // The sender has not kept that it is done.
+    remove("far/total");
+    let [ours, theirs] = total(&place, both);
+    expect(&ours, "400\n");
+    expect(&theirs, "");
+    assert!(place.path("far/total").exists() && !opened("near", last + 1).exists());
+    // A receiver that has lost all that it knew of the opening opens what the sender has: not another attempt that has a
+    // result by now, even where that is the only one.
+    let forget = || {
+        remove("near/total");
+        let all = (0..4).map(|number| opened("near", number));
+        let all = all.filter(|path| path.exists());
+        all.for_each(|path| std::fs::remove_file(path).unwrap());
+    };
     succeed(tasks(&place, ("near", 0, 1), ("far", 0, 1)));
-    remove("near/total");
-    for file in 0..=last {
-        if opened("near", file).exists() {
-            std::fs::remove_file(opened("near", file)).unwrap();
-        }
-    }
+    forget();
+    let [ours, _] = total(&place, both);
+    expect(&ours, "400\n");
+    assert_eq!(std::fs::read(opened("near", 0)).unwrap(), fixed);
+    forget();
     remove("far/bucket-0.attempt-0.shares");
     for side in total(&place, both) {
         side.expect_failure(2, "has no result of bucket 0");
     }
-    // A peer that has opened others is refused, and so is one whose shares are of another run of the same attempt.
+    // A peer that has opened others is refused.
     let mut other = fixed.clone();
     other[0] = 1;
     place.write("near/opening-0.begun", other);
@@ -468,7 +480,7 @@ fn a_total_is_opened_a_bounded_number_of_times() {
             .iter()
             .any(|side| side.code == Some(7) && side.err.contains(line))
     );
-    // A total other than the one before.
+    // One of two sides has lost its total, and what comes out is not what the other one has.
     let [near, far] = ["near-2", "far-2"];
     split_numbers(&place, [near, far], ["--reveal size --both", "", ""]);
     run_all(&place, [near, far], 0);

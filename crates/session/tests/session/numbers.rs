@@ -305,9 +305,9 @@ fn sides_that_are_far_apart_start_over() {
     assert_eq!(told(&near), question.plain());
 }
 
-/// What both drivers agree on, for tasks.
-fn agreed(question: &Question) -> [Agreement; 2] {
-    let memory = Some(question.memory(4));
+/// What both drivers agree on, for tasks of so many buckets or more.
+fn agreed(question: &Question, buckets: u32) -> [Agreement; 2] {
+    let memory = Some(question.memory(buckets));
     let sides = [(Role::Receiver, 1000), (Role::Sender, 1100)];
     let agree = |channel: &mut dyn Channel, (role, items): (Role, u64)| {
         let job = question.job(role, memory).with(&BUCKET_ATTEMPTS, 3);
@@ -390,10 +390,10 @@ fn open(agreements: [&Agreement; 2], chosen: [(&Choice, &[BucketShares]); 2]) ->
 
 #[test]
 fn tasks_add_up_to_what_one_run_finds() {
-    for question in QUESTIONS {
-        let [near, far] = agreed(&question);
+    for question in [1, 2, 5, 6, 8].map(|number| QUESTIONS[number]) {
+        let [near, far] = agreed(&question, 2);
         let both = [&near, &far];
-        assert!(near.contract.buckets >= 4);
+        assert!(near.contract.buckets >= 2);
         let [ours, theirs] = attempts(&question, both, 0);
         let choice = choice(&near, 0);
         // As often as it is opened.
@@ -417,13 +417,13 @@ fn tasks_add_up_to_what_one_run_finds() {
 #[test]
 fn shares_of_different_attempts_are_not_added_up() {
     let question = QUESTIONS[0];
-    let [near, far] = agreed(&question);
+    let [near, far] = agreed(&question, 2);
     let both = [&near, &far];
     let [ours, theirs] = attempts(&question, both, 0);
     let [ours_again, theirs_again] = attempts(&question, both, 1);
     let (first, second) = (choice(&near, 0), choice(&near, 1));
     let mut mixed = theirs.clone();
-    mixed[2] = theirs_again[2].clone();
+    mixed[1] = theirs_again[1].clone();
     for (choice, shares) in [
         (&second, &theirs_again),
         (&first, &mixed),
@@ -445,7 +445,7 @@ fn shares_of_different_attempts_are_not_added_up() {
 #[test]
 fn a_choice_is_kept_before_it_is_opened() {
     let question = QUESTIONS[0];
-    let [near, far] = agreed(&question);
+    let [near, far] = agreed(&question, 2);
     let [ours, theirs] = attempts(&question, [&near, &far], 0);
     let choice = choice(&near, 0);
     let full = || Err(WireError::limit(vesica_wire::Limit::Storage, "no room"));
@@ -474,7 +474,7 @@ const OPENED: Kind = Kind {
 
 #[test]
 fn both_sides_choose_alike_and_never_a_second_time() {
-    let [near, _] = agreed(&QUESTIONS[0]);
+    let [near, _] = agreed(&QUESTIONS[0], 4);
     let contract = &near.contract;
     let buckets = contract.buckets;
     let tally = |results: &[(u32, u32)]| {
@@ -525,7 +525,7 @@ fn both_sides_choose_alike_and_never_a_second_time() {
 
 #[test]
 fn openings_that_cannot_be_are_refused() {
-    let [near, far] = agreed(&QUESTIONS[0]);
+    let [near, far] = agreed(&QUESTIONS[0], 4);
     let buckets = near.contract.buckets as usize;
     let hears = |message: Vec<u8>| {
         let tally = |agreement: &Agreement| Tally::new(&agreement.contract);
