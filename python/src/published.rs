@@ -280,7 +280,13 @@ impl LookupHandle {
             let source = vesica::Source::from_batches("the key", schema, vec![batch], &options)?;
             let mut open = lock(&open);
             let open = open_one(&mut open)?;
-            let found = open.find(&source, None, &mut events)?;
+            let found = open.find(&source, None, &mut events);
+            let found = found.map_err(|error| match error {
+                vesica::Error::NoKeys(_) => {
+                    Failure::data("the key is blank, or its normalisation refuses it")
+                }
+                other => other.into(),
+            })?;
             if found.report().matches == 0 {
                 return Ok(None);
             }

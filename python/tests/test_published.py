@@ -138,6 +138,8 @@ def test_a_set_stays_open_for_single_keys(shop: Shop) -> None:
     for wrong in ((), (1, 2)):
         with pytest.raises(vesica.UsageError, match="a key has 1 values"):
             opened.get(*wrong)
+    with pytest.raises(vesica.DataError, match="the key is blank"):
+        opened.get("")
     for other in (True, 1.5, None, 2**70):
         with pytest.raises(TypeError):
             opened.get(other)  # type: ignore[arg-type]

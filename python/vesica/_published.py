@@ -76,7 +76,8 @@ def publish(
     declared = ("rotate", "payload", "payload_width", "queries", "max_keys", "lambda_")
     given = [name for name in declared if arguments[name]]
     if changes and given:
-        raise UsageError(f"{given[0]}: is declared when a set is first published")
+        line = "is declared when a set is first published, and holds for what is added: leave it out"
+        raise UsageError(f"{given[0]}: {line}")
     arguments["payload"] = texts(arguments["payload"])
     arguments["queries"] = 2**20 if queries is None else queries
     arguments["lambda"] = 40 if arguments.pop("lambda_") is None else lambda_
