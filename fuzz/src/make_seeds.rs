@@ -135,8 +135,8 @@ fn session(seeds: &Seeds) -> Result<()> {
     let named = || ProtocolRequest::named("compact-dh");
     let mut handing_over = hello(Role::Sender, named());
     handing_over.local.labels = LabelExchange::Offered(LabelTerms {
-        bytes: 8,
-        columns: vec!["Größe".into()],
+        types: vec!["decimal(10,2)".into()],
+        ..LabelTerms::texts(8, vec!["Größe".into()])
     });
     let mut sharing = hello(Role::Receiver, ProtocolRequest::named("circuit-okvs"));
     sharing.terms.set(&REVEAL, Reveal::Shares.into());

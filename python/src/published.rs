@@ -50,7 +50,7 @@ impl Publishing {
     fn payload(&self) -> Option<LabelTerms> {
         let columns = self.payload.clone();
         let bytes = self.payload_width.unwrap_or(vesica::PAYLOAD_BYTES);
-        (!columns.is_empty()).then_some(LabelTerms { bytes, columns })
+        (!columns.is_empty()).then(|| LabelTerms::texts(bytes, columns))
     }
 }
 

@@ -51,7 +51,7 @@ fn payload(options: &Publish) -> Result<Option<LabelTerms>, Failure> {
     };
     let columns = KeySpec::parse::<&str>(names, &[])?.names();
     let bytes = options.payload_width.unwrap_or(PAYLOAD_BYTES);
-    Ok(Some(LabelTerms { bytes, columns }))
+    Ok(Some(LabelTerms::texts(bytes, columns)))
 }
 
 pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {

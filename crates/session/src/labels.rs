@@ -12,6 +12,8 @@ use crate::codec::{Reader, bad, differ};
 pub const MAX_LABEL_COLUMNS: usize = 64;
 /// Longest name of such a column, in bytes.
 pub const MAX_LABEL_NAME: usize = 255;
+/// Longest name of the type of such a column, in bytes.
+const MAX_TYPE_NAME: usize = 64;
 /// Maximum bytes of a label.
 pub const MAX_LABEL_BYTES: u32 = 1 << 12;
 /// Maximum bytes of a string of which both sides get shares.
@@ -46,13 +48,29 @@ pub struct LabelTerms {
     pub bytes: u32,
     /// The names of the columns in it, each once.
     pub columns: Vec<String>,
+    /// What the values of each are, by names such as `int64`; none if all are texts. A name that the receiver does not know
+    /// stands for texts.
+    #[serde(default)]
+    pub types: Vec<String>,
 }
 
 impl LabelTerms {
+    /// These columns of texts, in labels of so many bytes.
+    pub fn texts(bytes: u32, columns: Vec<String>) -> LabelTerms {
+        LabelTerms {
+            bytes,
+            columns,
+            types: Vec::new(),
+        }
+    }
+
     /// The problem with these terms, if there is one.
     fn problem(&self) -> Option<&'static str> {
         let is_name =
             |name: &String| (1..=MAX_LABEL_NAME).contains(&name.len()) && !name.contains(is_hidden);
+        let is_type = |name: &String| {
+            (1..=MAX_TYPE_NAME).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic())
+        };
         let repeats = |(i, name)| self.columns[..i].contains(name);
         if !(1..=MAX_LABEL_COLUMNS).contains(&self.columns.len()) {
             Some("from 1 to 64 columns can be handed over")
@@ -62,6 +80,10 @@ impl LabelTerms {
             Some("a column to hand over has a name of 1 to 255 bytes without hidden characters")
         } else if self.columns.iter().enumerate().any(repeats) {
             Some("a column is handed over once")
+        } else if !(self.types.is_empty() || self.types.len() == self.columns.len()) {
+            Some("each column that is handed over has a type, or none has")
+        } else if !self.types.iter().all(is_type) {
+            Some("a type of what is handed over has a name of 1 to 64 visible characters")
         } else {
             None
         }
@@ -149,7 +171,14 @@ impl LabelExchange {
                 let columns = (0..reader.u8()?)
                     .map(|_| Ok(reader.text("column to hand over")?.to_owned()))
                     .collect::<Result<_, WireError>>()?;
-                LabelExchange::Offered(LabelTerms { bytes, columns })
+                let types = (0..reader.u8()?)
+                    .map(|_| Ok(reader.text("type of a column to hand over")?.to_owned()))
+                    .collect::<Result<_, WireError>>()?;
+                LabelExchange::Offered(LabelTerms {
+                    bytes,
+                    columns,
+                    types,
+                })
             }
             3 => LabelExchange::Shared {
                 bytes: reader.u32()?,
@@ -198,9 +227,11 @@ pub(crate) fn put_agreed(terms: Option<&LabelTerms>, strings: [u32; 2], out: &mu
 
 fn put_terms(terms: &LabelTerms, out: &mut Vec<u8>) {
     out.extend_from_slice(&terms.bytes.to_le_bytes());
-    out.push(terms.columns.len() as u8);
-    for name in &terms.columns {
-        crate::codec::put_name(out, name);
+    for names in [&terms.columns, &terms.types] {
+        out.push(names.len() as u8);
+        names
+            .iter()
+            .for_each(|name| crate::codec::put_name(out, name));
     }
 }
 
@@ -210,7 +241,16 @@ mod tests {
 
     fn offered(bytes: u32, columns: &[&str]) -> LabelExchange {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        LabelExchange::Offered(LabelTerms { bytes, columns })
+        LabelExchange::Offered(LabelTerms::texts(bytes, columns))
+    }
+
+    fn typed(types: &[&str]) -> LabelExchange {
+        let types = types.iter().map(|name| (*name).to_owned()).collect();
+        let columns = vec!["a".into(), "b".into()];
+        LabelExchange::Offered(LabelTerms {
+            types,
+            ..LabelTerms::texts(8, columns)
+        })
     }
 
     fn read(labels: &LabelExchange, role: Role) -> Result<LabelExchange, WireError> {
@@ -236,6 +276,7 @@ mod tests {
             (wanted(1), Role::Receiver),
             (offered(64, &["Größe, brutto", "b"]), Role::Sender),
             (offered(MAX_LABEL_BYTES, &many[1..]), Role::Sender),
+            (typed(&["int64", "whatever(1,2)"]), Role::Sender),
         ] {
             assert_eq!(read(&labels, role).unwrap(), labels);
         }
@@ -245,6 +286,13 @@ mod tests {
             (offered(64, &["a"]), Role::Receiver),
             (offered(64, &[]), Role::Sender),
             (offered(64, &["a", "a"]), Role::Sender),
+            (typed(&["int64"]), Role::Sender),
+            (typed(&["int64", ""]), Role::Sender),
+            (typed(&["int64", "a b"]), Role::Sender),
+            (
+                typed(&["int64", &"a".repeat(MAX_TYPE_NAME + 1)]),
+                Role::Sender,
+            ),
             (offered(64, &["a", ""]), Role::Sender),
             (offered(64, &["a\x1b[2J"]), Role::Sender),
             (offered(64, &["a\u{202e}b"]), Role::Sender),

@@ -108,10 +108,7 @@ const CHANGES: [(&str, Change); 12] = [
     ("labels", |job| {
         job.labels = match job.role {
             Role::Receiver => LabelExchange::Wanted { most_bytes: 8 },
-            Role::Sender => LabelExchange::Offered(LabelTerms {
-                bytes: 5,
-                columns: vec!["city".into()],
-            }),
+            Role::Sender => LabelExchange::Offered(LabelTerms::texts(5, vec!["city".into()])),
         }
     }),
     ("payloads", |job| {

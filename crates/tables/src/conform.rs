@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Date64Type, Time32MillisecondType, Time32SecondType, TimestampMillisecondType,
+    Date64Type, Time32MillisecondType, Time32SecondType, TimestampMillisecondType,
     TimestampSecondType,
 };
 use arrow_array::{
@@ -71,8 +71,8 @@ pub(crate) fn without_dictionaries(schema: &Schema) -> Schema {
     with_types(schema, &|data_type| without_dictionary(data_type).clone())
 }
 
-/// A schema of types that every reader of Parquet knows: times in seconds are milliseconds there, and dates in milliseconds
-/// are days.
+/// A schema of types that every reader of Parquet knows: times in seconds are milliseconds there, and dates in milliseconds,
+/// which some writers take for instants, are timestamps.
 pub(crate) fn for_parquet(schema: &Schema) -> Schema {
     with_types(schema, &named_by_parquet)
 }
@@ -82,7 +82,7 @@ fn named_by_parquet(data_type: &DataType) -> DataType {
     match data_type {
         T::Time32(TimeUnit::Second) => T::Time32(TimeUnit::Millisecond),
         T::Timestamp(TimeUnit::Second, zone) => T::Timestamp(TimeUnit::Millisecond, zone.clone()),
-        T::Date64 => T::Date32,
+        T::Date64 => T::Timestamp(TimeUnit::Millisecond, None),
         T::Dictionary(_, values) if named_by_parquet(values) != **values => {
             named_by_parquet(values)
         }
@@ -179,12 +179,9 @@ fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> 
                 times.try_unary::<_, TimestampMillisecondType, _>(|s| fits(s.checked_mul(1000)))?;
             Arc::new(times.with_data_type(wanted.clone()))
         }
-        (T::Date64, T::Date32) => {
-            let dates = array.as_primitive::<Date64Type>();
-            Arc::new(dates.try_unary::<_, Date32Type, _>(|ms| {
-                let whole = ms % MS_PER_DAY == 0;
-                fits(i32::try_from(ms / MS_PER_DAY).ok().filter(|_| whole))
-            })?)
+        (T::Date64, T::Timestamp(TimeUnit::Millisecond, _)) => {
+            let instants = array.as_primitive::<Date64Type>();
+            Arc::new(instants.reinterpret_cast::<TimestampMillisecondType>())
         }
         _ => with_values(array, wanted, |values, field| {
             of_type(values, field.data_type())
@@ -192,10 +189,8 @@ fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> 
     })
 }
 
-const MS_PER_DAY: i64 = 24 * 60 * 60 * 1000;
-
 fn fits<T>(value: Option<T>) -> Result<T, ArrowError> {
-    let reason = "a time is too large for Parquet, or a date has a time of day";
+    let reason = "a time is too large for Parquet";
     value.ok_or_else(|| ArrowError::InvalidArgumentError(reason.into()))
 }
 

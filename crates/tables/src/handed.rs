@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::column_type::ColumnType;
 use crate::error::Result;
 use crate::handed_rows::HandedRows;
 use crate::keys::Keys;
@@ -73,9 +74,18 @@ impl<'a> From<&'a RowSet> for Matched<'a> {
 /// Columns of the peer's table, for the rows of this one that match.
 #[derive(Clone, Copy, Debug)]
 pub struct HandedOver<'a> {
-    columns: &'a [String],
+    columns: &'a [PeerColumn],
     bytes: usize,
     labels: Labels<'a>,
+}
+
+/// A column of the peer's table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerColumn {
+    /// Its name there.
+    pub name: String,
+    /// What its values are.
+    pub of: ColumnType,
 }
 
 /// Where labels are.
@@ -86,11 +96,11 @@ enum Labels<'a> {
 }
 
 impl<'a> HandedOver<'a> {
-    /// The columns of these names, in labels of `bytes` bytes, one for each of the keys.
+    /// These columns, in labels of `bytes` bytes, one for each of the keys.
     ///
     /// # Panics
     /// If there is not one label for each key.
-    pub fn new(columns: &'a [String], keys: &'a Keys, labels: &'a [u8], bytes: usize) -> Self {
+    pub fn new(columns: &'a [PeerColumn], keys: &'a Keys, labels: &'a [u8], bytes: usize) -> Self {
         assert_eq!(labels.len() as u64, keys.counts().items * bytes as u64);
         HandedOver {
             columns,
@@ -99,8 +109,8 @@ impl<'a> HandedOver<'a> {
         }
     }
 
-    /// The columns of these names, in labels on disk. Rows are asked for in ascending order, or it takes long.
-    pub fn on_disk(columns: &'a [String], labels: &'a HandedRows) -> Self {
+    /// These columns, in labels on disk. Rows are asked for in ascending order, or it takes long.
+    pub fn on_disk(columns: &'a [PeerColumn], labels: &'a HandedRows) -> Self {
         HandedOver {
             columns,
             bytes: labels.bytes(),
@@ -108,8 +118,7 @@ impl<'a> HandedOver<'a> {
         }
     }
 
-    /// The names of the columns, as the peer's table has them.
-    pub(crate) fn columns(&self) -> &'a [String] {
+    pub(crate) fn columns(&self) -> &'a [PeerColumn] {
         self.columns
     }
 
@@ -120,7 +129,7 @@ impl<'a> HandedOver<'a> {
 
     /// The texts of a row, `None` for null; all null if the row does not match. Fails if they cannot be read back.
     pub(crate) fn texts(&self, row: u64) -> Result<Vec<Option<Cow<'a, str>>>> {
-        let columns = self.columns.len();
+        let columns = self.columns;
         let (keys, labels) = match self.labels {
             Labels::Memory(keys, labels) => (keys, labels),
             Labels::Disk(rows) => {
@@ -129,7 +138,7 @@ impl<'a> HandedOver<'a> {
                     let texts = decode(label, columns)?.into_iter();
                     Some(texts.map(|text| text.map(owned)).collect())
                 })?;
-                return Ok(texts.unwrap_or_else(|| vec![None; columns]));
+                return Ok(texts.unwrap_or_else(|| vec![None; columns.len()]));
             }
         };
         let item = usize::try_from(row)
@@ -140,31 +149,33 @@ impl<'a> HandedOver<'a> {
             labels.get(start..start.checked_add(self.bytes)?)
         });
         let texts = label.and_then(|label| decode(label, columns));
-        let texts = texts.unwrap_or_else(|| vec![None; columns]).into_iter();
+        let texts = texts
+            .unwrap_or_else(|| vec![None; columns.len()])
+            .into_iter();
         Ok(texts.map(|text| text.map(Cow::Borrowed)).collect())
     }
 
     fn unreadable(&self) -> usize {
         match self.labels {
-            Labels::Memory(_, labels) => unreadable(labels, self.bytes, self.columns.len()),
+            Labels::Memory(_, labels) => unreadable(labels, self.bytes, self.columns),
             Labels::Disk(rows) => rows.unreadable(),
         }
     }
 }
 
-/// How many of these labels of so many bytes are none of so many columns.
-pub(crate) fn unreadable(labels: &[u8], bytes: usize, columns: usize) -> usize {
+/// How many of these labels of so many bytes are none of these columns.
+pub(crate) fn unreadable(labels: &[u8], bytes: usize, columns: &[PeerColumn]) -> usize {
     let labels = labels.chunks_exact(bytes);
     labels
         .filter(|label| decode(label, columns).is_none())
         .count()
 }
 
-/// The texts in a label; `None` if it is none of so many columns.
-fn decode(label: &[u8], columns: usize) -> Option<Vec<Option<&str>>> {
+/// The texts in a label; `None` if it is none of these columns.
+fn decode<'l>(label: &'l [u8], columns: &[PeerColumn]) -> Option<Vec<Option<&'l str>>> {
     let mut rest = label;
-    let mut texts = Vec::with_capacity(columns);
-    for _ in 0..columns {
+    let mut texts = Vec::with_capacity(columns.len());
+    for column in columns {
         let (length, after) = rest.split_first_chunk()?;
         rest = after;
         texts.push(match u16::from_le_bytes(*length).checked_sub(1) {
@@ -175,7 +186,7 @@ fn decode(label: &[u8], columns: usize) -> Option<Vec<Option<&str>>> {
                 Some(
                     str::from_utf8(text)
                         .ok()
-                        .filter(|text| !text.contains(is_control))?,
+                        .filter(|text| !text.contains(is_control) && column.of.reads(text))?,
                 )
             }
         });
@@ -184,10 +195,10 @@ fn decode(label: &[u8], columns: usize) -> Option<Vec<Option<&str>>> {
 }
 
 /// The names under which columns of the peer come into a result that has these `taken` names already: different ones.
-pub(crate) fn result_names(columns: &[String], taken: impl Fn(&str) -> bool) -> Vec<String> {
+pub(crate) fn result_names(columns: &[PeerColumn], taken: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for column in columns {
-        let mut name = format!("{PREFIX}{column}");
+        let mut name = format!("{PREFIX}{}", column.name);
         while taken(&name) || names.contains(&name) {
             name.push('_');
         }
@@ -202,8 +213,12 @@ mod tests {
 
     #[test]
     fn labels_that_are_none_are_told_from_those_that_are() {
+        let columns = ["a", "b"].map(|name| PeerColumn {
+            name: name.to_owned(),
+            of: ColumnType::TEXT,
+        });
         let all = |label: &[u8]| {
-            let texts = decode(label, 2)?;
+            let texts = decode(label, &columns)?;
             Some(
                 texts
                     .into_iter()

@@ -94,8 +94,8 @@ pub(crate) fn instant(seconds: i64, nanos: i64, out: &mut String) {
 }
 
 /// The day that [`date`] writes as this year, month and day.
-pub(crate) fn days_since_1970(year: u32, month: u32, day: u32) -> i64 {
-    let (year, month, day) = (i64::from(year), i64::from(month), i64::from(day));
+pub(crate) fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
+    let (month, day) = (i64::from(month), i64::from(day));
     // As there, a year starts in March.
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::builder::StringBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 
+use crate::column_type::ColumnType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::handed::{Matched, result_names};
@@ -153,19 +153,25 @@ impl<'a> Selection<'a> {
             },
         });
         let handed_over = self.matched.handed_over.iter();
-        let texts = handed_over
-            .flat_map(|handed| result_names(handed.columns(), &taken))
-            .map(|name| Added {
+        let of_peer = handed_over
+            .flat_map(|handed| {
+                result_names(handed.columns(), &taken)
+                    .into_iter()
+                    .zip(handed.columns())
+            })
+            .map(|(name, column)| Added {
                 name: name.into(),
-                kind: AddedKind::Text,
+                kind: AddedKind::OfPeer(&column.of),
             });
-        own.into_iter().chain(texts).collect()
+        own.into_iter().chain(of_peer).collect()
     }
 
     /// How many rows may be put together in memory, with the columns that are added to them.
     pub(crate) fn rows_at_once(&self) -> usize {
         let handed_over = self.matched.handed_over;
-        handed_over.map_or(usize::MAX, |handed| (ADDED_BYTES / handed.bytes()).max(1))
+        handed_over.map_or(usize::MAX, |handed| {
+            (ADDED_BYTES / handed.bytes().max(1)).max(1)
+        })
     }
 
     /// Whether columns are added.
@@ -205,21 +211,14 @@ impl<'a> Selection<'a> {
             arrays.push(Arc::new(BooleanArray::from(matches)));
         }
         if let Some(handed) = &self.matched.handed_over {
-            let mut columns: Vec<_> = handed
-                .columns()
-                .iter()
-                .map(|_| StringBuilder::new())
-                .collect();
+            let mut columns: Vec<_> = handed.columns().iter().map(|_| Vec::new()).collect();
             for row in kept() {
                 for (column, text) in columns.iter_mut().zip(handed.texts(row)?) {
-                    column.append_option(text);
+                    column.push(text);
                 }
             }
-            arrays.extend(
-                columns
-                    .into_iter()
-                    .map(|mut column| Arc::new(column.finish()) as ArrayRef),
-            );
+            let columns = handed.columns().iter().zip(columns);
+            arrays.extend(columns.map(|(column, texts)| column.of.array(&texts)));
         }
         Ok(arrays)
     }
@@ -438,18 +437,18 @@ fn bytes_of(batch: &RecordBatch) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Added<'a> {
     pub(crate) name: Cow<'a, str>,
-    pub(crate) kind: AddedKind,
+    pub(crate) kind: AddedKind<'a>,
 }
 
 /// What an added column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddedKind {
+pub(crate) enum AddedKind<'a> {
     /// Truth values.
     Truth,
     /// Whole numbers of 64 bits.
     Number,
-    /// Texts and nulls.
-    Text,
+    /// What the peer has handed over: values of this type, and nulls.
+    OfPeer(&'a ColumnType),
 }
 
 /// A writer that remembers why it failed. The Parquet and Arrow writers wrap the error of the writer beneath

@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use vesica_files::{Argument, Readers, advice};
 
+use crate::column_type::ColumnType;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, Found};
@@ -215,6 +216,14 @@ impl Source {
             )),
             false => Ok(()),
         }
+    }
+
+    /// What the values of the columns of these names are: texts in CSV and JSON Lines, and where there is no such column.
+    ///
+    /// # Errors
+    /// Data: a file is damaged.
+    pub fn column_types(&self, names: &[String]) -> Result<Vec<ColumnType>> {
+        self.format().column_types(self.parts(), names)
     }
 
     /// The delimiter, if the table is CSV.

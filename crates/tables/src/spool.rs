@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use crate::bucket::{Bucket, Buckets};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handed::unreadable;
+use crate::handed::{PeerColumn, unreadable};
 use crate::handed_rows::{HandedKeys, HandedRows};
 use crate::items::RowItems;
 use crate::key::KeySpec;
@@ -676,7 +676,7 @@ impl Spool {
     pub fn handed_over(
         &self,
         directory: &Path,
-        columns: usize,
+        columns: &[PeerColumn],
         matched: &RowSet,
         memory: u64,
     ) -> Result<Option<HandedRows>> {

@@ -11,8 +11,8 @@ use vesica_session::{
     connect, with_threads,
 };
 use vesica_tables::{
-    Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, Output, RowSet, Rows, Source,
-    read_keys_within, write_rows,
+    ColumnType, Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, Output, PeerColumn, RowSet,
+    Rows, Source, read_keys_within, write_rows,
 };
 use zeroize::Zeroizing;
 
@@ -76,7 +76,7 @@ pub struct LookUpReport {
 pub struct LookedUp {
     keys: Keys,
     rows: RowSet,
-    columns: Vec<String>,
+    columns: Vec<PeerColumn>,
     labels: Zeroizing<Vec<u8>>,
     report: LookUpReport,
 }
@@ -209,7 +209,11 @@ impl OpenLookUp {
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
         let header = self.set.header();
-        let columns = header.declared.payload.clone();
+        let texts = |name: &String| PeerColumn {
+            name: name.clone(),
+            of: ColumnType::TEXT,
+        };
+        let columns: Vec<_> = header.declared.payload.iter().map(texts).collect();
         let payload = header.declared.payload_bytes as usize;
         let mut report = LookUpReport {
             published: header.keys,

@@ -45,8 +45,7 @@ pub fn label_exchange(
             if let Some((_, name)) = named.find(|(i, name)| columns[..*i].contains(name)) {
                 return Err(usage(format!("column {name:?} is named twice")));
             }
-            let bytes = width;
-            Ok(LabelExchange::Offered(LabelTerms { bytes, columns }))
+            Ok(LabelExchange::Offered(LabelTerms::texts(width, columns)))
         }
         _ if bytes.is_some() => Err(usage(
             "a width is for columns that are handed over with the matches",

@@ -13,14 +13,14 @@ use vesica_session::terms::{
 };
 use vesica_session::{
     Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Endpoint,
-    Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange, Learns,
-    Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
-    State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set, buckets_for_threads,
-    connect, connect_once, with_threads,
+    Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange,
+    LabelTerms, Learns, Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys,
+    Report, Reveal, Role, State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set,
+    buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    Counts, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source, TextColumns,
-    ValueColumn, approximate_rows, is_address, read_keys_within, write_rows,
+    ColumnType, Counts, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source,
+    TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within, write_rows,
 };
 use vesica_wire::{Error as WireError, Limit};
 
@@ -776,6 +776,23 @@ impl Party {
                 Some(stored)
             }
         };
+        let typed;
+        let job = match &job.labels {
+            LabelExchange::Offered(terms) => {
+                let types = source.column_types(&terms.columns)?;
+                let types = types.iter().map(ColumnType::to_string).collect();
+                let labels = LabelExchange::Offered(LabelTerms {
+                    types,
+                    ..terms.clone()
+                });
+                typed = Job {
+                    labels,
+                    ..job.clone()
+                };
+                &typed
+            }
+            _ => job,
+        };
         // A peer that is early finds an open port, which closes once the contract is agreed.
         let listener = self.bind(observer)?;
         let read = |observer: &mut dyn Observer| match keys {
@@ -854,7 +871,7 @@ impl Party {
         report.invalid = counts.invalid;
         let labels = report.contract.labels.clone();
         keys.arrange(labels.as_ref(), self.resources.for_rows())?;
-        let matched = keys.matched_with(labels.as_ref(), self.resources.for_rows());
+        let matched = keys.matched_with(self.resources.for_rows());
         if let Some(unreadable) = matched.unreadable() {
             let warning = format!(
                 "what the peer handed over with {unreadable} keys is not what it declared; their columns are empty"
@@ -934,7 +951,7 @@ pub fn collect(
         let mut stored = Stored::new(keys, memory, directory.clone(), None)?;
         job.collect(&mut stored)?;
         if let Some(mut file) = file {
-            write_rows(source, stored.matched_with(None, memory / 2), &mut file)?;
+            write_rows(source, stored.matched_with(memory / 2), &mut file)?;
             file.commit()?;
         }
         Ok(stored.matched().clone())
@@ -1053,8 +1070,7 @@ impl Outcome {
     /// The rows that matched, with the columns that the peer has handed over, and in the order that both sides share if
     /// the options of the source ask for it ([`Rows::Aligned`]).
     pub fn matched(&self) -> Matched<'_> {
-        let labels = self.report.contract.labels.as_ref();
-        self.keys.matched_with(labels, self.memory)
+        self.keys.matched_with(self.memory)
     }
 
     /// The report.

@@ -236,10 +236,8 @@ impl SetUpdate {
             })?;
         }
         if let Some(source) = add {
-            let payload = (declared.payload_bytes > 0).then(|| LabelTerms {
-                bytes: declared.payload_bytes,
-                columns: declared.payload.clone(),
-            });
+            let payload = (declared.payload_bytes > 0)
+                .then(|| LabelTerms::texts(declared.payload_bytes, declared.payload.clone()));
             let mut keys = read_published(source, key, payload.as_ref(), share, scratch, observer)?;
             walk.label = declared.payload_bytes as usize;
             observer.phase("add");

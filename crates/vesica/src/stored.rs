@@ -1,5 +1,6 @@
 //! The keys of a table in the form that a run uses, and the way back from them to rows.
 
+use std::iter;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -9,7 +10,8 @@ use vesica_session::{
     Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Role, State,
 };
 use vesica_tables::{
-    Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, Output as TableFile, RowSet, Spool,
+    ColumnType, Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, Output as TableFile,
+    PeerColumn, RowSet, Spool,
 };
 use vesica_wire::{Error as WireError, Limit};
 
@@ -27,6 +29,8 @@ pub(crate) struct Stored {
     matched: RowSet,
     /// Maximum bytes of labels from the peer in memory.
     label_memory: u64,
+    /// The columns that the peer hands over, once they are agreed.
+    of_peer: Vec<PeerColumn>,
     /// Labels from the peer that are on disk, for the rows that match.
     handed: Option<HandedRows>,
     /// The key of the order that the matches have on both sides, if they have one.
@@ -113,6 +117,7 @@ impl Stored {
             directory,
             matched: RowSet::none(counts.rows),
             label_memory,
+            of_peer: Vec::new(),
             handed: None,
             order_key: None,
             shares: None,
@@ -130,18 +135,15 @@ impl Stored {
         self.shares.take().map(ShareTable::into_file)
     }
 
-    /// The rows that match, with what the peer has handed over under the contract, and with the order that both sides
-    /// share if they agreed to one. To put rows in order takes `memory` bytes.
-    pub(crate) fn matched_with<'a>(
-        &'a self,
-        terms: Option<&'a LabelTerms>,
-        memory: u64,
-    ) -> Matched<'a> {
+    /// The rows that match, with what the peer has handed over and [`Stored::arrange`] has arranged, and with the order that
+    /// both sides share if they agreed to one. To put rows in order takes `memory` bytes.
+    pub(crate) fn matched_with(&self, memory: u64) -> Matched<'_> {
         match &self.place {
             Place::Memory { keys, set, .. } => {
-                let handed_over = set.handed_over().zip(terms);
-                let handed_over = handed_over.map(|(labels, terms)| {
-                    HandedOver::new(&terms.columns, keys, labels, terms.bytes as usize)
+                let labels = set.handed_over().filter(|_| !self.of_peer.is_empty());
+                let handed_over = labels.map(|labels| {
+                    let bytes = labels.len() / (self.counts.items as usize).max(1);
+                    HandedOver::new(&self.of_peer, keys, labels, bytes)
                 });
                 let matched = Matched::new(&self.matched, handed_over);
                 self.order_key.map_or(matched, |key| {
@@ -149,9 +151,8 @@ impl Stored {
                 })
             }
             Place::Disk(spool) => {
-                let handed_over = self.handed.as_ref().zip(terms);
-                let handed_over =
-                    handed_over.map(|(labels, terms)| HandedOver::on_disk(&terms.columns, labels));
+                let labels = self.handed.as_ref();
+                let handed_over = labels.map(|labels| HandedOver::on_disk(&self.of_peer, labels));
                 let matched = Matched::new(&self.matched, handed_over);
                 self.order_key.map_or(matched, |key| {
                     matched.in_order(spool.common_order(key, memory))
@@ -162,9 +163,16 @@ impl Stored {
 
     /// Puts what the peer has handed over under the contract where the rows that match find it. Takes `memory` bytes.
     pub(crate) fn arrange(&mut self, terms: Option<&LabelTerms>, memory: u64) -> Result<(), Error> {
-        if let (Place::Disk(spool), Some(terms)) = (&self.place, terms) {
-            let columns = terms.columns.len();
-            self.handed = spool.handed_over(&self.directory, columns, &self.matched, memory)?;
+        let Some(terms) = terms else {
+            return Ok(());
+        };
+        let types = terms.types.iter().map(|name| ColumnType::named(name));
+        let types = types.chain(iter::repeat(ColumnType::TEXT));
+        let columns = terms.columns.iter().cloned().zip(types);
+        self.of_peer = columns.map(|(name, of)| PeerColumn { name, of }).collect();
+        if let Place::Disk(spool) = &self.place {
+            self.handed =
+                spool.handed_over(&self.directory, &self.of_peer, &self.matched, memory)?;
         }
         Ok(())
     }

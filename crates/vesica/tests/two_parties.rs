@@ -129,10 +129,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
 
     party.protocol = ProtocolRequest::Auto;
-    party.labels = LabelExchange::Offered(LabelTerms {
-        bytes: 64,
-        columns: vec!["city".into()],
-    });
+    party.labels = LabelExchange::Offered(LabelTerms::texts(64, vec!["city".into()]));
     assert!(party.check(Role::Sender).is_ok());
     let receiver = party.check(Role::Receiver).unwrap_err();
     assert_eq!(receiver.class(), ErrorClass::Usage);

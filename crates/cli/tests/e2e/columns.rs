@@ -50,7 +50,7 @@ fn matching_rows_come_with_the_senders_columns() {
             );
         }
         let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
-        let labels = json!({ "bytes": 16, "columns": ["city", "age"] });
+        let labels = json!({ "bytes": 16, "columns": ["city", "age"], "types": ["text", "text"] });
         assert_eq!(report["contract"]["labels"], labels);
     }
 }

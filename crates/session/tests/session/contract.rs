@@ -1221,7 +1221,7 @@ fn rename(job: &mut Job, change: impl FnOnce(&mut Vec<String>)) {
 
 fn offered(bytes: u32) -> LabelExchange {
     let columns = vec!["city".into(), "name".into()];
-    LabelExchange::Offered(LabelTerms { bytes, columns })
+    LabelExchange::Offered(LabelTerms::texts(bytes, columns))
 }
 
 fn offer(name: u8) -> Offer {
@@ -1296,7 +1296,10 @@ fn payloads_go_with_shares_and_nothing_else() {
 fn the_longest_hello_fits() {
     let columns = (0..64).map(|i| format!("{i:0>255}")).collect();
     let mut hello = with_facts(|facts| {
-        facts.labels = LabelExchange::Offered(LabelTerms { bytes: 1, columns });
+        facts.labels = LabelExchange::Offered(LabelTerms {
+            types: vec!["t".repeat(64); 64],
+            ..LabelTerms::texts(1, columns)
+        });
         facts.offline = Some(vec![offer(1); MAX_OFFERS]);
     });
     hello.role = Role::Sender;

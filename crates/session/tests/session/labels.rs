@@ -22,10 +22,7 @@ fn receiver() -> Job {
 
 fn sender() -> Job {
     Job {
-        labels: LabelExchange::Offered(LabelTerms {
-            bytes: BYTES as u32,
-            columns: vec!["city".into()],
-        }),
+        labels: LabelExchange::Offered(LabelTerms::texts(BYTES as u32, vec!["city".into()])),
         ..job(Role::Sender)
     }
 }
@@ -134,10 +131,7 @@ fn labels_count_against_the_memory() {
     };
     run((&ours, &sender()), 0..20, 0..20).0.unwrap();
     let theirs = Job {
-        labels: LabelExchange::Offered(LabelTerms {
-            bytes: 1 << 12,
-            columns: vec!["city".into()],
-        }),
+        labels: LabelExchange::Offered(LabelTerms::texts(1 << 12, vec!["city".into()])),
         ..sender()
     };
     // So few items are not cut into buckets.

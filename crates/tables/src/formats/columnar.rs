@@ -13,8 +13,11 @@ use std::fmt::{Debug, Display, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::fields::{FieldPath, check_each_once, find_fields, has_text, is_indexed, projection};
+use super::fields::{
+    FieldPath, check_each_once, find_field, find_fields, has_text, is_indexed, projection,
+};
 use crate::abreast::abreast;
+use crate::column_type::ColumnType;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
 use crate::conform::{
@@ -37,7 +40,7 @@ pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
         let (data_type, nullable) = match column.kind {
             AddedKind::Truth => (DataType::Boolean, false),
             AddedKind::Number => (DataType::Int64, false),
-            AddedKind::Text => (DataType::Utf8, true),
+            AddedKind::OfPeer(of) => (of.data_type().clone(), true),
         };
         Arc::new(Field::new(&*column.name, data_type, nullable))
     });
@@ -245,6 +248,16 @@ pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<S
         return Err(Error::new(ErrorKind::NotInFormat { found, format }).in_column(field.name()));
     }
     Ok(names)
+}
+
+/// The types of the columns of these names, which the files may lack.
+pub(super) fn types<F: ColumnFormat>(parts: &[Part], names: &[String]) -> Result<Vec<ColumnType>> {
+    let schema = common_schema::<F>(parts, &open_first::<F>(parts)?)?;
+    let of = |name: &String| match find_field(schema.fields(), name) {
+        Ok(Some((_, field))) => ColumnType::of(field.data_type()),
+        _ => ColumnType::TEXT,
+    };
+    Ok(names.iter().map(of).collect())
 }
 
 /// The selected rows as record batches, and their schema.

@@ -56,7 +56,7 @@ pub(crate) fn find_fields(fields: &Fields, wanted: ColumnsRead<'_>) -> Result<Ve
 }
 
 /// Where a field is, by its whole name, or else by a path: a struct's name, a dot, and the rest of the path in it.
-fn find_field<'f>(
+pub(crate) fn find_field<'f>(
     fields: &'f Fields,
     name: &str,
 ) -> std::result::Result<Option<(FieldPath, &'f Field)>, ErrorKind> {

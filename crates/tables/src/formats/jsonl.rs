@@ -91,7 +91,10 @@ impl LineFormat for Rows {
 
     fn added<'a>(parts: &[Part], _: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>> {
         let added = rows.added(|_| false);
-        if added.iter().all(|column| column.kind != AddedKind::Text) {
+        if !added
+            .iter()
+            .any(|column| matches!(column.kind, AddedKind::OfPeer(_)))
+        {
             return Ok(added);
         }
         let mut taken = HashSet::new();
@@ -183,11 +186,13 @@ impl LineFormat for Rows {
             let name = serde_json::Value::from(&*column.name);
             let value: Cow<'_, str> = match (value, column.kind) {
                 (None, _) => "null".into(),
-                (Some(text), AddedKind::Text) => {
+                (Some(text), AddedKind::OfPeer(of))
+                    if !of.kind().is_some_and(|kind| is_json(kind, text)) =>
+                {
                     serde_json::Value::from(&**text).to_string().into()
                 }
                 // Truth values and numbers are spelt as in JSON.
-                (Some(text), AddedKind::Truth | AddedKind::Number) => text.clone(),
+                (Some(text), _) => text.clone(),
             };
             object.extend_from_slice(format!("{name}:{value}").as_bytes());
         }

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fields};
 use crate::abreast::abreast;
+use crate::column_type::ColumnType;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
 use crate::dialect::{CsvOptions, Dialect};
@@ -454,6 +455,11 @@ fn copy_lines<F: LineFormat>(
 /// The names of the columns, all of which every format has room for.
 pub(super) fn names<F: LineFormat>(parts: &[Part], _: Format) -> Result<Vec<String>> {
     F::names(parts)
+}
+
+/// The types of columns of these names.
+pub(super) fn types<F: LineFormat>(_: &[Part], names: &[String]) -> Result<Vec<ColumnType>> {
+    Ok(vec![ColumnType::TEXT; names.len()])
 }
 
 /// Writes the selected records in the format of the container, as columns of texts.

@@ -8,6 +8,7 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use crate::column_type::ColumnType;
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
@@ -72,6 +73,20 @@ macro_rules! dispatch {
                     $(
                         $(#[cfg(feature = $feature)])?
                         Format::$format => $kind::names::<$module::Rows>(parts, to),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
+                }
+            }
+
+            /// The types of the columns of these names, which the files may lack.
+            pub(crate) fn column_types(self, parts: &[Part], names: &[String]) -> Result<Vec<ColumnType>> {
+                match self {
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::types::<$module::Rows>(parts, names),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),

@@ -15,10 +15,8 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ProjectionMask, encode_arrow_schema};
-use parquet::basic::{
-    Compression, LogicalType, PageType, Repetition, Type as PhysicalType, ZstdLevel,
-};
+use parquet::arrow::{ArrowSchemaConverter, ProjectionMask, encode_arrow_schema};
+use parquet::basic::{Compression, PageType, Type as PhysicalType, ZstdLevel};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{
     ColumnChunkMetaData, PageEncodingStats, ParquetMetaData, RowGroupMetaData,
@@ -38,7 +36,7 @@ use crate::guard::catching;
 use crate::objects::extents::{Extents, ExtentsReader};
 use crate::options::Passes;
 use crate::part::Part;
-use crate::selection::{Added, AddedKind, Failure, Selection, WriterWithCause};
+use crate::selection::{Added, Failure, Selection, WriterWithCause};
 use crate::text::read_error;
 
 mod groups;
@@ -656,22 +654,9 @@ fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<Arrow
 fn with_columns(schema: &SchemaDescriptor, added: &[Added<'_>]) -> ParquetResult<SchemaDescriptor> {
     let root = schema.root_schema();
     let mut columns = root.get_fields().to_vec();
-    for column in added {
-        let (physical, logical, repetition) = match column.kind {
-            AddedKind::Truth => (PhysicalType::BOOLEAN, None, Repetition::REQUIRED),
-            AddedKind::Number => (PhysicalType::INT64, None, Repetition::REQUIRED),
-            AddedKind::Text => (
-                PhysicalType::BYTE_ARRAY,
-                Some(LogicalType::String),
-                Repetition::OPTIONAL,
-            ),
-        };
-        let column = Type::primitive_type_builder(&column.name, physical)
-            .with_logical_type(logical)
-            .with_repetition(repetition)
-            .build()?;
-        columns.push(Arc::new(column));
-    }
+    let added = columnar::with_fields(&Schema::empty(), added);
+    let added = ArrowSchemaConverter::new().convert(&added)?;
+    columns.extend_from_slice(added.root_schema().get_fields());
     let root = Type::group_type_builder(root.name())
         .with_fields(columns)
         .build()?;

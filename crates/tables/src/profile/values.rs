@@ -176,7 +176,7 @@ const END_SECOND: i64 = 2_932_897 * render::SECONDS_A_DAY;
 fn instant(text: &str) -> Option<(i64, i64)> {
     let (date, rest) = text.split_at_checked(10)?;
     let (year, month, day) = day(date)?;
-    let midnight = render::days_since_1970(year, month, day) * render::SECONDS_A_DAY;
+    let midnight = render::days_since_1970(year.into(), month, day) * render::SECONDS_A_DAY;
     if rest.is_empty() {
         return Some((midnight, 0));
     }

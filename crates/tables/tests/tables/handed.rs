@@ -4,9 +4,9 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use vesica_tables::{
-    CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, KeyStore, Keys, Matched, Result,
-    RowSet, Rows, Source, SourceOptions, TextColumns, read_keys, read_keys_within, select_rows,
-    write_rows_to,
+    ColumnType, CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, KeyStore, Keys, Matched,
+    PeerColumn, Result, RowSet, Rows, Source, SourceOptions, TextColumns, read_keys,
+    read_keys_within, select_rows, write_rows_to,
 };
 
 const BYTES: usize = 40;
@@ -45,6 +45,22 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// The columns of these names, as the table of `source` has them.
+fn columns_of(source: &Source, names: &[String]) -> Vec<PeerColumn> {
+    let types = source.column_types(names).unwrap();
+    let columns = names.iter().cloned().zip(types);
+    columns.map(|(name, of)| PeerColumn { name, of }).collect()
+}
+
+/// Columns of texts.
+fn texts(names: &[&str]) -> Vec<PeerColumn> {
+    let column = |name: &&str| PeerColumn {
+        name: (*name).to_owned(),
+        of: ColumnType::TEXT,
+    };
+    names.iter().map(column).collect()
+}
+
 /// What the rows of `ours` with a key of `theirs` get, written as their own format: labels are moved from one table to
 /// the other as a run would.
 fn joined(ours: &Source, theirs: &Source, columns: &[String]) -> String {
@@ -59,7 +75,8 @@ fn joined(ours: &Source, theirs: &Source, columns: &[String]) -> String {
         }
     }
     let rows = own.rows_of(&matched);
-    let handed = HandedOver::new(columns, &own, &handed, BYTES);
+    let columns = columns_of(theirs, columns);
+    let handed = HandedOver::new(&columns, &own, &handed, BYTES);
     let mut out = Vec::new();
     let matched = Matched::new(&rows, Some(handed));
     assert_eq!(matched.unreadable(), None);
@@ -150,9 +167,9 @@ fn columns_go_into_json_lines_and_names_that_are_taken_are_left_alone() {
 fn columns_go_from_and_into_typed_formats() {
     use std::sync::Arc;
 
-    use arrow_array::cast::AsArray;
     use arrow_array::{
-        Array, Float64Array, Int32Array, RecordBatch, StringArray, TimestampSecondArray,
+        Array, ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray,
+        TimestampMillisecondArray, TimestampSecondArray,
     };
     use vesica_tables::{Format, Output, write_rows};
 
@@ -189,23 +206,20 @@ fn columns_go_from_and_into_typed_formats() {
         handed.push(labels_of(source, &columns, BYTES).unwrap());
     }
     assert_eq!(handed[0], handed[1]);
+    let columns = columns_of(&source, &columns);
+    assert_eq!(columns_of(&file, &names(&["f", "i", "t"])), columns);
     let handed = HandedOver::new(&columns, &own, &handed[0], BYTES);
+    let expected: [ArrayRef; 3] = [
+        Arc::new(Float64Array::from(vec![0.1, 7.0])),
+        Arc::new(Int32Array::from(vec![Some(-3), None])),
+        Arc::new(TimestampMillisecondArray::from(vec![0, 60_000])),
+    ];
     for source in [&source, &file] {
         let matched = Matched::new(&all, Some(handed));
         let (schema, batches) = select_rows(source, matched).unwrap();
         let fields: Vec<_> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         assert_eq!(fields, ["key", "f", "i", "t", "peer_f", "peer_i", "peer_t"]);
-        let texts = |column: usize| -> Vec<Option<&str>> {
-            batches[0]
-                .column(column)
-                .as_string::<i32>()
-                .iter()
-                .collect()
-        };
-        assert_eq!(texts(4), [Some("0.1"), Some("7.0")]);
-        assert_eq!(texts(5), [Some("-3"), None]);
-        let times = ["1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z"];
-        assert_eq!(texts(6), times.map(Some));
+        assert_eq!(batches[0].columns()[4..], expected);
         assert!(batches[0].column(3).is_valid(0));
     }
     // And once more through a Parquet file with its own schema.
@@ -216,7 +230,17 @@ fn columns_go_from_and_into_typed_formats() {
     let more = Source::open(&path, SourceOptions::default()).unwrap();
     let (schema, batches) = select_rows(&more, &all).unwrap();
     assert_eq!(schema.fields().len(), 7);
-    assert_eq!(batches[0].column(5).as_string::<i32>().value(0), "-3");
+    assert_eq!(batches[0].columns()[4..], expected);
+    // As text, what has no fraction is a number of JSON all the same.
+    let lines = open(
+        &place,
+        "o.jsonl",
+        b"{\"key\":\"ann\"}\n",
+        &SourceOptions::default(),
+    );
+    let expected =
+        "{\"key\":\"ann\",\"peer_f\":0.1,\"peer_i\":-3,\"peer_t\":\"1970-01-01T00:00:00Z\"}\n";
+    assert_eq!(joined(&lines, &source, &names(&["f", "i", "t"])), expected);
 }
 
 #[test]
@@ -322,7 +346,7 @@ fn a_batch_of_wide_columns_is_cut() {
     let batch = RecordBatch::try_from_iter([("key", Arc::new(key) as _)]).unwrap();
     let options = SourceOptions::default();
     let ours = Source::from_batches("frame", batch.schema(), vec![batch], &options).unwrap();
-    let (own, columns) = (keys(&ours, "key"), names(&["c"]));
+    let (own, columns) = (keys(&ours, "key"), texts(&["c"]));
     let mut labels = vec![0; 5000 * WIDE];
     labels[4999 * WIDE..][..3].copy_from_slice(&[2, 0, b'z']);
     let rows = own.rows_of(&[true; 5000]);
@@ -348,7 +372,7 @@ fn labels_that_are_none_are_counted_and_null() {
         &SourceOptions::default(),
     );
     let own = keys(&ours, "key");
-    let columns = names(&["c"]);
+    let columns = texts(&["c"]);
     let labels = [0xff, 0xff, 1, 3, 0, b'x', b'y', 0];
     let mut rows = RowSet::none(2);
     (0..2).for_each(|row| rows.insert(row));
@@ -423,7 +447,11 @@ fn columns_go_through_the_disk_too() {
         near.keep_labels(place.path(), bucket, &labels, BYTES)
             .unwrap();
     }
-    let handed = near.handed_over(place.path(), 1, &all, 0).unwrap().unwrap();
+    let columns = columns_of(&theirs, &columns);
+    let handed = near
+        .handed_over(place.path(), &columns, &all, 0)
+        .unwrap()
+        .unwrap();
     let matched = Matched::new(&all, Some(HandedOver::on_disk(&columns, &handed)));
     assert_eq!(matched.unreadable(), None);
     let mut out = Vec::new();
@@ -434,7 +462,11 @@ fn columns_go_through_the_disk_too() {
     assert!(all.iter().count() > 1000);
     assert!(String::from_utf8(out).unwrap() == expected);
     // Nothing was handed over for the other.
-    assert!(far.handed_over(place.path(), 1, &all, 0).unwrap().is_none());
+    assert!(
+        far.handed_over(place.path(), &columns, &all, 0)
+            .unwrap()
+            .is_none()
+    );
     // Rows of one key with different texts, wherever they are.
     let differ = table(&|row| (row / 2500).to_string());
     let differ = open(&place, "differ.csv", differ.as_bytes(), &options);
