@@ -76,7 +76,9 @@ def publish(
     declared = ("rotate", "payload", "payload_width", "queries", "max_keys", "lambda_")
     given = [name for name in declared if arguments[name]]
     if changes and given:
-        line = "is declared when a set is first published, and holds for what is added: leave it out"
+        line = (
+            "is declared when a set is first published, and holds for what is added: leave it out"
+        )
         raise UsageError(f"{given[0]}: {line}")
     arguments["payload"] = texts(arguments["payload"])
     arguments["queries"] = 2**20 if queries is None else queries
