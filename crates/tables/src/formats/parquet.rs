@@ -37,6 +37,7 @@ use crate::objects::extents::{Extents, ExtentsReader};
 use crate::options::Passes;
 use crate::part::Part;
 use crate::selection::{Added, Failure, Selection, WriterWithCause};
+#[cfg(feature = "object-stores")]
 use crate::text::read_error;
 
 mod groups;

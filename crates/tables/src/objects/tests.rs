@@ -24,10 +24,14 @@ fn address(text: &str) -> Address {
     Address::of(text.as_ref()).unwrap().unwrap()
 }
 
-fn find(server: &ObjectServer, text: &str) -> Result<Vec<Found>> {
+fn find_within(limits: Limits, server: &ObjectServer, text: &str) -> Result<Vec<Found>> {
     let mut found = Vec::new();
-    Finder::new(server.settings(), SHORT).find(&address(text), &mut found)?;
+    Finder::new(server.settings(), limits).find(&address(text), &mut found)?;
     Ok(found)
+}
+
+fn find(server: &ObjectServer, text: &str) -> Result<Vec<Found>> {
+    find_within(Limits::USUAL, server, text)
 }
 
 /// The address of an object at the server, over HTTP.
@@ -410,7 +414,8 @@ fn servers_that_lie_or_never_end_are_given_up() {
             text => text.to_owned(),
         };
         let begun = Instant::now();
-        let result = find(&server, &text).and_then(|found| read(found).map_err(unwrap));
+        let result =
+            find_within(SHORT, &server, &text).and_then(|found| read(found).map_err(unwrap));
         let error = result.expect_err(what);
         let taken = begun.elapsed();
         assert!(taken < Duration::from_secs(30), "{what}: {taken:?}");
@@ -427,7 +432,7 @@ fn servers_that_lie_or_never_end_are_given_up() {
 fn an_upload_appears_complete_or_not_at_all() {
     use std::io::Write;
     let server = ObjectServer::start();
-    let begin = |text: &str| Upload::begin_with(&address(text), &server.settings(), SHORT);
+    let begin = |text: &str| Upload::begin_with(&address(text), &server.settings(), Limits::USUAL);
     let bytes = pattern((40 << 20) + 7);
     for bytes in [&bytes[..], &bytes[..100], b""] {
         server.put("/b/o", "what was there before");
