@@ -188,3 +188,52 @@ fn a_store_that_fails_in_the_middle_keeps_what_was_there() {
     assert_eq!(server.get("/b/out.csv").unwrap(), b"of an earlier run");
     assert_eq!(server.uploads(), 0);
 }
+
+#[test]
+#[ignore = "needs moto and Azurite: make test-object-stores"]
+fn stores_that_others_wrote() {
+    let place = Place::new();
+    let rows = |rows: std::ops::Range<u32>| {
+        let rows: String = rows.map(|row| format!("{row},x{row}\n")).collect();
+        format!("id,name\n{rows}")
+    };
+    place.write("ours.csv", rows(500..2000));
+    // More than one part of an upload.
+    let long = "long text ".repeat(50);
+    let many: String = (0..50_000)
+        .map(|row| format!("{row},{long}{row}\n"))
+        .collect();
+    let many = format!("id,name\n{many}");
+    place.write("many.csv", &many);
+    for store in ["s3://box", "az://box"] {
+        let at = |key: &str| format!("{store}/{key}");
+        let run = |input: &str, output: &str, peer: &str| {
+            let receiver = Arguments::new(input, "id").output(output);
+            exchange(&place, &receiver, &Arguments::new(peer, "id"))
+        };
+        for pattern in ["in/part-*.csv", "in/", "in", "*n/*"] {
+            run(&at(pattern), "out.csv", "ours.csv").expect_success();
+            assert_eq!(place.read("out.csv"), rows(500..1000), "{store} {pattern}");
+        }
+        for name in ["o/a.parquet", "o/a b+ü.csv.gz", "o/a.arrow", "o/a.jsonl"] {
+            let receiver = Arguments::new(&at("in"), "id").option("--output", &at(name));
+            exchange(&place, &receiver, &Arguments::new("ours.csv", "id")).expect_success();
+            let back = Arguments::new("ours.csv", "id").output("out.csv");
+            let written = Arguments::new(&at(name), "id");
+            exchange(&place, &back, &written).expect_success();
+            assert_eq!(place.read("out.csv"), rows(500..1000), "{store} {name}");
+        }
+        for name in ["many.csv", "many.parquet"] {
+            run("many.csv", &at(name), "many.csv").expect_success();
+            run(&at(name), "back.csv", "many.csv").expect_success();
+            assert!(place.read("back.csv") == many, "{store} {name}");
+        }
+        let missing = Arguments::new(&at("none.csv"), "id");
+        let ended = place.receiver(&missing, "--connect 127.0.0.1:1").wait();
+        ended.expect_failure(3, "no such file");
+        let other = store.replace("box", "other");
+        let nowhere = Arguments::new("ours.csv", "id").output(&format!("{other}/out.csv"));
+        let ended = place.receiver(&nowhere, "--connect 127.0.0.1:1").wait();
+        ended.expect_failure(2, "no such bucket or container");
+    }
+}
