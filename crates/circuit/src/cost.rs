@@ -8,7 +8,7 @@ use crate::arithmetic::{self, Elements, LONG_BITS, LONG_WINDOW, Ring, Row};
 use crate::compare::{gate_words, gates};
 use crate::cots::WIDTH;
 use crate::digits;
-use crate::functions::{self, signed_size_ring, size_ring};
+use crate::functions::{self, Number, signed_size_ring, size_ring};
 use crate::membership::window;
 
 /// COTs, entries, bytes and message flows.
@@ -177,28 +177,27 @@ pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Row>
         .fold(bits, Cost::add)
 }
 
-/// [`crate::Receiver::open`] of a size, if there is one, and of so many other numbers.
-pub fn open(bins: impl Into<Bins>, has_size: bool, others: usize, minimum: u64) -> Cost {
+/// [`crate::Receiver::open`] of these numbers.
+pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
     let Bins { all, .. } = bins.into();
-    let size = match (has_size, minimum) {
-        (false, _) => 0,
-        (true, 0) => size_ring(all).bits(),
-        (true, _) => signed_size_ring(all).bits(),
-    };
-    let bits = size as usize + 64 * others + usize::from(minimum > 0);
+    if numbers.is_empty() {
+        return Cost::default();
+    }
+    let bits: u32 = numbers.iter().map(|number| number.ring().bits()).sum();
+    let bits = bits as usize + usize::from(minimum > 0);
     let opening = Cost {
         sender_bytes: bits.div_ceil(8),
         flows: 1,
         ..Cost::default()
     };
-    let numbers = usize::from(has_size) + others;
     match minimum {
         0 => opening,
         // A size is counted where there is nothing else.
         _ => {
-            comparison(all, others.max(1))
-                + products(numbers, Ring::FULL)
-                + inner(numbers)
+            let counted = numbers.iter().filter(|number| number.is_counted());
+            comparison(all, counted.count().max(1))
+                + products(numbers.len(), Ring::FULL)
+                + inner(numbers.len())
                 + opening
         }
     }
@@ -311,14 +310,17 @@ mod tests {
         // One window of every operation in tests.
         let bins = 1 << 11;
         let k = 12;
-        let number = open(bins, false, 1, 0);
+        let number = open(bins, &[Number::no_sum(0)], 0);
         for (cost, [entries, cots, reverse, receiver, sender, flows]) in [
             (equality(bins, 61), [20, 0, 0, 300, 80, 6]),
             (equality(bins, 63), [21, 0, 0, 307, 84, 6]),
             (equality(bins, 64), [21, 0, 0, 315, 84, 6]),
             (membership(bins, 61), [30, 0, 0, 900, 120, 6]),
             (membership(bins, 64), [31, 0, 0, 945, 124, 6]),
-            (size(bins, 0) + open(bins, true, 0, 0), [0, 1, 0, k, 1, 3]),
+            (
+                size(bins, 0) + open(bins, &[Number::no_size(bins, 0)], 0),
+                [0, 1, 0, k, 1, 3],
+            ),
             (sums_of_receiver(bins, 1, 0) + number, [0, 1, 0, 64, 1, 3]),
             (sums_of_sender(bins, 1, 0) + number, [0, 1, 1, 65, 65, 3]),
             (
@@ -408,14 +410,16 @@ mod tests {
                         )
                     };
                 }
-                let open = |others| open(bins, false, others, minimum);
+                let sums = |count| vec![Number::no_sum(minimum); count];
+                let open = |count| open(bins, &sums(count), minimum);
                 let found = opened!(
                     |engine, rng, channel| engine.size(channel, rng, bits, minimum).map(|n| [n]),
                     engine.size(channel, rng, bits, minimum).map(|n| [n])
                 );
                 check(
                     found.2,
-                    size(bins, minimum) + super::open(bins, true, 0, minimum),
+                    size(bins, minimum)
+                        + super::open(bins, &[Number::no_size(bins, minimum)], minimum),
                 );
                 let found = opened!(
                     |engine, rng, channel| engine

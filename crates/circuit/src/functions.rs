@@ -151,7 +151,7 @@ pub struct Number {
 
 impl Number {
     /// A size over so many bins of all parts, to which nothing is added yet.
-    pub(crate) fn no_size(bins: usize, minimum: u64) -> Number {
+    pub fn no_size(bins: usize, minimum: u64) -> Number {
         Number {
             ring: ring_of_size(bins, minimum),
             share: 0,
@@ -160,12 +160,22 @@ impl Number {
     }
 
     /// A sum to which nothing is added yet.
-    pub(crate) fn no_sum(minimum: u64) -> Number {
+    pub fn no_sum(minimum: u64) -> Number {
         Number {
             ring: Ring::FULL,
             share: 0,
             count: (minimum > 0).then_some(0),
         }
+    }
+
+    /// That in which its shares add up.
+    pub(crate) fn ring(&self) -> Ring {
+        self.ring
+    }
+
+    /// Whether it has a count of its own to compare with a minimum.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.count.is_some()
     }
 
     /// The share, and that of the count if there is one.

@@ -884,7 +884,8 @@ fn deal_to_idle_parties(options_of_dealer: &ConnectOptions) -> (Error, [WireErro
 /// Whatever the parties do.
 #[test]
 fn a_dealer_has_a_deadline() {
-    let time = Duration::from_millis(400);
+    // The parties come well before it, on a loaded machine too.
+    let time = Duration::from_millis(3500);
     let (error, told) = deal_to_idle_parties(&ConnectOptions {
         interrupt: Interrupt::new().within(time),
         ..options()

@@ -14,7 +14,7 @@
 //! grows with the evaluations alone. What has a key without a session are the streams of OLE halves, which are in the list
 //! for that reason.
 
-use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, PADS_PER_KEY, WIDTH, cost};
+use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, Number, PADS_PER_KEY, WIDTH, cost};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
@@ -74,8 +74,13 @@ fn correlations(params: &Params) -> [u64; 3] {
     let bins = bins::table(params.receiver_size, each + LEAST_SHARE).bins;
     // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
     // take fewer. Nothing takes more than under a minimum and with a size.
+    let open = |shares| {
+        let mut numbers = vec![Number::no_sum(1); MAX_VALUE_COLUMNS];
+        numbers.push(Number::no_size(shares, 1));
+        cost::open(shares, &numbers, 1)
+    };
     let products = |shares| {
-        let size = cost::size(shares, 1) + cost::open(shares, true, MAX_VALUE_COLUMNS, 1);
+        let size = cost::size(shares, 1) + open(shares);
         let numbers = [
             cost::inner_product(shares, 1, each),
             cost::sums_of_receiver(shares, MAX_VALUE_COLUMNS, 1),
@@ -90,7 +95,7 @@ fn correlations(params: &Params) -> [u64; 3] {
     };
     let products = products(bins).max(products(3 * bins)).unwrap_or(0);
     let entries = cost::equality(3 * bins, MAX_BITS).entries;
-    let ands = cost::matches(3 * bins) + cost::open(3 * bins, true, MAX_VALUE_COLUMNS, 1);
+    let ands = cost::matches(3 * bins) + open(3 * bins);
     [products, entries, ands.cots].map(|count| count as u64)
 }
 

@@ -8,7 +8,8 @@ use arrow_array::types::*;
 use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray};
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::render::{self, Kind, SECONDS_A_DAY};
+use crate::conform::named_by_parquet;
+use crate::render::{self, Kind, MS, NS, SECONDS_A_DAY, US};
 
 /// What the values of a column are whose texts are handed over: texts, or a type that Parquet and Arrow have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +35,11 @@ const PLAIN: [(&str, DataType); 13] = [
     ("date", DataType::Date32),
 ];
 
-/// Units of times and timestamps, and how many make a second.
-const UNITS: [(&str, TimeUnit, i64); 3] = [
-    ("ms", TimeUnit::Millisecond, 1_000),
-    ("us", TimeUnit::Microsecond, 1_000_000),
-    ("ns", TimeUnit::Nanosecond, 1_000_000_000),
+/// Units of times and timestamps.
+const UNITS: [(&str, TimeUnit); 3] = [
+    ("ms", TimeUnit::Millisecond),
+    ("us", TimeUnit::Microsecond),
+    ("ns", TimeUnit::Nanosecond),
 ];
 
 impl ColumnType {
@@ -48,7 +49,6 @@ impl ColumnType {
     /// The type that has the values of this one; texts if there is none.
     pub(crate) fn of(data_type: &DataType) -> ColumnType {
         use DataType as T;
-        let milliseconds = TimeUnit::Millisecond;
         match data_type {
             T::Dictionary(_, values) => ColumnType::of(values),
             T::RunEndEncoded(_, values) => ColumnType::of(values.data_type()),
@@ -60,22 +60,16 @@ impl ColumnType {
                 Err(_) => None,
             }
             .unwrap_or(ColumnType::TEXT),
-            T::Time32(_) => ColumnType(T::Time32(milliseconds)),
-            T::Time64(unit) => ColumnType(T::Time64(*unit)),
-            T::Timestamp(unit, zone) => {
-                let unit = match unit {
-                    TimeUnit::Second => milliseconds,
-                    unit => *unit,
-                };
+            // Some of its texts are dates, some timestamps.
+            T::Date64 => ColumnType::TEXT,
+            other => match named_by_parquet(other) {
                 // The instants are the same in any zone.
-                let zone = zone
-                    .as_deref()
-                    .map(|zone| if is_zone(zone) { zone } else { "UTC" });
-                ColumnType(T::Timestamp(unit, zone.map(Arc::from)))
-            }
-            plain => match PLAIN.iter().any(|(_, known)| known == plain) {
-                true => ColumnType(plain.clone()),
-                false => ColumnType::TEXT,
+                T::Timestamp(unit, Some(zone)) if !is_zone(&zone) => {
+                    ColumnType(T::Timestamp(unit, Some("UTC".into())))
+                }
+                known @ (T::Time32(_) | T::Time64(_) | T::Timestamp(..)) => ColumnType(known),
+                plain if PLAIN.iter().any(|(_, known)| *known == plain) => ColumnType(plain),
+                _ => ColumnType::TEXT,
             },
         }
     }
@@ -111,64 +105,115 @@ impl ColumnType {
 
     /// Whether there is a value of which this is the text.
     pub(crate) fn reads(&self, text: &str) -> bool {
-        self.0 == DataType::Utf8 || self.array(&[Some(text)]).is_valid(0)
+        self.with(Readable(text))
     }
 
     /// The values of these texts; null where there is none.
     pub(crate) fn array<S: AsRef<str>>(&self, texts: &[Option<S>]) -> ArrayRef {
+        self.with(Values(texts, &self.0))
+    }
+
+    /// Does what is wanted with how values of this type are read.
+    fn with<R: Reading>(&self, reading: R) -> R::Done {
         use DataType as T;
-        let texts = texts.iter().map(|text| text.as_ref().map(AsRef::as_ref));
         match &self.0 {
-            T::Boolean => Arc::new(BooleanArray::from_iter(texts.map(|text| match text? {
+            T::Boolean => reading.booleans(|text| match text {
                 "true" => Some(true),
                 "false" => Some(false),
                 _ => None,
-            }))),
-            T::Int8 => spelt::<Int8Type>(texts),
-            T::Int16 => spelt::<Int16Type>(texts),
-            T::Int32 => spelt::<Int32Type>(texts),
-            T::Int64 => spelt::<Int64Type>(texts),
-            T::UInt8 => spelt::<UInt8Type>(texts),
-            T::UInt16 => spelt::<UInt16Type>(texts),
-            T::UInt32 => spelt::<UInt32Type>(texts),
-            T::UInt64 => spelt::<UInt64Type>(texts),
-            T::Float32 => values::<Float32Type>(texts, float),
-            T::Float64 => values::<Float64Type>(texts, float),
-            T::Date32 => values::<Date32Type>(texts, |text| date(text)?.try_into().ok()),
+            }),
+            T::Int8 => reading.values::<Int8Type>(spelt),
+            T::Int16 => reading.values::<Int16Type>(spelt),
+            T::Int32 => reading.values::<Int32Type>(spelt),
+            T::Int64 => reading.values::<Int64Type>(spelt),
+            T::UInt8 => reading.values::<UInt8Type>(spelt),
+            T::UInt16 => reading.values::<UInt16Type>(spelt),
+            T::UInt32 => reading.values::<UInt32Type>(spelt),
+            T::UInt64 => reading.values::<UInt64Type>(spelt),
+            T::Float32 => reading.values::<Float32Type>(float),
+            T::Float64 => reading.values::<Float64Type>(float),
+            T::Date32 => reading.values::<Date32Type>(|text| date(text)?.try_into().ok()),
             T::Time32(_) => {
-                values::<Time32MillisecondType>(texts, |text| time(text, 1_000)?.try_into().ok())
+                reading.values::<Time32MillisecondType>(|text| time(text, MS)?.try_into().ok())
             }
             T::Time64(TimeUnit::Microsecond) => {
-                values::<Time64MicrosecondType>(texts, |text| time(text, 1_000_000))
+                reading.values::<Time64MicrosecondType>(|text| time(text, US))
             }
-            T::Time64(_) => values::<Time64NanosecondType>(texts, |text| time(text, 1_000_000_000)),
+            T::Time64(_) => reading.values::<Time64NanosecondType>(|text| time(text, NS)),
             T::Timestamp(TimeUnit::Microsecond, _) => {
-                self.values_of::<TimestampMicrosecondType>(texts, |text| instant(text, 1_000_000))
+                reading.values::<TimestampMicrosecondType>(|text| instant(text, US))
             }
-            T::Timestamp(TimeUnit::Nanosecond, _) => self
-                .values_of::<TimestampNanosecondType>(texts, |text| instant(text, 1_000_000_000)),
+            T::Timestamp(TimeUnit::Nanosecond, _) => {
+                reading.values::<TimestampNanosecondType>(|text| instant(text, NS))
+            }
             T::Timestamp(..) => {
-                self.values_of::<TimestampMillisecondType>(texts, |text| instant(text, 1_000))
+                reading.values::<TimestampMillisecondType>(|text| instant(text, MS))
             }
-            T::Decimal128(digits, places) => self.values_of::<Decimal128Type>(texts, |text| {
-                unscaled(text, *digits, *places)?.parse().ok()
-            }),
-            T::Decimal256(digits, places) => self.values_of::<Decimal256Type>(texts, |text| {
+            T::Decimal128(digits, places) => reading
+                .values::<Decimal128Type>(|text| unscaled(text, *digits, *places)?.parse().ok()),
+            T::Decimal256(digits, places) => reading.values::<Decimal256Type>(|text| {
                 <Decimal256Type as ArrowPrimitiveType>::Native::from_string(&unscaled(
                     text, *digits, *places,
                 )?)
             }),
-            _ => Arc::new(StringArray::from_iter(texts)),
+            _ => reading.texts(),
         }
     }
+}
 
-    fn values_of<'t, P: ArrowPrimitiveType>(
-        &self,
-        texts: impl Iterator<Item = Option<&'t str>>,
-        read: impl Fn(&str) -> Option<P::Native>,
-    ) -> ArrayRef {
-        let values = texts.map(|text| read(text?));
-        Arc::new(PrimitiveArray::<P>::from_iter(values).with_data_type(self.0.clone()))
+/// What is done with texts, whatever values they are of.
+trait Reading {
+    type Done;
+
+    fn texts(self) -> Self::Done;
+
+    fn booleans(self, read: impl Fn(&str) -> Option<bool>) -> Self::Done;
+
+    fn values<P: ArrowPrimitiveType>(self, read: impl Fn(&str) -> Option<P::Native>) -> Self::Done;
+}
+
+/// Tells whether this text has a value.
+struct Readable<'a>(&'a str);
+
+impl Reading for Readable<'_> {
+    type Done = bool;
+
+    fn texts(self) -> bool {
+        true
+    }
+
+    fn booleans(self, read: impl Fn(&str) -> Option<bool>) -> bool {
+        read(self.0).is_some()
+    }
+
+    fn values<P: ArrowPrimitiveType>(self, read: impl Fn(&str) -> Option<P::Native>) -> bool {
+        read(self.0).is_some()
+    }
+}
+
+/// Makes an array of the values of these texts, of this type.
+struct Values<'a, S>(&'a [Option<S>], &'a DataType);
+
+impl<S: AsRef<str>> Values<'_, S> {
+    fn of_each<V>(&self, read: impl Fn(&str) -> Option<V>) -> impl Iterator<Item = Option<V>> {
+        self.0.iter().map(move |text| read(text.as_ref()?.as_ref()))
+    }
+}
+
+impl<S: AsRef<str>> Reading for Values<'_, S> {
+    type Done = ArrayRef;
+
+    fn texts(self) -> ArrayRef {
+        Arc::new(StringArray::from_iter(self.0.iter().map(Option::as_ref)))
+    }
+
+    fn booleans(self, read: impl Fn(&str) -> Option<bool>) -> ArrayRef {
+        Arc::new(BooleanArray::from_iter(self.of_each(read)))
+    }
+
+    fn values<P: ArrowPrimitiveType>(self, read: impl Fn(&str) -> Option<P::Native>) -> ArrayRef {
+        let values = PrimitiveArray::<P>::from_iter(self.of_each(read));
+        Arc::new(values.with_data_type(self.1.clone()))
     }
 }
 
@@ -177,8 +222,8 @@ impl Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use DataType as T;
         let unit_name = |unit: &TimeUnit| {
-            let known = UNITS.iter().find(|(_, known, _)| known == unit);
-            known.map_or("", |(name, ..)| name)
+            let known = UNITS.iter().find(|(_, known)| known == unit);
+            known.map_or("", |(name, _)| name)
         };
         match &self.0 {
             T::Decimal128(digits, places) | T::Decimal256(digits, places) => {
@@ -202,7 +247,7 @@ fn parameterised(name: &str) -> Option<ColumnType> {
         Some((first, second)) => (first, Some(second)),
         None => (parameters, None),
     };
-    let unit = || Some(UNITS.iter().find(|(known, ..)| *known == first)?.1);
+    let unit = || Some(UNITS.iter().find(|(known, _)| *known == first)?.1);
     match (name, second) {
         ("decimal", Some(places)) => decimal(first.parse().ok()?, places.parse().ok()?),
         ("time", None) => Some(ColumnType(match unit()? {
@@ -233,23 +278,10 @@ fn is_zone(zone: &str) -> bool {
     (1..=MAX_ZONE).contains(&zone.len()) && zone.chars().all(is_of_zone)
 }
 
-fn values<'t, P: ArrowPrimitiveType>(
-    texts: impl Iterator<Item = Option<&'t str>>,
-    read: impl Fn(&str) -> Option<P::Native>,
-) -> ArrayRef {
-    Arc::new(PrimitiveArray::<P>::from_iter(
-        texts.map(|text| read(text?)),
-    ))
-}
-
-/// Values that have one text each.
-fn spelt<'t, P: ArrowPrimitiveType<Native: FromStr + Display>>(
-    texts: impl Iterator<Item = Option<&'t str>>,
-) -> ArrayRef {
-    values::<P>(texts, |text| {
-        let value: P::Native = text.parse().ok()?;
-        (value.to_string() == text).then_some(value)
-    })
+/// A value that has one text.
+fn spelt<V: FromStr + Display>(text: &str) -> Option<V> {
+    let value: V = text.parse().ok()?;
+    (value.to_string() == text).then_some(value)
 }
 
 fn float<F: FromStr + fmt::Debug>(text: &str) -> Option<F> {
@@ -296,30 +328,27 @@ fn date(text: &str) -> Option<i64> {
     (written == text).then_some(days)
 }
 
-/// Seconds and nanoseconds of a time of day.
-fn seconds(text: &str) -> Option<(i64, i64)> {
+/// Ticks since midnight. Nothing keeps a column from times beyond a day.
+fn time(text: &str, per_second: i64) -> Option<i64> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let mut fields = clock.split(':').map(|field| field.parse::<u16>().ok());
-    let [hour, minute, second] = [fields.next()??, fields.next()??, fields.next()??].map(i64::from);
-    let seconds = (hour * 60 + minute) * 60 + second;
+    let mut fields = clock.split(':').map(|field| field.parse::<i64>().ok());
+    let [hour, minute, second] = [fields.next()??, fields.next()??, fields.next()??];
+    let sixty = |whole: i64, part: i64| whole.checked_mul(60)?.checked_add(part);
+    let seconds = sixty(sixty(hour, minute)?, second)?;
     let nanos = format!("{fraction:0<9}").parse().ok()?;
     let mut written = String::new();
     render::time(seconds, nanos, &mut written);
-    (written == text).then_some((seconds, nanos))
-}
-
-/// Ticks of a time of day.
-fn time(text: &str, per_second: i64) -> Option<i64> {
-    let (seconds, nanos) = seconds(text)?;
-    let each = 1_000_000_000 / per_second;
-    (nanos % each == 0 && seconds < SECONDS_A_DAY).then_some(seconds * per_second + nanos / each)
+    let each = NS / per_second;
+    let ticks = seconds.checked_mul(per_second)?.checked_add(nanos / each);
+    ticks.filter(|_| written == text && nanos % each == 0)
 }
 
 /// Ticks since 1970-01-01T00:00:00Z.
 fn instant(text: &str, per_second: i64) -> Option<i64> {
     let (day, clock) = text.strip_suffix('Z')?.split_once('T')?;
-    let midnight = date(day)?.checked_mul(SECONDS_A_DAY * per_second)?;
-    midnight.checked_add(time(clock, per_second)?)
+    let a_day = SECONDS_A_DAY * per_second;
+    let ticks = time(clock, per_second).filter(|ticks| (0..a_day).contains(ticks))?;
+    date(day)?.checked_mul(a_day)?.checked_add(ticks)
 }
 
 #[cfg(test)]
@@ -388,7 +417,8 @@ mod tests {
             ("decimal(3,0)", &["-999", "0"]),
             ("decimal(40,1)", &["123456789012345678901234567890.5"]),
             ("date", &["2024-02-29", "-0001-12-31", "+10000-01-01"]),
-            ("time(ms)", &["00:00:00", "23:59:59.999"]),
+            ("time(ms)", &["00:00:00", "23:59:59.999", "25:00:00"]),
+            ("time(us)", &["00:00:-1.999999", "2562047788:00:00"]),
             ("time(us)", &["08:30:00.000001"]),
             ("time(ns)", &["08:30:00.250"]),
             ("timestamp(ms)", &["1969-12-31T23:59:59.999Z"]),
@@ -425,7 +455,14 @@ mod tests {
             ),
             (
                 "time(ms)",
-                &["24:00:00", "08:30:00.000001", "08:30", "08:30:00.0", ""],
+                &[
+                    "24:60:00",
+                    "08:30:00.000001",
+                    "08:30",
+                    "08:30:00.0",
+                    "9223372036854775807:00:00",
+                    "",
+                ],
             ),
             (
                 "timestamp(us)",
@@ -433,6 +470,7 @@ mod tests {
                     "2024-02-29",
                     "2024-02-29T08:30:00",
                     "1970-01-01T00:00:00.000000001Z",
+                    "1970-01-01T24:00:00Z",
                 ],
             ),
             ("timestamp(ns)", &["9999-12-31T00:00:00Z", "TZ"]),

@@ -77,7 +77,8 @@ pub(crate) fn for_parquet(schema: &Schema) -> Schema {
     with_types(schema, &named_by_parquet)
 }
 
-fn named_by_parquet(data_type: &DataType) -> DataType {
+/// The type that [`for_parquet`] has instead of one that is not nested.
+pub(crate) fn named_by_parquet(data_type: &DataType) -> DataType {
     use DataType as T;
     match data_type {
         T::Time32(TimeUnit::Second) => T::Time32(TimeUnit::Millisecond),

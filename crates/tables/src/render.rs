@@ -5,6 +5,15 @@ use std::fmt::Write;
 
 pub(crate) const SECONDS_A_DAY: i64 = 86_400;
 
+/// Milliseconds in a second.
+pub(crate) const MS: i64 = 1_000;
+
+/// Microseconds in a second.
+pub(crate) const US: i64 = 1_000_000;
+
+/// Nanoseconds in a second.
+pub(crate) const NS: i64 = 1_000_000_000;
+
 // Writing to a String cannot fail; the results of `write!` below carry no information.
 
 /// The types that are rendered as text.

@@ -13,10 +13,10 @@ use vesica_session::terms::{
 };
 use vesica_session::{
     Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Endpoint,
-    Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange,
-    LabelTerms, Learns, Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys,
-    Report, Reveal, Role, State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set,
-    buckets_for_threads, connect, connect_once, with_threads,
+    Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange, Learns,
+    Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
+    State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set, buckets_for_threads,
+    connect, connect_once, with_threads,
 };
 use vesica_tables::{
     ColumnType, Counts, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source,
@@ -736,6 +736,7 @@ impl Party {
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         let job = self.job(role, key, source.rows());
+        let job = job.and_then(|job| with_column_types(job, source));
         let job = job.inspect_err(|error| self.tell_of(error))?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, output, observer)
@@ -775,23 +776,6 @@ impl Party {
                 }
                 Some(stored)
             }
-        };
-        let typed;
-        let job = match &job.labels {
-            LabelExchange::Offered(terms) => {
-                let types = source.column_types(&terms.columns)?;
-                let types = types.iter().map(ColumnType::to_string).collect();
-                let labels = LabelExchange::Offered(LabelTerms {
-                    types,
-                    ..terms.clone()
-                });
-                typed = Job {
-                    labels,
-                    ..job.clone()
-                };
-                &typed
-            }
-            _ => job,
         };
         // A peer that is early finds an open port, which closes once the contract is agreed.
         let listener = self.bind(observer)?;
@@ -1009,6 +993,15 @@ impl KeySet for Elsewhere {
     fn finished(&mut self, _: Learnt, _: &State) -> Result<(), WireError> {
         Err(Elsewhere::unreachable())
     }
+}
+
+/// With the types of the columns that are handed over.
+fn with_column_types(mut job: Job, source: &Source) -> Result<Job, Error> {
+    if let LabelExchange::Offered(terms) = &mut job.labels {
+        let types = source.column_types(&terms.columns)?;
+        terms.types = types.iter().map(ColumnType::to_string).collect();
+    }
+    Ok(job)
 }
 
 /// Warns where a minimum does not bound what a result tells.

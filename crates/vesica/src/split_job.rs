@@ -167,15 +167,14 @@ impl Keys {
         }
     }
 
-    /// The hash of the keys, in whatever order they are.
+    /// The hash of [sorted](Keys::sorted) keys.
     fn hash(&self, key: &[u8; 32], bucket: u32) -> [u8; 32] {
-        let sorted = self.sorted();
         let mut hasher = blake3::Hasher::new_keyed(key);
         hasher
             .update(b"vesica/1 digests of a bucket")
             .update(&bucket.to_le_bytes())
-            .update(sorted.digests.as_flattened());
-        for value in &*sorted.values {
+            .update(self.digests.as_flattened());
+        for value in &*self.values {
             hasher.update(&value.to_le_bytes());
         }
         *hasher.finalize().as_bytes()
@@ -754,7 +753,7 @@ impl SplitJob {
             .map_err(run)?;
         for bucket in 0..self.contract().buckets {
             let keys = Keys::of(set.load(bucket).map_err(run)?);
-            if keys.hash(&self.key, bucket) != self.hashes[bucket as usize] {
+            if keys.sorted().hash(&self.key, bucket) != self.hashes[bucket as usize] {
                 return Err(self.problem(JobProblem::OtherKeys(bucket)));
             }
             let found: HashSet<[u8; 32]> = self.matches(bucket)?.into_iter().collect();

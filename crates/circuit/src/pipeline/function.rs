@@ -39,6 +39,10 @@ functions! {
 
 /// What computes something that a run reveals, from shares of which cells match.
 trait Function: Sync {
+    /// Each of its numbers over so many bins of all parts, to which nothing is added yet; nothing if it yields none. Parts
+    /// add up as their ring does.
+    fn zero(&self, plan: &Plan, bins: usize) -> Option<Number>;
+
     /// Its cost for so many cells, but for opening numbers.
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost;
 
@@ -197,14 +201,7 @@ impl Plan {
 
     /// Cost of opening numbers, if there are some.
     fn opening_cost(&self, cells: Bins) -> Cost {
-        let numbers = self.task.reveal.numbers(self.task.values);
-        let (sizes, others): (Vec<_>, Vec<_>) = numbers
-            .into_iter()
-            .partition(|(reveal, _)| *reveal == Reveal::Size);
-        match (sizes.len(), others.len()) {
-            (0, 0) => Cost::default(),
-            (sizes, others) => cost::open(cells, sizes > 0, others, self.task.min_size),
-        }
+        cost::open(cells, &self.zeros(cells.all), self.task.min_size)
     }
 
     /// The party's part of opening numbers alone, from what it has of them over all parts, of so many cells each.
@@ -217,7 +214,7 @@ impl Plan {
         shares: &[u64],
     ) -> Result<Output, Error> {
         let cells = self.counted(cells);
-        let mut numbers = self.no_numbers(cells.all);
+        let mut numbers = self.zeros(cells.all);
         let mut sums = shares.iter().copied();
         numbers
             .iter_mut()
@@ -242,14 +239,10 @@ impl Plan {
     }
 
     /// The numbers of a run over so many bins, of which nothing is added up yet.
-    fn no_numbers(&self, bins: usize) -> Vec<Number> {
-        let minimum = self.task.min_size;
+    fn zeros(&self, bins: usize) -> Vec<Number> {
         let numbers = self.task.reveal.numbers(self.task.values).into_iter();
-        let number = |(reveal, _)| match reveal {
-            Reveal::Size => Number::no_size(bins, minimum),
-            _ => Number::no_sum(minimum),
-        };
-        numbers.map(number).collect()
+        let zero = |(reveal, _)| function_of(reveal).zero(self, bins);
+        numbers.filter_map(zero).collect()
     }
 
     /// The receiver's part of opening numbers over so many bins.

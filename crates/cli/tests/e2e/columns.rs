@@ -1,5 +1,14 @@
 //! Columns that the sender hands over with the rows that match.
 
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::json;
 
 use crate::support::{Arguments, Place, exchange};
@@ -52,6 +61,57 @@ fn matching_rows_come_with_the_senders_columns() {
         let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
         let labels = json!({ "bytes": 16, "columns": ["city", "age"], "types": ["text", "text"] });
         assert_eq!(report["contract"]["labels"], labels);
+    }
+}
+
+#[test]
+fn columns_keep_their_types() {
+    let place = Place::new();
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    let schema = Arc::new(Schema::new(vec![
+        field("key", DataType::Utf8),
+        field("count", DataType::Int64),
+        field("price", DataType::Decimal128(10, 2)),
+        field(
+            "seen",
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        ),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec!["ann", "bob", "eve"])),
+        Arc::new(Int64Array::from(vec![Some(-3), None, Some(5)])),
+        Arc::new(
+            Decimal128Array::from(vec![1250, -5, 0])
+                .with_precision_and_scale(10, 2)
+                .unwrap(),
+        ),
+        Arc::new(TimestampMicrosecondArray::from(vec![1, -1, 0]).with_timezone("UTC")),
+    ];
+    let sent = RecordBatch::try_new(schema.clone(), columns).unwrap();
+    let file = File::create(place.path("theirs.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), None).unwrap();
+    writer.write(&sent).unwrap();
+    writer.close().unwrap();
+    place.write("ours.csv", "key\nbob\nann\ncy\n");
+    exchange(
+        &place,
+        &Arguments::new("ours.csv", "key")
+            .output("out.parquet")
+            .with("--take-values"),
+        &Arguments::new("theirs.parquet", "key").with("--value count,price,seen --value-width 60"),
+    )
+    .expect_success();
+    let file = File::open(place.path("out.parquet")).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
+    let [found] = &batches[..] else {
+        panic!("{batches:?}");
+    };
+    for (column, sent) in (1..).zip(&sent.columns()[1..]) {
+        let in_order: [ArrayRef; 2] = [sent.slice(1, 1), sent.slice(0, 1)];
+        for (row, expected) in in_order.iter().enumerate() {
+            assert_eq!(&found.column(column).slice(row, 1), expected);
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub(crate) enum Problem {
     TooLarge(u64),
     #[error("it breaks off before its end")]
     Unfinished,
+    #[error("there are no threads or file descriptors left for it")]
+    NoThreads,
 }
 
 fn in_brackets(text: &Option<String>) -> String {

@@ -29,7 +29,7 @@ use crate::guard::catching;
 use crate::items::ItemSink;
 use crate::output::Container;
 use crate::part::Part;
-use crate::render::{self, Kind};
+use crate::render::{self, Kind, MS, NS, US};
 use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
 use crate::sink::{At, Facts, Sink};
 use crate::value::{Row, Value};
@@ -240,7 +240,7 @@ pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<S
     let has_room = |field: &&FieldRef| match to {
         Format::Arrow => true,
         Format::Parquet => is_in_parquet(field.data_type()),
-        Format::Csv | Format::Jsonl => has_text(field.data_type()),
+        _ => has_text(field.data_type()),
     };
     if let Some(field) = fields.iter().find(|field| !has_room(field)) {
         let found = field.data_type().to_string();
@@ -749,9 +749,6 @@ fn runs<T: RunEndIndexType>(array: &ArrayRef, floats: Floats) -> Result<Values<'
 
 fn values(array: &ArrayRef, floats: Floats) -> Result<Values<'_>> {
     use DataType as T;
-    const MS: i64 = 1_000;
-    const US: i64 = 1_000_000;
-    const NS: i64 = 1_000_000_000;
     Ok(match array.data_type() {
         T::Null => Values::Null,
         T::Utf8 => {

@@ -225,6 +225,7 @@ impl Search<'_> {
     fn open(&self, keys: &[String], found: &mut Vec<Found>) -> Result<()> {
         let bytes = (MAX_STARTS / keys.len().max(1) as u64).clamp(1 << 10, START_BYTES);
         let starts = self.store.start_all(keys, bytes);
+        let starts = starts.map_err(|problem| problem.of_input())?;
         for (key, start) in keys.iter().zip(starts) {
             let shown = format!("{}{key}", self.address.base());
             let start = start.map_err(|problem| problem.of_input().in_path(&shown))?;

@@ -37,29 +37,54 @@ const MAX_EMPTY_PAGES: usize = 1000;
 const OPENED_AT_ONCE: usize = 16;
 
 /// The runtime of this process. A process that was forked has none of the threads of the first, and gets its own.
-fn runtime() -> Arc<Runtime> {
+fn runtime() -> Result<Arc<Runtime>, Problem> {
     static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
     let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     match &*slot {
-        Some((owner, runtime)) if *owner == process => runtime.clone(),
+        Some((owner, runtime)) if *owner == process => Ok(runtime.clone()),
         _ => {
             let runtime = Builder::new_multi_thread()
                 .worker_threads(2)
                 .thread_name("objects")
                 .enable_all()
                 .build()
-                .expect("threads and file descriptors for a runtime");
+                .map_err(|_| Problem::NoThreads)?;
             let runtime = Arc::new(runtime);
             // The threads of a runtime of another process cannot be joined.
             std::mem::forget(slot.replace((process, runtime.clone())));
-            runtime
+            Ok(runtime)
         }
     }
 }
 
-fn wait<F: Future>(future: F) -> F::Output {
-    runtime().block_on(future)
+fn wait<F: Future>(future: F) -> Result<F::Output, Problem> {
+    Ok(runtime()?.block_on(future))
+}
+
+/// What the runtime does beside the caller. Dropped, it is done no longer.
+#[derive(Debug)]
+struct Beside<T>(Result<JoinHandle<T>, Problem>);
+
+impl<T: Send + 'static> Beside<T> {
+    fn of(future: impl Future<Output = T> + Send + 'static) -> Beside<T> {
+        Beside(runtime().map(|runtime| runtime.spawn(future)))
+    }
+
+    fn wait(mut self) -> Result<T, Problem> {
+        match &mut self.0 {
+            Ok(handle) => wait(handle)?.map_err(|_| Problem::Malformed),
+            Err(problem) => Err(problem.clone()),
+        }
+    }
+}
+
+impl<T> Drop for Beside<T> {
+    fn drop(&mut self) {
+        if let Ok(handle) = &self.0 {
+            handle.abort();
+        }
+    }
 }
 
 /// What tells versions of an object apart.
@@ -210,7 +235,11 @@ impl Store {
     }
 
     /// The beginnings of objects, of so many bytes.
-    pub(crate) fn start_all(&self, keys: &[String], bytes: u64) -> Vec<Result<Start, Problem>> {
+    pub(crate) fn start_all(
+        &self,
+        keys: &[String],
+        bytes: u64,
+    ) -> Result<Vec<Result<Start, Problem>>, Problem> {
         let starts = keys.iter().map(|key| self.start(key, bytes));
         wait(stream::iter(starts).buffered(OPENED_AT_ONCE).collect())
     }
@@ -299,7 +328,7 @@ impl Store {
         version: &Version,
     ) -> Fetch {
         let (store, key, version) = (self.clone(), key.to_owned(), version.clone());
-        Fetch(runtime().spawn(async move {
+        Fetch(Beside::of(async move {
             let (found, came, bytes) = store.get(&store.key(&key)?, Some(range.clone())).await?;
             match () {
                 () if found != version => Err(Problem::Changed),
@@ -362,7 +391,7 @@ impl Store {
             }
         };
         let timed = async { tokio::time::timeout(self.limits.answer * 5, read).await };
-        wait(timed).unwrap_or(Err(Problem::TimedOut))
+        wait(timed)?.unwrap_or(Err(Problem::TimedOut))
     }
 
     /// Begins an object, which appears once it is complete.
@@ -390,7 +419,7 @@ impl Store {
                 store: self.clone(),
                 upload,
             })
-        })
+        })?
     }
 }
 
@@ -408,17 +437,11 @@ fn harmless(words: &str, vars: &[(String, String)]) -> Option<String> {
 
 /// Bytes that are on their way. Dropped, they are no longer.
 #[derive(Debug)]
-pub(crate) struct Fetch(JoinHandle<Result<Bytes, Problem>>);
+pub(crate) struct Fetch(Beside<Result<Bytes, Problem>>);
 
 impl Fetch {
-    pub(crate) fn wait(mut self) -> Result<Bytes, Problem> {
-        wait(&mut self.0).unwrap_or(Err(Problem::Malformed))
-    }
-}
-
-impl Drop for Fetch {
-    fn drop(&mut self) {
-        self.0.abort();
+    pub(crate) fn wait(self) -> Result<Bytes, Problem> {
+        self.0.wait()?
     }
 }
 
@@ -440,7 +463,7 @@ impl Streamed {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         let next = async { tokio::time::timeout_at(self.until.into(), stream.next()).await };
-        let piece = match wait(next).map_err(|_| Problem::TimedOut)? {
+        let piece = match wait(next)?.map_err(|_| Problem::TimedOut)? {
             Some(Ok(piece)) => piece,
             Some(Err(_)) => return Err(self.facts.failure().unwrap_or(Problem::Short)),
             None if self.left > 0 => return Err(Problem::Short),
@@ -495,13 +518,7 @@ pub fn abort_uploads() {
 }
 
 /// A part that is on its way.
-pub(crate) struct Part(JoinHandle<object_store::Result<()>>);
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+pub(crate) struct Part(Beside<object_store::Result<()>>);
 
 impl Multipart {
     fn upload(&self) -> MutexGuard<'_, BoxedUpload> {
@@ -511,7 +528,7 @@ impl Multipart {
     pub(crate) fn put(&mut self, part: Bytes) -> Part {
         let limit = self.store.limits.for_bytes(part.len() as u64) * Limits::ATTEMPTS as u32;
         let put = self.upload().put_part(part.into());
-        Part(runtime().spawn(async move {
+        Part(Beside::of(async move {
             let late = |e| object_store::Error::Generic {
                 store: "upload",
                 source: Box::new(e),
@@ -521,18 +538,14 @@ impl Multipart {
     }
 
     pub(crate) fn wait(&self, part: Part) -> Result<(), Problem> {
-        let mut part = part;
-        match wait(&mut part.0) {
-            Ok(put) => put.map_err(|e| self.store.problem(&e)),
-            Err(_) => Err(Problem::Malformed),
-        }
+        part.0.wait()?.map_err(|e| self.store.problem(&e))
     }
 
     /// Lets the object appear. All parts have been waited for.
     pub(crate) fn complete(&mut self) -> Result<(), Problem> {
         let limit = self.store.limits.answer * Limits::ATTEMPTS as u32;
         let mut upload = self.upload();
-        let completed = wait(async { tokio::time::timeout(limit, upload.complete()).await });
+        let completed = wait(async { tokio::time::timeout(limit, upload.complete()).await })?;
         match completed {
             Ok(done) => done.map(|_| ()).map_err(|e| self.store.problem(&e)),
             Err(_) => Err(Problem::TimedOut),

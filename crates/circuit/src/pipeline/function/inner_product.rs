@@ -5,10 +5,15 @@ use vesica_wire::Error;
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
 use crate::cost::{self, Bins, Cost};
+use crate::functions::Number;
 
 pub(super) struct InnerProduct;
 
 impl Function for InnerProduct {
+    fn zero(&self, plan: &Plan, _: usize) -> Option<Number> {
+        Some(Number::no_sum(plan.task.min_size))
+    }
+
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
         cost::inner_product(cells, plan.task.min_size, plan.lambda())
     }

@@ -6,10 +6,15 @@ use vesica_wire::Error;
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
 use crate::cost::{self, Bins, Cost};
+use crate::functions::Number;
 
 pub(super) struct ThresholdMatches;
 
 impl Function for ThresholdMatches {
+    fn zero(&self, _: &Plan, _: usize) -> Option<Number> {
+        None
+    }
+
     fn cost(&self, _: &Plan, cells: Bins) -> Cost {
         cost::matches(cells.here)
     }

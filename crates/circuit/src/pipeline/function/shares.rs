@@ -8,10 +8,15 @@ use super::super::payload::{to_bytes, to_words};
 use super::super::{Plan, Secret};
 use super::{Computed, Function, Receiving, Sending, slices};
 use crate::cost::{self, Bins, Cost};
+use crate::functions::Number;
 
 pub(super) struct Shares;
 
 impl Function for Shares {
+    fn zero(&self, _: &Plan, _: usize) -> Option<Number> {
+        None
+    }
+
     fn cost(&self, plan: &Plan, Bins { here: cells, .. }: Bins) -> Cost {
         let of = |count: usize, cost: fn(usize, usize) -> Cost| match count {
             0 => Cost::default(),

@@ -7,10 +7,15 @@ use vesica_wire::Error;
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
 use crate::cost::{self, Bins, Cost};
+use crate::functions::Number;
 
 pub(super) struct Size;
 
 impl Function for Size {
+    fn zero(&self, plan: &Plan, bins: usize) -> Option<Number> {
+        Some(Number::no_size(bins, plan.task.min_size))
+    }
+
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
         cost::size(cells, plan.task.min_size)
     }

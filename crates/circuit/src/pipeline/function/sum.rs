@@ -5,10 +5,15 @@ use vesica_wire::Error;
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending, slices};
 use crate::cost::{self, Bins, Cost};
+use crate::functions::Number;
 
 pub(super) struct Sum;
 
 impl Function for Sum {
+    fn zero(&self, plan: &Plan, _: usize) -> Option<Number> {
+        Some(Number::no_sum(plan.task.min_size))
+    }
+
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
         let (values, minimum) = (plan.task.values, plan.task.min_size);
         match [values.receiver, values.sender].map(usize::from) {
