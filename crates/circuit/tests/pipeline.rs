@@ -61,6 +61,14 @@ const TASKS: [(&str, [u8; 2]); 16] = [
     ("shares", [2, 3]),
 ];
 
+#[test]
+fn tasks_are_of_everything_that_can_be_revealed() {
+    for reveal in Reveals::all().filter(|reveal| *reveal != Reveal::Matches) {
+        let is_there = TASKS.iter().any(|of| of.0 == reveal.to_string());
+        assert!(is_there, "{reveal}");
+    }
+}
+
 /// Those of which both parties can learn the result.
 fn numbers() -> Vec<(&'static str, [u8; 2])> {
     let all = TASKS.into_iter();

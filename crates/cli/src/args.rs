@@ -164,7 +164,7 @@ pub(crate) struct Man {
 /// Which table, and which of its columns.
 #[derive(Debug, Args)]
 pub(crate) struct Table {
-    /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. A directory or a pattern such as
+    /// Table, in a format of --format; `-` is standard input. A directory or a pattern such as
     /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
     /// paths; they have the same columns in the same order. Files may be objects: s3://bucket/key, gs://, az://, abfs://,
     /// https://; credentials come from the environment

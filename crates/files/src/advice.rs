@@ -67,6 +67,7 @@ named! {
     Security "security",
     State "state",
     TakeValues "take_values",
+    TaskMemory "task_memory",
     Timeout "timeout",
     Value "value",
     ValueBound "value_bound",

@@ -199,6 +199,9 @@ pub enum Error {
     /// Connecting, the contract or the protocol failed.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A bucket needs more memory than tasks have.
+    #[error(transparent)]
+    TaskMemory(SessionError),
     /// A set cannot be published, served or asked about.
     #[error(transparent)]
     LookUp(vesica_lookup::Error),
@@ -242,6 +245,19 @@ impl From<vesica_session::ErrorClass> for ErrorClass {
 }
 
 impl Error {
+    /// As an error of an agreement on tasks, which have a memory of their own.
+    pub(crate) fn of_tasks(self) -> Error {
+        match self {
+            Error::Session(
+                error @ SessionError::Run(WireError::Resource {
+                    limit: Limit::Memory { .. },
+                    ..
+                }),
+            ) => Error::TaskMemory(error),
+            other => other,
+        }
+    }
+
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -268,7 +284,7 @@ impl Error {
                 vesica_tables::ErrorClass::Resource => ErrorClass::Resource,
             },
             Error::NoKeys(_) => ErrorClass::Data,
-            Error::Session(error) => error.class().into(),
+            Error::Session(error) | Error::TaskMemory(error) => error.class().into(),
             Error::LookUp(error) => error.class().into(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => error.class().into(),
@@ -310,16 +326,15 @@ impl Error {
             Error::Session(SessionError::Run(WireError::Resource {
                 limit: Limit::Memory { enough },
                 ..
-            })) => {
-                let enough = enough.map(|bytes| show_bytes(memory_for(bytes)));
-                let enough = enough.map(|bytes| format!(", and {bytes} are enough"));
-                advice![
-                    "raise ",
-                    Argument::Memory,
-                    " on the side that gives less: half of it or more is for a bucket",
-                    enough.unwrap_or_default(),
-                ]
-            }
+            })) => for_a_bucket(
+                Argument::Memory,
+                "half of it or more is",
+                enough.map(memory_for),
+            ),
+            Error::TaskMemory(SessionError::Run(WireError::Resource {
+                limit: Limit::Memory { enough },
+                ..
+            })) => for_a_bucket(Argument::TaskMemory, "all of it is", *enough),
             Error::Session(SessionError::Run(WireError::Resource {
                 limit: Limit::Reveal { enough },
                 ..
@@ -346,12 +361,25 @@ impl Error {
             Error::Session(SessionError::ExposedSecret { path }) => {
                 format!("run: chmod 600 {}", path.display()).into()
             }
-            Error::Session(error) => return error.remedy(),
+            Error::Session(error) | Error::TaskMemory(error) => return error.remedy(),
             Error::LookUp(error) => return error.remedy(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => return error.remedy(),
         })
     }
+}
+
+/// What to do where a bucket needs more than the memory that this argument leaves it.
+fn for_a_bucket(memory: Argument, share: &'static str, enough: Option<u64>) -> Advice {
+    let enough = enough.map(|bytes| format!(", and {} are enough", show_bytes(bytes)));
+    advice![
+        "raise ",
+        memory,
+        " on the side that gives less: ",
+        share,
+        " for a bucket",
+        enough.unwrap_or_default(),
+    ]
 }
 
 #[cfg(test)]
@@ -393,6 +421,16 @@ mod tests {
             assert!(remedy.arguments().eq([Argument::Memory]), "{remedy}");
             assert!(remedy.to_string().ends_with(words), "{remedy}");
         }
+        let limit = Limit::Memory {
+            enough: Some(50 << 20),
+        };
+        let error = SessionError::Run(WireError::limit(limit, "too little"));
+        let remedy = Error::Session(error).of_tasks().remedy().unwrap();
+        assert!(remedy.arguments().eq([Argument::TaskMemory]), "{remedy}");
+        assert!(
+            remedy.to_string().ends_with(", and 50M are enough"),
+            "{remedy}"
+        );
         let error = SessionError::Run(WireError::limit(Limit::Encoding, "again"));
         assert_eq!(Error::Session(error).remedy(), None);
     }

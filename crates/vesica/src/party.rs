@@ -573,7 +573,9 @@ impl Party {
             let read = |observer: &mut dyn Observer| {
                 self.read(&job, source, key, directory, None, observer)
             };
-            let (mut keys, agreed) = self.agree(&job, Some(tasks), read, listener, observer)?;
+            let (mut keys, agreed) = self
+                .agree(&job, Some(tasks), read, listener, observer)
+                .map_err(Error::of_tasks)?;
             keep_split(agreed, role, directory, tasks, |job| job.cut_set(&mut keys))
         })?
     }
@@ -609,7 +611,9 @@ impl Party {
             observer.read(&counts);
             Ok(Elsewhere(items))
         };
-        let (_, agreed) = self.agree(&job, Some(tasks), keys, listener, observer)?;
+        let (_, agreed) = self
+            .agree(&job, Some(tasks), keys, listener, observer)
+            .map_err(Error::of_tasks)?;
         let mut failed = None;
         let kept = keep_split(agreed, role, directory, tasks, |job| {
             job.cut_by_others(|job| {

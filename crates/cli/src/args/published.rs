@@ -14,7 +14,7 @@ use crate::progress::ProgressMode;
 
 #[derive(Debug, Args)]
 pub(crate) struct Publish {
-    /// Table: CSV, Parquet, JSON Lines or Arrow; `-` is standard input. Directories, patterns and several files are as
+    /// Table, in a format of --format; `-` is standard input. Directories, patterns and several files are as
     /// for `vesica send`
     #[arg(help_heading = "Table", long, value_name = "FILE", required_unless_present_any = ["add", "remove"])]
     pub(crate) input: Vec<PathBuf>,

@@ -182,6 +182,9 @@ fn circuits_send_what_they_say() {
         (Reveal::ThresholdMatches, values(0, 0), 5),
         (Reveal::Sum, values(0, 1), 5),
     ];
+    for reveal in Reveal::ALL.iter().filter(|of| **of != Reveal::Matches) {
+        assert!(tasks.iter().any(|(of, ..)| of == reveal), "{reveal}");
+    }
     for protocol in Registry::standard().revealing(Reveal::Size) {
         for sizes in [
             [0, 5],

@@ -231,6 +231,10 @@ fn sides(question: &Question) -> [Kept; 2] {
 
 #[test]
 fn buckets_add_up_to_what_one_run_finds() {
+    for reveals in Reveals::all().filter(|reveals| reveals.is_value()) {
+        let is_asked = |reveal| QUESTIONS.iter().any(|of| of.reveals.contains(reveal));
+        assert!(reveals.each().iter().all(is_asked), "{reveals}");
+    }
     for question in QUESTIONS {
         for memory in [None, Some(question.memory(4))] {
             let [mut ours, mut theirs] = sides(&question);

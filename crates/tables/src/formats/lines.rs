@@ -46,7 +46,8 @@ pub(crate) trait LineFormat {
     where
         Self: 'r;
 
-    /// Finds the wanted columns of a file from its first record.
+    /// Finds the wanted columns of a file from its first record. Where it names all columns, they go into
+    /// `facts.columns`, a wanted one that is missing is an error, and so is one with the name of `wanted.added`.
     fn columns<'a>(
         part: &Part,
         first: &Text,
@@ -59,7 +60,9 @@ pub(crate) trait LineFormat {
         false
     }
 
-    /// Reads a record.
+    /// Reads a record. Where records name their columns themselves, `facts.columns` takes which of the wanted ones this one
+    /// has, so that one that no record has is told from one that is blank; and a record with a column of the name of
+    /// `wanted.added` is an error.
     fn row<'r, R: Read>(
         columns: &'r Self::Columns<'_>,
         record: &'r Records<R>,

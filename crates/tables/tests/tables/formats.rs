@@ -18,8 +18,8 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 use std::io::Cursor;
 use vesica_tables::{
-    ErrorClass, Format, KeySpec, Keys, RowSet, Source, SourceOptions, check, read_keys,
-    write_rows_to,
+    ErrorClass, ErrorKind, Format, KeySpec, Keys, RowSet, Rows, Source, SourceOptions, check,
+    read_keys, write_rows_to,
 };
 
 /// Items of a one-column table of this array in each columnar format.
@@ -508,17 +508,17 @@ fn formats_are_told_by_their_bytes_and_may_be_overridden() {
     assert!("xml".parse::<Format>().is_err());
 }
 
-/// Three rows in a format.
-fn three_rows(format: Format) -> Vec<u8> {
+/// Three rows in a format, of an `id` and of a column of this name.
+fn three_rows(format: Format, name: &str) -> Vec<u8> {
     let batch = batch(&[
         ("id", Arc::new(Int64Array::from(vec![1, 2, 3]))),
-        ("name", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+        (name, Arc::new(StringArray::from(vec!["a", "b", "c"]))),
     ]);
     match format {
-        Format::Csv => b"id,name\n1,a\n2,b\n3,c\n".to_vec(),
+        Format::Csv => format!("id,{name}\n1,a\n2,b\n3,c\n").into_bytes(),
         Format::Parquet => parquet(&batch),
         Format::Jsonl => {
-            let line = |(id, name)| format!("{{\"id\":{id},\"name\":\"{name}\"}}\n");
+            let line = |(id, value)| format!("{{\"id\":{id},\"{name}\":\"{value}\"}}\n");
             let lines: String = (1..).zip(["a", "b", "c"]).map(line).collect();
             lines.into_bytes()
         }
@@ -529,10 +529,10 @@ fn three_rows(format: Format) -> Vec<u8> {
 
 #[test]
 fn every_format_has_the_same_items_and_gives_rows_back() {
-    let all = keys("t.csv", three_rows(Format::Csv), "id,name").unwrap();
+    let all = keys("t.csv", three_rows(Format::Csv, "name"), "id,name").unwrap();
     for format in Format::ALL {
         let name = format!("t.{format}");
-        let table = source(&name, three_rows(*format));
+        let table = source(&name, three_rows(*format, "name"));
         assert_eq!(table.format(), *format);
         let found = read_keys(&table, &key("id,name")).unwrap();
         assert_eq!(found.digests(), all.digests(), "{format}");
@@ -544,13 +544,36 @@ fn every_format_has_the_same_items_and_gives_rows_back() {
 }
 
 #[test]
+fn every_format_knows_its_columns() {
+    for format in Format::ALL {
+        let name = format!("t.{format}");
+        let misspelt = keys(&name, three_rows(*format, "name"), "ids").unwrap_err();
+        assert!(
+            matches!(misspelt.kind(), ErrorKind::MissingColumn { available } if *available == ["id", "name"]),
+            "{format}: {misspelt}"
+        );
+        let options = SourceOptions {
+            rows: Rows::All,
+            ..SourceOptions::default()
+        };
+        let marked = Source::from_bytes(&name, three_rows(*format, "in_both"), options).unwrap();
+        let taken = read_keys(&marked, &key("id")).unwrap_err();
+        assert!(
+            matches!(taken.kind(), ErrorKind::NameTaken),
+            "{format}: {taken}"
+        );
+    }
+}
+
+#[test]
 fn a_delimiter_is_for_csv() {
     for format in Format::ALL {
         let options = SourceOptions {
             delimiter: Some(b','),
             ..SourceOptions::default()
         };
-        let opened = Source::from_bytes(&format!("t.{format}"), three_rows(*format), options);
+        let opened =
+            Source::from_bytes(&format!("t.{format}"), three_rows(*format, "name"), options);
         let class = opened.err().map(|error| error.class());
         let expected = (*format != Format::Csv).then_some(ErrorClass::Usage);
         assert_eq!(class, expected, "{format}");
