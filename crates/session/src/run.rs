@@ -14,8 +14,8 @@ use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connect
 use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::turns::Turns;
 use crate::{
-    Agreement, BucketKeys, Connection, Error, Fingerprint, Job, KeySet, MemorySet, ObservedChannel,
-    Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
+    Agreement, BucketKeys, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet,
+    ObservedChannel, Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -121,6 +121,11 @@ pub fn agree_on_set(
 }
 
 impl Agreed {
+    /// What both sides have agreed on.
+    pub fn contract(&self) -> &Contract {
+        &self.agreement.contract
+    }
+
     /// How many further connections the run takes: one for each bucket that runs beside another.
     pub fn missing_connections(&self) -> usize {
         self.more.iter().filter(|more| more.is_none()).count()

@@ -13,6 +13,7 @@ mod request;
 mod tests;
 mod value;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::de::Error as _;
@@ -37,6 +38,8 @@ pub const MAX_BUCKET_ITEMS: u64 = 1 << 28;
 pub const MAX_KEY_COLUMNS: usize = 64;
 /// Longest name of a normalisation, in bytes.
 pub const MAX_NORMALIZATION: usize = 128;
+/// Longest class of a key column in a contract, in bytes.
+const MAX_CLASS: usize = 32;
 /// Computational security of everything here, in bits.
 const KAPPA_BITS: u32 = 128;
 /// Maximum number of buckets that run at once.
@@ -194,6 +197,14 @@ terms! {
         )
     };
 
+    /// Of each key column, what its values are before normalisation, as in `integer`, and `decimal/text` where the sides
+    /// differ; none where a side does not say.
+    pub KEY_CLASSES: Term<Vec<String>> = Term {
+        is_of_each_run: true,
+        problem: |classes| classes_problem(classes),
+        ..Term::new("key_classes", "classes of key columns", Vec::new, either)
+    };
+
     /// The bits of keys that are numbers of a declared width, 1 to 64: a set has the number of each key beside its digest,
     /// and different digests have different numbers. Some protocols compare such keys as they are.
     pub KEY_BITS: Term<Option<u32>> = Term {
@@ -226,7 +237,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 16;
+pub const VERSION: u16 = 17;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
@@ -307,6 +318,20 @@ pub fn smaller<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<
     Ok(ours.min(theirs).clone())
 }
 
+/// Of each column one class, or both with a `/` between them; none where a side has none.
+fn either(
+    _: &Term<Vec<String>>,
+    ours: &Vec<String>,
+    theirs: &Vec<String>,
+) -> Result<Vec<String>, WireError> {
+    let both = |(one, other): (&String, &String)| match one.cmp(other) {
+        Ordering::Less => format!("{one}/{other}"),
+        Ordering::Equal => one.clone(),
+        Ordering::Greater => format!("{other}/{one}"),
+    };
+    Ok(ours.iter().zip(theirs).map(both).collect())
+}
+
 /// What is wrong with this statistical security for a run.
 pub(crate) fn lambda_problem(bits: u32) -> Option<String> {
     let is_possible = (40..=128).contains(&bits);
@@ -330,6 +355,20 @@ fn names_problem(names: &[String]) -> Option<&'static str> {
         Some("a name of a wrong length")
     } else {
         None
+    }
+}
+
+/// What is wrong with the classes of key columns.
+fn classes_problem(classes: &[String]) -> Option<&'static str> {
+    let is_class = |class: &String| {
+        (1..=MAX_CLASS).contains(&class.len())
+            && class
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'/')
+    };
+    match classes.len() <= MAX_KEY_COLUMNS && classes.iter().all(is_class) {
+        true => None,
+        false => Some("no classes"),
     }
 }
 

@@ -240,6 +240,57 @@ impl Display for ColumnType {
     }
 }
 
+/// What the values of a key column are, as far as it decides their texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyClass {
+    /// Texts, and what one text is usual for: truth values, dates, UUIDs.
+    Text,
+    /// Whole numbers.
+    Integer,
+    /// Numbers with a scale, which is in their texts.
+    Decimal,
+    /// Times of day, and timestamps.
+    Time,
+    /// Bytes.
+    Bytes,
+}
+
+impl KeyClass {
+    pub(crate) fn of(data_type: &DataType) -> KeyClass {
+        use DataType as T;
+        match data_type {
+            T::Dictionary(_, values) => KeyClass::of(values),
+            T::RunEndEncoded(_, values) => KeyClass::of(values.data_type()),
+            T::Decimal32(_, scale)
+            | T::Decimal64(_, scale)
+            | T::Decimal128(_, scale)
+            | T::Decimal256(_, scale)
+                if *scale > 0 =>
+            {
+                KeyClass::Decimal
+            }
+            integer if integer.is_integer() || integer.is_decimal() => KeyClass::Integer,
+            T::Time32(_) | T::Time64(_) | T::Timestamp(..) | T::Date64 => KeyClass::Time,
+            T::Binary | T::LargeBinary | T::BinaryView => KeyClass::Bytes,
+            // Those of 16 bytes are UUIDs.
+            T::FixedSizeBinary(bytes) if *bytes != 16 => KeyClass::Bytes,
+            _ => KeyClass::Text,
+        }
+    }
+
+    /// The name in contracts.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyClass::Text => "text",
+            KeyClass::Integer => "integer",
+            KeyClass::Decimal => "decimal",
+            KeyClass::Time => "time",
+            KeyClass::Bytes => "bytes",
+        }
+    }
+}
+
 /// The type of a name with parameters.
 fn parameterised(name: &str) -> Option<ColumnType> {
     let (name, parameters) = name.strip_suffix(')')?.split_once('(')?;
@@ -401,6 +452,28 @@ mod tests {
         );
         for text in [T::LargeUtf8, T::Binary, T::Date64, T::Float16, T::Null] {
             assert_eq!(of(text), "text");
+        }
+    }
+
+    #[test]
+    fn classes_are_of_what_decides_a_text() {
+        use DataType as T;
+        for (data_type, class) in [
+            (T::UInt8, "integer"),
+            (T::Decimal128(20, 0), "integer"),
+            (T::Decimal256(40, 2), "decimal"),
+            (T::Timestamp(TimeUnit::Second, None), "time"),
+            (T::LargeBinary, "bytes"),
+            (T::FixedSizeBinary(20), "bytes"),
+            (T::FixedSizeBinary(16), "text"),
+            (T::Date32, "text"),
+            (T::Boolean, "text"),
+            (
+                T::Dictionary(Box::new(T::Int8), Box::new(T::Int64)),
+                "integer",
+            ),
+        ] {
+            assert_eq!(KeyClass::of(&data_type).name(), class, "{data_type}");
         }
     }
 

@@ -110,7 +110,7 @@ pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
 pub use check::{Check, ColumnCheck, Finding, check, check_within};
-pub use column_type::ColumnType;
+pub use column_type::{ColumnType, KeyClass};
 pub use compression::Compression;
 #[cfg(feature = "adbc")]
 pub use database::{Query, database_path, has_credentials};

@@ -8,11 +8,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use vesica_files::{Argument, Readers, advice};
 
-use crate::column_type::ColumnType;
+use crate::column_type::{ColumnType, KeyClass};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{self, Found};
 use crate::format::Format;
+use crate::key::KeySpec;
 use crate::objects::address::shown;
 use crate::options::{Rows, SourceOptions};
 use crate::part::Part;
@@ -223,7 +224,17 @@ impl Source {
     /// # Errors
     /// Data: a file is damaged.
     pub fn column_types(&self, names: &[String]) -> Result<Vec<ColumnType>> {
-        self.format().column_types(self.parts(), names)
+        let types = self.format().column_types(self.parts(), names)?;
+        Ok(types.iter().map(ColumnType::of).collect())
+    }
+
+    /// What the values of a key's columns are.
+    ///
+    /// # Errors
+    /// Data: a file is damaged.
+    pub fn key_classes(&self, key: &KeySpec) -> Result<Vec<KeyClass>> {
+        let types = self.format().column_types(self.parts(), &key.names())?;
+        Ok(types.iter().map(KeyClass::of).collect())
     }
 
     /// The delimiter, if the table is CSV.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use vesica_files::{Advice, Argument, Command, advice, directory_of};
 use vesica_psi::Output as Learnt;
 use vesica_session::terms::{
-    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LEARNS, NORMALIZATION, REVEAL,
+    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, KEY_CLASSES, LEARNS, NORMALIZATION, REVEAL,
 };
 use vesica_session::{
-    Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Endpoint,
+    Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Contract, Endpoint,
     Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange, Learns,
     Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
     State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set, buckets_for_threads,
@@ -526,6 +526,7 @@ impl Party {
             observer.connected(&connection);
             let problem = match agree_on_set(connection, job, &keys, observer) {
                 Ok(mut agreed) => {
+                    warn_of_classes(agreed.contract(), observer);
                     self.add_connections(&mut agreed, listener)?;
                     return Ok((keys, agreed));
                 }
@@ -566,6 +567,7 @@ impl Party {
     ) -> Result<SplitJob, Error> {
         self.check_endpoint()?;
         let job = self.split_job(role, key, directory, tasks);
+        let job = job.and_then(|job| with_column_types(job, source, key));
         let job = job.inspect_err(|error| self.tell_of(error))?;
         warn_of_weights(&job, observer);
         with_threads(self.resources.threads, || {
@@ -740,7 +742,7 @@ impl Party {
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         let job = self.job(role, key, source.rows());
-        let job = job.and_then(|job| with_column_types(job, source));
+        let job = job.and_then(|job| with_column_types(job, source, key));
         let job = job.inspect_err(|error| self.tell_of(error))?;
         with_threads(self.resources.threads, || {
             self.run_job(&job, source, key, output, observer)
@@ -999,8 +1001,11 @@ impl KeySet for Elsewhere {
     }
 }
 
-/// With the types of the columns that are handed over.
-fn with_column_types(mut job: Job, source: &Source) -> Result<Job, Error> {
+/// With the classes of key columns, and the types of the columns that are handed over.
+fn with_column_types(mut job: Job, source: &Source, key: &KeySpec) -> Result<Job, Error> {
+    let classes = source.key_classes(key)?;
+    let classes = classes.iter().map(|class| class.name().to_owned());
+    job.terms.set(&KEY_CLASSES, classes.collect());
     if let LabelExchange::Offered(terms) = &mut job.labels {
         let types = source.column_types(&terms.columns)?;
         terms.types = types.iter().map(ColumnType::to_string).collect();
@@ -1021,6 +1026,33 @@ fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
             Argument::MaxPeerValues,
             " limit them",
         ]);
+    }
+}
+
+/// Warns of key columns whose texts are likely to differ where their values do not.
+fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) {
+    let (normalizations, classes) = (contract.get(&NORMALIZATION), contract.get(&KEY_CLASSES));
+    for ((at, normalization), class) in (1..).zip(&normalizations).zip(&classes) {
+        let as_they_come = match normalization.as_str() {
+            // By value.
+            "exact/2" => class != "decimal/integer",
+            "exact/1" | "text/1" => true,
+            _ => false,
+        };
+        if let Some((one, other)) = class.split_once('/')
+            && as_they_come
+            && class != "integer/text"
+        {
+            observer.warning(&advice![
+                format!(
+                    "key column {at} is {one} on one side and {other} on the other, and values are compared by their texts: \
+                     look at "
+                ),
+                Command::Check,
+                " on both sides, and at ",
+                Argument::Normalize,
+            ]);
+        }
     }
 }
 

@@ -116,6 +116,45 @@ fn columns_keep_their_types() {
 }
 
 #[test]
+fn keys_of_other_types_are_said() {
+    let place = Place::new();
+    let prices = Decimal128Array::from(vec![1250, 333]);
+    let prices: ArrayRef = Arc::new(prices.with_precision_and_scale(10, 2).unwrap());
+    let counts: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("price", prices), ("count", counts)]).unwrap();
+    let file = File::create(place.path("ours.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    place.write("theirs.csv", "price,count\n12.50,1\n3.33,2\n");
+    let ours = |words: &str| {
+        Arguments::new("ours.parquet", "price,count")
+            .output("out.csv")
+            .with(words)
+    };
+    let theirs = |words: &str| Arguments::new("theirs.csv", "price,count").with(words);
+    let pair = exchange(&place, &ours(""), &theirs(""));
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), "price,count\n3.33,2\n");
+    for side in [&pair.receiver, &pair.sender] {
+        let said = side
+            .err
+            .matches("key column 1 is decimal on one side and text on the other");
+        assert_eq!(said.count(), 1, "{}", side.err);
+        assert!(!side.err.contains("key column 2"), "{}", side.err);
+    }
+    let profile = "--normalize price=decimal";
+    let pair = exchange(&place, &ours(profile), &theirs(profile));
+    pair.expect_success();
+    assert_eq!(place.read("out.csv"), "price,count\n12.50,1\n3.33,2\n");
+    assert!(
+        !pair.receiver.err.contains("key column"),
+        "{}",
+        pair.receiver.err
+    );
+}
+
+#[test]
 fn a_result_has_one_encoding() {
     let place = place();
     let latin = b"key,x\nann,Z\xfcrich\nbob,Bern\n";

@@ -74,6 +74,24 @@ fn every_option_takes_its_default_and_says_what_there_is() {
 }
 
 #[test]
+fn classes_of_keys_are_told_and_may_differ() {
+    let rule = |ours: &[&str], theirs: &[&str]| {
+        let classes = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        (KEY_CLASSES.rule)(&KEY_CLASSES, &classes(ours), &classes(theirs)).unwrap()
+    };
+    let sides = [&["text", "time", "bytes"][..], &["text", "decimal", "text"]];
+    let both = ["text", "decimal/time", "bytes/text"];
+    assert_eq!(rule(sides[0], sides[1]), both);
+    assert_eq!(rule(sides[1], sides[0]), both);
+    assert!(rule(&["text"], &[]).is_empty());
+    for wrong in ["", "Text", "a b", "\u{1b}[m", &"x".repeat(MAX_CLASS + 1)] {
+        let mut terms = Terms::default();
+        terms.set(&KEY_CLASSES, vec![wrong.to_owned()]);
+        assert!(terms.problem().is_some(), "{wrong:?}");
+    }
+}
+
+#[test]
 fn terms_come_back_from_json_and_unknown_ones_do_not() {
     let mut terms = Terms::default();
     terms.set(&LAMBDA, 64);

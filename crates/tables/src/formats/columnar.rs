@@ -17,7 +17,6 @@ use super::fields::{
     FieldPath, check_each_once, find_field, find_fields, has_text, is_indexed, projection,
 };
 use crate::abreast::abreast;
-use crate::column_type::ColumnType;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
 use crate::conform::{
@@ -250,12 +249,12 @@ pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<S
     Ok(names)
 }
 
-/// The types of the columns of these names, which the files may lack.
-pub(super) fn types<F: ColumnFormat>(parts: &[Part], names: &[String]) -> Result<Vec<ColumnType>> {
+/// The types of the columns of these names, text of those that the files lack.
+pub(super) fn types<F: ColumnFormat>(parts: &[Part], names: &[String]) -> Result<Vec<DataType>> {
     let schema = common_schema::<F>(parts, &open_first::<F>(parts)?)?;
     let of = |name: &String| match find_field(schema.fields(), name) {
-        Ok(Some((_, field))) => ColumnType::of(field.data_type()),
-        _ => ColumnType::TEXT,
+        Ok(Some((_, field))) => field.data_type().clone(),
+        _ => DataType::Utf8,
     };
     Ok(names.iter().map(of).collect())
 }

@@ -14,7 +14,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fields};
 use crate::abreast::abreast;
-use crate::column_type::ColumnType;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
 use crate::dialect::{CsvOptions, Dialect};
@@ -461,8 +460,8 @@ pub(super) fn names<F: LineFormat>(parts: &[Part], _: Format) -> Result<Vec<Stri
 }
 
 /// The types of columns of these names.
-pub(super) fn types<F: LineFormat>(_: &[Part], names: &[String]) -> Result<Vec<ColumnType>> {
-    Ok(vec![ColumnType::TEXT; names.len()])
+pub(super) fn types<F: LineFormat>(_: &[Part], names: &[String]) -> Result<Vec<DataType>> {
+    Ok(vec![DataType::Utf8; names.len()])
 }
 
 /// Writes the selected records in the format of the container, as columns of texts.

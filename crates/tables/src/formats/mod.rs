@@ -6,9 +6,8 @@
 //! two passes, help and messages.
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
-use crate::column_type::ColumnType;
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
@@ -81,8 +80,8 @@ macro_rules! dispatch {
                 }
             }
 
-            /// The types of the columns of these names, which the files may lack.
-            pub(crate) fn column_types(self, parts: &[Part], names: &[String]) -> Result<Vec<ColumnType>> {
+            /// The types of the columns of these names, text of those that the files lack.
+            pub(crate) fn column_types(self, parts: &[Part], names: &[String]) -> Result<Vec<DataType>> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
