@@ -227,7 +227,7 @@ fn what_a_database_refuses() {
     let absent = query("SELECT 1 AS k", "k").with("--database sqlite:absent.db --output out.arrow");
     let absent = absent.option("--driver", &driver("sqlite"));
     let ended = place.receiver(&absent, "--connect 127.0.0.1:1").wait();
-    ended.expect_failure(3, "failed to open");
+    ended.expect_failure(3, "no such file");
     assert!(
         !place
             .names()
