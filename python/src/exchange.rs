@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::terms::LEARNS;
 use vesica::{
-    CourierStep, Endpoint, Gets, Interrupt, Learns, Party, Passes, PeerLimits, Resources, Rows,
-    SourceOptions, Terms, parse_max_items, parse_protocol, rfc3339,
+    CourierStep, Destination, Endpoint, Gets, Interrupt, Learns, Party, Passes, PeerLimits,
+    Resources, Rows, SourceOptions, Terms, parse_max_items, parse_protocol, rfc3339,
 };
 
 use crate::errors::Failure;
@@ -112,10 +112,10 @@ pub(crate) fn exchange<'py>(
             return Ok((made, None));
         }
         let source = table.open(&key, &[], source)?;
-        let output = options.output.as_deref();
+        let output = options.output.as_deref().map(Destination::File);
         let carried = courier.step(step, message, &source, output, &mut heard)?;
         let finished = carried.outcome.map(|outcome| {
-            let finished = Finished::of(outcome, gets, &source, output, &raised, &heard)?;
+            let finished = Finished::of(outcome, gets, &source, output.is_some(), &raised, &heard)?;
             finished.hint(&heard);
             Ok::<_, Failure>(finished)
         });

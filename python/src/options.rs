@@ -10,12 +10,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
-    ConnectOptions, CsvOptions, Encoding, Fingerprint, FingerprintError, Format, KeyColumn,
-    KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits, Profile, ProtocolRequest,
-    Query, Resources, Role, Rows, Source, SourceOptions, Terms, ValueColumn, database_path,
-    half_of_the_machine, import_batches, is_in, label_exchange, parse_bandwidth, parse_bytes,
-    parse_character, parse_delimiter, parse_max_items, parse_protocol, query, same_file, shown,
-    value_columns,
+    AdbcDatabase, ConnectOptions, CsvOptions, Encoding, Fingerprint, FingerprintError, Format,
+    KeyColumn, KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits, Profile,
+    ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, TargetTable, Terms,
+    ValueColumn, adbc_database, database_path, half_of_the_machine, import_batches, is_in,
+    label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
+    parse_max_items, parse_protocol, same_file, shown, value_columns,
 };
 
 use crate::errors::Failure;
@@ -34,8 +34,9 @@ pub(crate) enum Table {
 impl Table {
     /// A path, several, an object with `__arrow_c_stream__`, or nothing where there is a query.
     pub(crate) fn of(table: &Bound<'_, PyAny>, reading: &Reading) -> PyResult<Table> {
-        if let Some(query) = reading.query(table.is_none())? {
-            return Ok(Table::Query(with_package(table.py(), query)?));
+        if let Some(sql) = reading.query(table.is_none())? {
+            let query = Query::new(sql, reading.database(table.py())?);
+            return Ok(Table::Query(query.map_err(Failure::from)?));
         }
         if table.hasattr("__arrow_c_stream__")? {
             reading.check_types()?;
@@ -98,21 +99,26 @@ impl Table {
     }
 }
 
-/// The query with the driver that is installed as a Python package, if one is.
-fn with_package(py: Python<'_>, query: Query) -> PyResult<Query> {
-    let Some(name) = query.driver() else {
-        return Ok(query);
+/// The database with the driver that is installed as a Python package, if one is.
+fn with_package(py: Python<'_>, database: AdbcDatabase) -> PyResult<AdbcDatabase> {
+    let Some(name) = database.driver() else {
+        return Ok(database);
     };
     let library = py
         .import("vesica._drivers")?
         .call_method1("library", (name,))?;
     Ok(match library.extract()? {
-        Some(path) => query.with_library(path),
-        None => query,
+        Some(path) => database.with_library(path),
+        None => database,
     })
 }
 
-/// Which columns make the key, and how a table is read.
+/// The refusal of a result in two places.
+pub(crate) fn either_output() -> Failure {
+    Failure::usage("give either output or output_table")
+}
+
+/// Which columns make the key, how a table is read, and the database.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Reading {
@@ -123,6 +129,8 @@ pub(crate) struct Reading {
     database: Option<String>,
     database_file: Option<PathBuf>,
     driver: Option<String>,
+    output_table: Option<String>,
+    output_table_mode: Option<String>,
     format: Option<String>,
     delimiter: Option<String>,
     header: bool,
@@ -151,15 +159,18 @@ impl Reading {
     }
 
     /// The query whose result is the table, if there is one; `alone` says that no other table is given.
-    fn query(&self, alone: bool) -> Result<Option<Query>, Failure> {
+    fn query(&self, alone: bool) -> Result<Option<&str>, Failure> {
         let Some(sql) = &self.query else {
+            let unused = self.output_table.is_none();
             let of_query = [
                 ("database", self.database.is_some()),
                 ("database_file", self.database_file.is_some()),
                 ("driver", self.driver.is_some()),
             ];
-            return match of_query.iter().find(|(_, given)| *given) {
-                Some((name, _)) => Err(Failure::usage(format!("{name} goes with a query"))),
+            return match of_query.iter().find(|(_, given)| *given && unused) {
+                Some((name, _)) => Err(Failure::usage(format!(
+                    "{name} goes with a query or output_table"
+                ))),
                 None if alone => Err(Failure::usage("give a table or a query")),
                 None => Ok(None),
             };
@@ -167,12 +178,29 @@ impl Reading {
         if !alone {
             return Err(Failure::usage("give either a table or a query"));
         }
-        if self.database.is_some() && self.database_file.is_some() {
-            return Err(Failure::usage("give either database or database_file"));
-        }
         self.check_types()?;
+        Ok(Some(sql))
+    }
+
+    /// The database of the query, and of the table that the result goes to.
+    fn database(&self, py: Python<'_>) -> PyResult<AdbcDatabase> {
+        if self.database.is_some() && self.database_file.is_some() {
+            return Err(Failure::usage("give either database or database_file").into());
+        }
         let (uri, file) = (self.database.as_deref(), self.database_file.as_deref());
-        Ok(Some(query(sql, uri, file, self.driver.as_deref())?))
+        let database = adbc_database(uri, file, self.driver.as_deref());
+        with_package(py, database.map_err(Failure::from)?)
+    }
+
+    /// The table of the database that the result goes to, if it goes to one.
+    pub(crate) fn target(&self, py: Python<'_>) -> PyResult<Option<TargetTable>> {
+        let Some(name) = &self.output_table else {
+            return Ok(None);
+        };
+        let mode = self.output_table_mode.as_deref().map(str::parse);
+        let mode = named("output_table_mode", mode.transpose())?.unwrap_or_default();
+        let target = TargetTable::new(name, mode, self.database(py)?);
+        Ok(Some(target.map_err(Failure::from)?))
     }
 
     /// Refuses what says how to read text where a table has types.

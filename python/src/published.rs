@@ -14,8 +14,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 use vesica::{
-    ConnectOptions, Database, Endpoint, ErrorClass, Figures, Interrupt, KeySpec, LabelTerms,
-    Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, Service, SetUpdate,
+    ConnectOptions, Database, Destination, Endpoint, ErrorClass, Figures, Interrupt, KeySpec,
+    LabelTerms, Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, Service, SetUpdate,
     SourceOptions, parse_address, select_rows,
 };
 
@@ -244,7 +244,8 @@ impl LookupHandle {
         let work = move || -> Result<_, Failure> {
             let source = table.open(&key, &[], options)?;
             let mut open = lock(&open);
-            let found = open_one(&mut open)?.find(&source, output.as_deref(), &mut events)?;
+            let to = output.as_deref().map(Destination::File);
+            let found = open_one(&mut open)?.find(&source, to, &mut events)?;
             let json = serde_json::to_string(found.report());
             let json = json.map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
             let table = match output.is_some() || source.format().is_text() {

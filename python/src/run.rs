@@ -1,20 +1,21 @@
 //! One side of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Report, Role,
-    Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    ConnectOptions, Destination, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party,
+    Report, Role, Rows, Source, SourceOptions, TargetTable, no_match_hint, prepare_work_dir,
+    rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
 use crate::events::Events;
 use crate::identity::KeyPair;
 use crate::link::Link;
-use crate::options::{Options, Reading, Table};
+use crate::options::{Options, Reading, Table, either_output};
 use crate::stream::Batches;
 use crate::supervise::{supervise, unless_asked_to_end};
 
@@ -60,7 +61,8 @@ pub(crate) fn run<'py>(
     let role = role_of(role)?;
     let started = rfc3339(SystemTime::now());
     let events = Events::default();
-    let job = Job::new(role, &reading, &options, link, &events);
+    let target = reading.target(py)?;
+    let job = Job::new(role, &reading, &options, target, link, &events);
     let job = told(py, || party_that_fails(link), job)?;
     let interrupt = job.party.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
@@ -102,7 +104,7 @@ impl Finished {
         outcome: Outcome,
         gets: Gets,
         source: &Source,
-        output: Option<&Path>,
+        is_written: bool,
         interrupt: &Interrupt,
         events: &Events,
     ) -> Result<Finished, Failure> {
@@ -113,11 +115,10 @@ impl Finished {
                 table: None,
             });
         }
-        let table = match output {
-            Some(_) => None,
-            // Text has no types.
-            None if source.format().is_text() => None,
-            None => {
+        // Text has no types.
+        let table = match is_written || source.format().is_text() {
+            true => None,
+            false => {
                 events.stage("writing");
                 let (schema, batches) = select_rows(source, outcome.matched())?;
                 interrupt.check().map_err(vesica::SessionError::from)?;
@@ -232,6 +233,7 @@ struct Job {
     key: KeySpec,
     source: SourceOptions,
     output: Option<PathBuf>,
+    target: Option<TargetTable>,
     party: Party,
 }
 
@@ -240,19 +242,23 @@ impl Job {
         role: Role,
         reading: &Reading,
         options: &Options,
+        target: Option<TargetTable>,
         link: &Link,
         events: &Events,
     ) -> Result<Job, Failure> {
         let party = party(role, reading, options, link, events)?;
         let key = reading.key()?;
         let gets = Gets::of(role, &party.terms);
-        match (gets, &options.output) {
-            (Gets::Nothing, Some(_)) => {
+        match (gets, options.output.is_some() || target.is_some()) {
+            (_, true) if options.output.is_some() && target.is_some() => {
+                return Err(either_output());
+            }
+            (Gets::Nothing, true) => {
                 return Err(Failure::usage(
                     "this side gets no rows or shares for an output",
                 ));
             }
-            (Gets::Shares, None) => {
+            (Gets::Shares, _) if options.output.is_none() => {
                 return Err(Failure::usage("shares go to a file: give an output"));
             }
             (Gets::Shares | Gets::Nothing, _) if options.rows()? != Rows::Matching => {
@@ -273,6 +279,7 @@ impl Job {
             key,
             source,
             output: options.output.clone(),
+            target,
             party,
         })
     }
@@ -290,13 +297,14 @@ impl Job {
                 party.tell_problem(problem);
             }
         })?;
-        let output = self.output.as_deref();
+        let output = Destination::of(self.target.as_ref(), self.output.as_deref());
         let ran = party.run(self.role, &source, &self.key, output, &mut events);
         let outcome = ran.map_err(|error| {
             let resume = party.resume_hint(&error);
             Failure::from(error).and(resume.as_ref())
         })?;
         let interrupt = &party.connect.interrupt;
-        Finished::of(outcome, self.gets, &source, output, interrupt, &events)
+        let is_written = output.is_some();
+        Finished::of(outcome, self.gets, &source, is_written, interrupt, &events)
     }
 }

@@ -74,6 +74,22 @@ def test_classes_mirror_exit_codes() -> None:
             {"table": None, "query": "SELECT 1", "database": "x://y", "driver": "nobody"},
             'driver "nobody" cannot be loaded',
         ),
+        ({"output_table": "t"}, "and so does a table for the result"),
+        ({"output_table": "t", "output": "o.csv", "database": "sqlite:x"}, "give either output"),
+        ({"output_table": "a.b.c", "database": "sqlite:x"}, "is not NAME or SCHEMA.NAME"),
+        (
+            {"output_table": "t", "output_table_mode": "drop", "database": "sqlite:x"},
+            "output_table_mode: what becomes of a table that is there is create, append or replace",
+        ),
+        (
+            {
+                "output_table": "t",
+                "database": "sqlite:x",
+                "reveal": "shares",
+                "security": "semi-honest",
+            },
+            "shares go to a file",
+        ),
         ({"table": [], "on": "id"}, "there is no input"),
         ({"value_scale": 2}, "are for values to compute with"),
         ({"take_values": True, "rows": "rest"}, "take_values is for rows that match"),

@@ -33,6 +33,7 @@ CONNECTIONS: list[Any] = []
 HOMES = ["csv", "jsonl", "parquet", "arrow", "sqlite", "pandas", "polars", "duckdb"]
 if "PGHOST" in os.environ:
     HOMES.append("postgresql")
+DATABASES = ["sqlite", "postgresql"]
 
 KEY = ["name", "code", "n", "price", "day", "seen", "flag"]
 # Columns that have nothing to do with the key.
@@ -200,3 +201,40 @@ def test_every_home_of_a_table_against_every_other(
     if ours not in ("csv", "jsonl"):
         assert received.table.to_polars()["row"].to_list() == expected
         assert len(received.table.column_names) == len(KEY) + len(OTHERS) + 1
+
+
+@pytest.mark.filterwarnings("ignore:.* rows have no usable key")
+@pytest.mark.parametrize("target", [home for home in HOMES if home in DATABASES])
+@pytest.mark.parametrize("ours", HOMES)
+def test_results_of_every_home_in_a_database(
+    ours: str,
+    target: str,
+    tables: dict[tuple[str, str], Any],
+    expected: list[int],
+    tmp_path: Path,
+) -> None:
+    if ours in DATABASES and ours != target:
+        pytest.skip("one database is asked and written to")
+    (tmp_path / "results.db").touch()
+    if ours == target:
+        place = tables["ours", ours]["database"]
+    else:
+        place = postgresql() if target == "postgresql" else f"sqlite:{tmp_path / 'results.db'}"
+    to = {"database": place, "output_table": "results", "output_table_mode": "replace"}
+    terms = {"on": KEY, "normalize": {"n": "integer"}}
+    received, _ = vesica.rehearse(tables["ours", ours] | to, tables["theirs", "csv"], **terms)
+    assert received.report["rows_written"] == len(expected)
+    texts = "cast(row as varchar), name, code, cast(price as varchar)"
+    asked = f"select {texts} from results order by cast(row as integer)"
+    if target == "sqlite":
+        with contextlib.closing(sqlite3.connect(place[len("sqlite:") :])) as database:
+            found = database.execute(asked).fetchall()
+    else:
+        with adbc_driver_postgresql.dbapi.connect(place) as database, database.cursor() as cursor:
+            cursor.execute(asked)
+            found = cursor.fetchall()
+    rows = rows_of("ours")
+    assert [(int(row), name, code) for row, name, code, _ in found] == [
+        (row, rows[row]["name"], rows[row]["code"]) for row in expected
+    ]
+    assert [decimal.Decimal(price) for *_, price in found] == [rows[r]["price"] for r in expected]

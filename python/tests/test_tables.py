@@ -405,6 +405,52 @@ def test_a_query_is_a_table(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_result_goes_to_a_table_of_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    path.touch()
+    day = datetime.date(2024, 2, 29)
+    frame = polars.DataFrame(
+        {"id": [1, 2, 3], "price": [decimal.Decimal("1.50"), None, None], "day": [None, day, None]}
+    )
+    ours = {"table": frame, "on": "id", "take_values": True, "output_table": "shared"}
+    peer = {
+        "table": polars.DataFrame({"id": [1, 2], "city": ["Bern", None]}),
+        "on": "id",
+        "value": "city",
+    }
+
+    def rows() -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return database.execute("select * from shared order by id").fetchall()
+
+    database = {"database": f"sqlite:{path}"}
+    received, _ = vesica.rehearse(ours | database, peer)
+    assert received.report["rows_written"] == 2
+    written = [(1, "1.50", None, "Bern"), (2, None, "2024-02-29", None)]
+    assert rows() == written
+    with pytest.raises(vesica.UsageError, match="written to `output`"):
+        _ = received.table
+    with pytest.raises(vesica.UsageError, match='table "shared": there is such a table') as raised:
+        vesica.rehearse(ours | database, peer)
+    assert 'output_table_mode="append"' in str(raised.value.hint)
+    append = {
+        "output_table_mode": "append",
+        "database": sqlalchemy.create_engine(f"sqlite:///{path}"),
+    }
+    vesica.rehearse(ours | append, peer)
+    assert rows() == [row for row in written for _ in range(2)]
+    # From the database into it, and a table that lacks a column.
+    asked = {"query": "select 2 as id, 'x' as more", "on": "id", "output_table": "shared"}
+    plain = {"table": peer["table"], "on": "id"}
+    with pytest.raises(vesica.UsageError, match='it has no column "more"'):
+        vesica.rehearse(asked | append, plain)
+    vesica.rehearse(asked | database | {"output_table_mode": "replace"}, plain)
+    assert rows() == [(2, "x")]
+    with pytest.raises(vesica.DataError, match="no such file"):
+        vesica.rehearse(ours | {"database": f"sqlite:{tmp_path / 'none.db'}"}, peer)
+    assert rows() == [(2, "x")] and [p.name for p in tmp_path.iterdir()] == ["shared.db"]
+
+
 def test_no_message_has_a_password() -> None:
     uri = "postgresql://ann:s3cret@127.0.0.1:1/shop"
     for more in ({"driver": "nobody"}, {"driver": adbc_driver_sqlite._driver_path()}):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -121,6 +123,14 @@ def test_rows_go_to_a_file(
         _ = found.table
     with pytest.raises(vesica.UsageError, match="is the input itself"):
         near.collect(tmp_path / "ours.parquet", on="id", output=tmp_path / "ours.parquet")
+    database = tmp_path / "shared.db"
+    database.touch()
+    table: dict[str, Any] = {"database": f"sqlite:{database}", "output_table": "shared"}
+    with pytest.raises(vesica.UsageError, match="either output or output_table"):
+        near.collect(OURS, on="id", output=output, **table)
+    assert list(near.collect(OURS, on="id", **table).rows) == MATCHING
+    with contextlib.closing(sqlite3.connect(database)) as opened:
+        assert opened.execute("select id from shared").fetchall() == [(row,) for row in MATCHING]
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
@@ -129,6 +139,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
     for more, line in [
         ({"role": "both"}, "there are receiver, sender"),
         ({"output": "x"}, "output: the rows of a job"),
+        ({"output_table": "x"}, "output_table: the rows of a job"),
         ({"rows": "rest"}, "rows: the rows of a job"),
         ({"task_memory": "much"}, "task_memory: a size is"),
         ({"attempts": 17}, "attempts"),

@@ -38,6 +38,7 @@ Texts = Union[str, Sequence[str]]
 Path = Union[str, "os.PathLike[str]"]
 Number = Union[int, float, Decimal, str]
 # A union when it is evaluated, too: stubtest takes a `Literal` of several for one.
+Mode = Union[Literal["create"], Literal["append"], Literal["replace"]]  # noqa: PYI030
 Format = Union[Literal["csv"], Literal["parquet"], Literal["jsonl"], Literal["arrow"]]  # noqa: PYI030
 
 
@@ -74,8 +75,8 @@ class Result:
     def table(self) -> Table:
         """The matching rows of this side's table, with all columns and in its order.
 
-        Raises UsageError if there are none: this side does not learn them, they were written to `output`, or the
-        table is a CSV or JSON Lines file, which has no types.
+        Raises UsageError if there are none: this side does not learn them, they were written to `output` or
+        `output_table`, or the table is a CSV or JSON Lines file, which has no types.
         """
         if self.rows is None:
             raise UsageError("this run gave this side no rows")
@@ -148,6 +149,8 @@ def receive(
     on: Texts,
     link: Link,
     output: Path | None = None,
+    output_table: str | None = None,
+    output_table_mode: Mode = "create",
     reveal: Reveal | Sequence[Reveal] = "matches",
     rows: Literal["matching", "rest", "all"] = "matching",
     take_values: bool = False,
@@ -205,6 +208,10 @@ def receive(
     link       how to reach the sender, and who it is: `listen` or `connect`
     output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. Its name decides the format:
                .csv, .jsonl, .parquet, .arrow or .arrows; any other name means that of the table
+    output_table   instead of `output`, a table of `database` for the matching rows, as "matches" or "schema.matches". It is
+               written in one transaction; a SQLite file has to be there, perhaps empty
+    output_table_mode   `create` makes the table, and refuses one that is there; `append` adds rows to one that is there;
+               `replace` makes it in the place of one that may be there
     reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, or what `threshold` makes; several of these numbers at
                once as `["size", "sum"]`
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
@@ -328,7 +335,7 @@ def table_of(table: Table | None) -> Table:
     """The rows of a result, if they are in memory."""
     if table is None:
         raise UsageError(
-            "the matching rows are not in memory: they were written to `output`, or the table is a text file",
+            "the matching rows are not in memory: they were written to `output` or to a database, or the table is a text file",
             "read a text file with polars or pandas and pass the frame",
         )
     return table
@@ -345,10 +352,12 @@ def reading_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Takes the arguments that say how a table is read."""
     names = "format delimiter header quote escape encoding"
     reading = {name: arguments.pop(name) for name in names.split()}
-    # Where a table may be the result of a query.
+    # Where a table may be the result of a query, and a result may go to a table.
     asks = "query" in arguments
     names = "query database database_file driver"
     query = {name: arguments.pop(name) if asks else None for name in names.split()}
+    names = "output_table output_table_mode"
+    query.update((name, arguments.pop(name, None)) for name in names.split())
     return {
         **reading,
         **query,

@@ -15,6 +15,7 @@ from ._progress import Listener, ProgressOption
 from ._runs import (
     Database,
     Format,
+    Mode,
     Path,
     Result,
     Rows,
@@ -169,6 +170,8 @@ class SplitJob:
         *,
         on: Texts,
         output: Path | None = None,
+        output_table: str | None = None,
+        output_table_mode: Mode = "create",
         normalize: Mapping[str, str] | None = None,
         memory: int | str | None = None,
         threads: int | None = None,
@@ -212,11 +215,11 @@ class Collected:
     def table(self) -> Table:
         """The matching rows, with all columns and in the order of the table.
 
-        Raises UsageError if they were written to `output`, or the table is a text file.
+        Raises UsageError if they were written to `output` or to a database, or the table is a text file.
         """
         if self._table is None:
             raise UsageError(
-                "the matching rows are not in memory: they were written to `output`, or the table is a text file",
+                "the matching rows are not in memory: they were written to `output` or to a database, or the table is a text file",
                 "read a text file with polars or pandas and pass the frame",
             )
         return self._table
@@ -265,7 +268,7 @@ def arguments_of_split(
         raise UsageError("role: there are receiver, sender")
     bound = inspect.signature(receive).bind(None, **arguments)
     bound.apply_defaults()
-    for name in ("output", "rows"):
+    for name in ("output", "output_table", "rows"):
         if name in arguments:
             raise UsageError(f"{name}: the rows of a job come from `collect`")
     given = dict(bound.arguments)

@@ -22,12 +22,13 @@ use clap::{
 use clap_complete::Shell;
 use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
-    ConnectOptions, CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint, FingerprintError,
-    Format, Identity, KeySpec, LabelExchange, Learns, MAX_LABEL_BYTES, MAX_STRING_BYTES, Party,
-    PayloadColumn, PeerLimits, Query, Resources, Reveal, Role, Rows, Source, SourceOptions, Terms,
-    ValueColumn, database_path, find_protocol, half_of_the_machine, has_credentials,
-    label_exchange, parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
-    parse_max_items, parse_protocol, parse_size, query, value_columns,
+    AdbcDatabase, ConnectOptions, CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint,
+    FingerprintError, Format, Identity, IngestMode, KeySpec, LabelExchange, Learns,
+    MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, PayloadColumn, PeerLimits, Query, Resources, Reveal,
+    Role, Rows, Source, SourceOptions, TargetTable, Terms, ValueColumn, adbc_database,
+    database_path, find_protocol, half_of_the_machine, has_credentials, label_exchange,
+    parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
+    parse_protocol, parse_size, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -180,7 +181,7 @@ pub(crate) struct Table {
     /// --output stands for, or else is an Arrow stream
     #[arg(help_heading = "Table", long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
     query: Option<String>,
-    /// Database of --query: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
+    /// Database of --query and --output-table: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
     /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
     #[arg(help_heading = "Table", long, value_name = "URI")]
     database: Option<String>,
@@ -192,6 +193,31 @@ pub(crate) struct Table {
     driver: Option<String>,
     #[command(flatten)]
     form: TableForm,
+}
+
+/// Which table of the database a result goes to.
+#[derive(Debug, Args)]
+pub(crate) struct OutputTable {
+    /// Table of --database for the matching rows, in the place of --output, as NAME or SCHEMA.NAME. It is written in one
+    /// transaction, once all rows are there; a text's columns are texts. A SQLite file has to be there, perhaps empty
+    #[arg(
+        help_heading = "Result",
+        long,
+        value_name = "NAME",
+        conflicts_with = "output"
+    )]
+    output_table: Option<String>,
+    /// create makes the table, and refuses one that is there; append adds rows to one that is there, by the names of its
+    /// columns; replace makes it in the place of one that may be there
+    #[arg(help_heading = "Result", long, value_name = "create|append|replace", default_value = "create",
+          requires = "output_table", value_parser = IngestMode::from_str)]
+    output_table_mode: IngestMode,
+}
+
+impl OutputTable {
+    pub(crate) fn is_given(&self) -> bool {
+        self.output_table.is_some()
+    }
 }
 
 /// Which columns of a table are its key, and how a file is read.
@@ -277,7 +303,7 @@ impl Table {
         }
     }
 
-    /// The files that a query is about, and what they are.
+    /// The files that a database is about, and what they are.
     pub(crate) fn database_files(&self) -> Vec<(&'static str, PathBuf)> {
         let uri = self.database.as_deref();
         let path = uri.and_then(|uri| database_path(uri, self.driver.as_deref()));
@@ -287,12 +313,27 @@ impl Table {
         database.into_iter().chain(address).collect()
     }
 
-    fn query(&self) -> Result<Option<Query>, Failure> {
-        let Some(sql) = &self.query else {
-            return Ok(None);
-        };
+    fn database(&self) -> Result<AdbcDatabase, Failure> {
         let (uri, file) = (self.database.as_deref(), self.database_file.as_deref());
-        Ok(Some(query(sql, uri, file, self.driver.as_deref())?))
+        Ok(adbc_database(uri, file, self.driver.as_deref())?)
+    }
+
+    fn query(&self) -> Result<Option<Query>, Failure> {
+        match &self.query {
+            Some(sql) => Ok(Some(Query::new(sql, self.database()?)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The table of the database that the result goes to, if it goes to one.
+    pub(crate) fn target(&self, to: &OutputTable) -> Result<Option<TargetTable>, Failure> {
+        match &to.output_table {
+            Some(name) => {
+                let (mode, database) = (to.output_table_mode, self.database()?);
+                Ok(Some(TargetTable::new(name, mode, database)?))
+            }
+            None => Ok(None),
+        }
     }
 }
 
@@ -655,6 +696,8 @@ pub(crate) struct Receive {
     /// to standard output alone
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output_table: OutputTable,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
     #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
@@ -704,6 +747,8 @@ pub(crate) struct Exchange {
     /// the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output_table: OutputTable,
     #[command(flatten)]
     agreed: TermOptions,
     /// compact-dh, which withstands malicious peers and takes up to 2^20 keys, or another protocol of two messages
@@ -777,6 +822,8 @@ pub(crate) struct Send {
     /// --reveal shares: for this side's shares, in CSV. `-`, the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output_table: OutputTable,
     /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a
     /// column in_both
     #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
@@ -1085,9 +1132,14 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
     let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
     let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
     let all = ["database", "database_file", "driver"];
-    if let Some(id) = all.iter().find(|id| typed(id) && !has("query")) {
+    let is_used = has("query") || has("output_table");
+    if let Some(id) = all.iter().find(|id| typed(id) && !is_used) {
+        let with = match options.try_contains_id("output_table") {
+            Ok(_) => "--query or --output-table",
+            Err(_) => "--query",
+        };
         let name = id.replace('_', "-");
-        return Err(Failure::usage(format!("--{name} goes with --query")));
+        return Err(Failure::usage(format!("--{name} goes with {with}")));
     }
     if typed(&"database") && typed(&"database_file") {
         return Err(Failure::usage("give either --database or --database-file"));

@@ -11,10 +11,11 @@ use crate::failure::{Failure, RESOURCE, USAGE};
 use crate::log::{self, LogFormat};
 
 /// Options of which one takes the place of another.
-const ALTERNATIVES: [[&str; 2]; 3] = [
+const ALTERNATIVES: [[&str; 2]; 4] = [
     ["listen", "connect"],
     ["input", "query"],
     ["database", "database-file"],
+    ["output", "output-table"],
 ];
 
 /// The environment variable of an option.
@@ -22,8 +23,8 @@ pub(crate) fn variable(option: &str) -> String {
     format!("VESICA_{}", option.to_uppercase().replace('-', "_"))
 }
 
-/// Options that say more about a query.
-const OF_A_QUERY: [&str; 3] = ["database", "database-file", "driver"];
+/// Options that say more about a query, or a table for the result.
+const OF_A_DATABASE: [&str; 3] = ["database", "database-file", "driver"];
 
 /// Whether an option that is not typed makes way for one that is and takes its place.
 pub(crate) fn is_displaced(args: &[OsString], option: &str) -> bool {
@@ -110,13 +111,15 @@ pub(crate) fn with_file(
         };
         let alternatives = ALTERNATIVES.iter().filter(|pair| pair.contains(&&**name));
         let mut names = alternatives.flatten().copied().chain(names(option));
-        // A query that makes way takes with it what is said about it.
+        // A query that makes way takes with it what is said about it, unless the result goes to the database.
         let asks = command
             .get_arguments()
             .any(|arg| arg.get_long() == Some("query"));
         let has_no_query =
             asks && given(&args, "input").is_some() && given(&args, "query").is_none();
-        if has_no_query && OF_A_QUERY.contains(&&**name)
+        let writes = given(&args, "output-table").is_some()
+            || table.contains_key("output-table") && given(&args, "output").is_none();
+        if has_no_query && !writes && OF_A_DATABASE.contains(&&**name)
             || names.any(|name| given(&args, name).is_some())
         {
             continue;

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use vesica::{
-    CourierStep, Gets, Identity, MAX_MESSAGE, Role, Rows, SourceOptions, WholeFile, is_in,
-    same_file,
+    CourierStep, Destination, Gets, Identity, MAX_MESSAGE, Role, Rows, SourceOptions, WholeFile,
+    is_in, same_file,
 };
 use vesica_files::is_exhausted;
 
@@ -27,16 +27,17 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
     party.check(options.role)?;
     let gets = Gets::of(options.role, &party.terms);
     let finishes = options.step == CourierStep::Finish;
-    let output = match (&options.output, finishes && gets == Gets::Rows) {
-        (None, true) => Some(Path::new("-")),
-        (Some(output), true) => Some(&**output),
-        (Some(_), false) => {
-            return Err(Failure::usage(
-                "--output is for finish, on a side that learns the matches",
-            ));
-        }
-        (None, false) => None,
-    };
+    let gets_rows = finishes && gets == Gets::Rows;
+    let to_table = options.output_table.is_given();
+    if !gets_rows && (options.output.is_some() || to_table) {
+        return Err(Failure::usage(
+            "--output and --output-table are for finish, on a side that learns the matches",
+        ));
+    }
+    let output = options.output.as_deref();
+    let output = output.or((gets_rows && !to_table).then_some(Path::new("-")));
+    let target = options.table.target(&options.output_table)?;
+    let destination = Destination::of(target.as_ref(), output);
     if finishes && gets == Gets::Nothing {
         let problem = "this side learns no rows, and has nothing to finish: it answers";
         return Err(Failure::usage(problem));
@@ -66,7 +67,7 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
     }
     let mut progress = Progress::new(options.progress, signals, "reading the table");
     let source = options.table.open(SourceOptions {
-        passes: match output {
+        passes: match destination {
             Some(_) => vesica::Passes::Two,
             None => vesica::Passes::One,
         },
@@ -74,7 +75,7 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
         memory: party.resources.memory,
         ..SourceOptions::default()
     })?;
-    let carried = courier.step(step, message, &source, output, &mut progress)?;
+    let carried = courier.step(step, message, &source, destination, &mut progress)?;
     progress.finish();
     if let Some(message) = carried.message.or(made) {
         put(options, &message)?;

@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::json;
 use vesica::terms::REVEAL;
 use vesica::{
-    Gets, Identity, KeySpec, LabelExchange, Party, Report, Role, Rows, Source, SourceOptions,
-    no_match_hint, prepare_work_dir, same_file,
+    Destination, Gets, Identity, KeySpec, LabelExchange, Party, Report, Role, Rows, Source,
+    SourceOptions, TargetTable, no_match_hint, prepare_work_dir, same_file,
 };
 
-use crate::args::{Meeting, Receive, Send, Table};
+use crate::args::{Meeting, OutputTable, Receive, Send, Table};
 use crate::conditions::Conditions;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, Level};
@@ -25,6 +25,7 @@ pub(crate) fn receive(options: &Receive, conditions: Conditions) -> Result<(), F
         table: &options.table,
         link: &options.link,
         output: options.output.as_deref(),
+        output_table: &options.output_table,
         rows: options.rows.or(options.align.then_some(Rows::Aligned)),
         take_values: options.take_values,
         conditions,
@@ -37,6 +38,7 @@ pub(crate) fn send(options: &Send, conditions: Conditions) -> Result<(), Failure
         table: &options.table,
         link: &options.link,
         output: options.output.as_deref(),
+        output_table: &options.output_table,
         rows: options.rows.or(options.align.then_some(Rows::Aligned)),
         take_values: false,
         conditions,
@@ -49,6 +51,7 @@ struct Side<'a> {
     table: &'a Table,
     link: &'a Meeting,
     output: Option<&'a Path>,
+    output_table: &'a OutputTable,
     rows: Option<Rows>,
     take_values: bool,
     conditions: Conditions,
@@ -95,33 +98,39 @@ fn recorded(side: &Side<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Where the result goes; nowhere if it is a value, or nothing.
-fn destination<'a>(
-    role: Role,
-    link: &Meeting,
-    output: Option<&'a Path>,
-) -> Result<Option<&'a Path>, Failure> {
-    let writes = Gets::of(role, &link.terms()) != Gets::Nothing;
-    match (output, role) {
-        (Some(_), _) if !writes && (role == Role::Receiver || link.both) => {
+/// The file that the result goes to; none if it goes to a table or is a value, or nothing.
+fn output_file<'a>(side: &Side<'a>) -> Result<Option<&'a Path>, Failure> {
+    let Side { role, link, .. } = *side;
+    let gets = Gets::of(role, &link.terms());
+    let option = match (side.output, side.output_table.is_given()) {
+        (_, true) => Some("--output-table"),
+        (Some(_), false) => Some("--output"),
+        (None, false) => None,
+    };
+    match (option, gets, role) {
+        (Some(option), Gets::Nothing, _) if role == Role::Receiver || link.both => {
             let reveal = link.terms().get(&REVEAL);
             let printed = match reveal.each() {
                 [alone] => format!("the {alone} is printed"),
                 _ => "the numbers are printed".to_owned(),
             };
-            Err(Failure::usage(format!("{printed}; leave --output away")))
+            Err(Failure::usage(format!("{printed}; leave {option} away")))
         }
-        (Some(_), Role::Sender) if !writes => Err(Failure::usage(
-            "a sender has an --output only with --both or --reveal shares",
-        )),
-        (None, _) if writes => Ok(Some(Path::new("-"))),
-        (output, _) => Ok(output),
+        (Some(option), Gets::Nothing, _) => Err(Failure::usage(format!(
+            "a sender has an {option} only with --both or --reveal shares"
+        ))),
+        (Some("--output-table"), Gets::Shares, _) => {
+            Err(Failure::usage("shares go to a file: give --output"))
+        }
+        (None, Gets::Rows | Gets::Shares, _) => Ok(Some(Path::new("-"))),
+        _ => Ok(side.output),
     }
 }
 
 /// What the options say, but for what needs a party.
 struct Wanted<'a> {
     output: Option<&'a Path>,
+    target: Option<TargetTable>,
     labels: LabelExchange,
     key: KeySpec,
 }
@@ -136,7 +145,8 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
         take_values,
         ..
     } = *side;
-    let output = destination(role, link, side.output)?;
+    let output = output_file(side)?;
+    let target = table.target(side.output_table)?;
     let labels = link.labels(role, take_values)?;
     if take_values && rows == Some(Rows::Rest) {
         return Err(Failure::usage("--take-values is for rows that match"));
@@ -162,6 +172,7 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
     let key = table.key()?;
     Ok(Wanted {
         output,
+        target,
         labels,
         key,
     })
@@ -180,6 +191,7 @@ fn run<'a>(
     let wanted = check(side, record);
     let Wanted {
         output,
+        target,
         labels,
         key,
     } = wanted.inspect_err(|failure| side.tell_peer(&identity, failure))?;
@@ -193,7 +205,8 @@ fn run<'a>(
         }
     })?;
     record.readable_as(&source);
-    let ran = party.run(role, &source, &key, output, &mut progress);
+    let destination = Destination::of(target.as_ref(), output);
+    let ran = party.run(role, &source, &key, destination, &mut progress);
     let outcome = ran.map_err(|error| {
         let resume = party.resume_hint(&error);
         Failure::from(error).and(resume.as_ref())

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use vesica::{
-    ConnectOptions, Database, Figures, Fingerprint, Identity, KeySpec, LabelTerms, LookUp,
-    LookUpReport, Observer, OnRefused, PAYLOAD_BYTES, Passes, Publication, Service, SetUpdate,
-    Source, SourceOptions, half_of_the_machine, is_in, same_file,
+    ConnectOptions, Database, Destination, Figures, Fingerprint, Identity, KeySpec, LabelTerms,
+    LookUp, LookUpReport, Observer, OnRefused, PAYLOAD_BYTES, Passes, Publication, Service,
+    SetUpdate, Source, SourceOptions, half_of_the_machine, is_in, same_file,
 };
 use vesica_files::read_regular;
 use vesica_session::Listener;
@@ -250,16 +250,20 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
 
 pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
     let signals = Signals::install()?;
-    let output = &*options.output;
+    let target = options.table.target(&options.output_table)?;
+    let stdout = target.is_none().then_some(Path::new("-"));
+    let output = options.output.as_deref().or(stdout);
     let read = options.table.database_files();
     let mut files = vec![
         ("the identity", &*options.identity),
         ("the set", &options.set),
-        ("the output", output),
     ];
+    files.extend(output.map(|output| ("the output", output)));
     files.extend(read.iter().map(|(what, path)| (*what, &**path)));
     check_apart(&files)?;
-    not_among_inputs(output, &options.table)?;
+    if let Some(output) = output {
+        not_among_inputs(output, &options.table)?;
+    }
     let key = options.table.key()?;
     let identity = Identity::load(&options.identity)?;
     identity.check_peer(options.peer)?;
@@ -285,7 +289,8 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         wait: Some(look_up.connect.wait),
         ..SourceOptions::default()
     })?;
-    let looked_up = look_up.run(&source, &key, Some(output), &mut progress)?;
+    let destination = Destination::of(target.as_ref(), output);
+    let looked_up = look_up.run(&source, &key, destination, &mut progress)?;
     progress.finish();
     let report = looked_up.report();
     let mut fields = with_memory(report);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use vesica::{
-    Admission, Attempt, GatewayFigures, GatewayOptions, Identity, Observer, Party, Passes,
-    Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows, half_of_the_machine,
+    Admission, Attempt, Destination, GatewayFigures, GatewayOptions, Identity, Observer, Party,
+    Passes, Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows,
+    half_of_the_machine,
 };
 
 use crate::args::{Attempts, Bucket, Collect, Gateway, Split, Total};
@@ -183,7 +184,11 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
 }
 
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
-    not_among_inputs(&options.output, &options.table)?;
+    let output = options.output.as_deref();
+    if let Some(output) = output {
+        not_among_inputs(output, &options.table)?;
+    }
+    let target = options.table.target(&options.output_table)?;
     let key = options.table.key()?;
     let job = SplitJob::open(&options.job)?;
     let resources = Resources {
@@ -196,7 +201,8 @@ pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
         memory: resources.memory,
         ..SourceOptions::default()
     })?;
-    let rows = collect_rows(&job, &source, &key, &resources, Some(&options.output))?;
+    let destination = Destination::of(target.as_ref(), output);
+    let rows = collect_rows(&job, &source, &key, &resources, destination)?;
     let rows = rows.iter().count();
     log::event(
         "done",

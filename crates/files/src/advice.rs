@@ -56,6 +56,7 @@ named! {
     Normalize "normalize",
     Offline "offline",
     Output "output",
+    OutputTableMode "output_table_mode",
     Payload "payload",
     PayloadWidth "payload_width",
     Peer "peer",

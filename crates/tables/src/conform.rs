@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date64Type, Time32MillisecondType, Time32SecondType, TimestampMillisecondType,
-    TimestampSecondType,
+    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Int64Type, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, LargeBinaryArray, LargeStringArray, RecordBatch,
@@ -147,7 +148,8 @@ pub(crate) fn conformed(batch: &RecordBatch, schema: &SchemaRef) -> Result<Recor
         .map_err(|e| Error::corrupt(e.to_string()))
 }
 
-fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
+/// A column under a type that has room for its values.
+pub(crate) fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType as T;
     Ok(match (array.data_type(), wanted) {
         (found, wanted) if found == wanted => array.clone(),
@@ -172,17 +174,51 @@ fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> 
         }
         (T::Time32(TimeUnit::Second), T::Time32(TimeUnit::Millisecond)) => {
             let times = array.as_primitive::<Time32SecondType>();
-            Arc::new(times.try_unary::<_, Time32MillisecondType, _>(|s| fits(s.checked_mul(1000)))?)
+            let times = times.try_unary::<_, Time32MillisecondType, _>(|s| {
+                fits(s.checked_mul(1000), TOO_LARGE)
+            })?;
+            Arc::new(times)
         }
         (T::Timestamp(TimeUnit::Second, _), T::Timestamp(TimeUnit::Millisecond, _)) => {
             let times = array.as_primitive::<TimestampSecondType>();
-            let times =
-                times.try_unary::<_, TimestampMillisecondType, _>(|s| fits(s.checked_mul(1000)))?;
+            let times = times.try_unary::<_, TimestampMillisecondType, _>(|s| {
+                fits(s.checked_mul(1000), TOO_LARGE)
+            })?;
             Arc::new(times.with_data_type(wanted.clone()))
         }
         (T::Date64, T::Timestamp(TimeUnit::Millisecond, _)) => {
             let instants = array.as_primitive::<Date64Type>();
             Arc::new(instants.reinterpret_cast::<TimestampMillisecondType>())
+        }
+        (T::Timestamp(TimeUnit::Nanosecond, _), T::Timestamp(TimeUnit::Microsecond, _)) => {
+            let times = array.as_primitive::<TimestampNanosecondType>();
+            let times = times.try_unary::<_, TimestampMicrosecondType, _>(microseconds)?;
+            Arc::new(times.with_data_type(wanted.clone()))
+        }
+        (T::Time64(TimeUnit::Nanosecond), T::Time64(TimeUnit::Microsecond)) => {
+            let times = array.as_primitive::<Time64NanosecondType>();
+            Arc::new(times.try_unary::<_, Time64MicrosecondType, _>(microseconds)?)
+        }
+        (T::UInt64, T::Int64) => {
+            let numbers = array.as_primitive::<UInt64Type>();
+            Arc::new(numbers.try_unary::<_, Int64Type, _>(|n| {
+                fits(i64::try_from(n).ok(), "a whole number is too large")
+            })?)
+        }
+        (T::UInt64, T::Decimal128(..)) => {
+            let numbers = array.as_primitive::<UInt64Type>();
+            let numbers = numbers.unary::<_, Decimal128Type>(i128::from);
+            Arc::new(numbers.with_data_type(wanted.clone()))
+        }
+        (T::Decimal32(..), T::Decimal128(..)) => {
+            let numbers = array.as_primitive::<Decimal32Type>();
+            let numbers = numbers.unary::<_, Decimal128Type>(i128::from);
+            Arc::new(numbers.with_data_type(wanted.clone()))
+        }
+        (T::Decimal64(..), T::Decimal128(..)) => {
+            let numbers = array.as_primitive::<Decimal64Type>();
+            let numbers = numbers.unary::<_, Decimal128Type>(i128::from);
+            Arc::new(numbers.with_data_type(wanted.clone()))
         }
         _ => with_values(array, wanted, |values, field| {
             of_type(values, field.data_type())
@@ -190,9 +226,16 @@ fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> 
     })
 }
 
-fn fits<T>(value: Option<T>) -> Result<T, ArrowError> {
-    let reason = "a time is too large for Parquet";
-    value.ok_or_else(|| ArrowError::InvalidArgumentError(reason.into()))
+const TOO_LARGE: &str = "a time is too large for Parquet";
+
+fn fits<T>(value: Option<T>, otherwise: &str) -> Result<T, ArrowError> {
+    value.ok_or_else(|| ArrowError::InvalidArgumentError(otherwise.into()))
+}
+
+/// Nanoseconds that are whole microseconds.
+fn microseconds(nanoseconds: i64) -> Result<i64, ArrowError> {
+    let whole = (nanoseconds % 1000 == 0).then_some(nanoseconds / 1000);
+    fits(whole, "a time has nanoseconds")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tables that a database computes: the result of a query, through an ADBC driver.
+//! Databases, through ADBC drivers, and tables that they compute: the results of queries.
 
 use std::borrow::Cow;
 use std::env;
@@ -12,7 +12,7 @@ use adbc_core::options::{AdbcVersion, OptionDatabase, OptionStatement, OptionVal
 use adbc_core::{
     Connection, Database, Driver, LOAD_FLAG_DEFAULT, LOAD_FLAG_SEARCH_USER, LoadFlags, Statement,
 };
-use adbc_driver_manager::ManagedDriver;
+use adbc_driver_manager::{ManagedConnection, ManagedDriver};
 use arrow_array::RecordBatchReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, SchemaRef};
@@ -27,47 +27,55 @@ use crate::part::Part;
 mod sqlite;
 
 pub use sqlite::database_path;
-use sqlite::{check_types, read_only, storage_classes};
+use sqlite::{check_types, storage_classes, with_mode};
 
 /// What errors call the table.
 const NAME: &str = "the query";
 
-/// A query, and the database that answers it. The database's address is wiped when this is dropped, and no error
-/// contains a password of it.
-pub struct Query {
-    sql: String,
+/// A database, and the driver that speaks to it. Its address is wiped when this is dropped, and no error contains a password
+/// of it.
+#[derive(Clone)]
+pub struct AdbcDatabase {
     /// As it was given.
     uri: Zeroizing<String>,
     /// Libraries or manifests, of which the first that there is counts.
     drivers: Vec<String>,
     /// The database, if it is one of SQLite's.
     file: Option<PathBuf>,
+    pub(crate) kind: Kind,
 }
 
-impl fmt::Debug for Query {
+impl fmt::Debug for AdbcDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Query");
-        shown
-            .field("sql", &self.sql)
-            .field("drivers", &self.drivers);
+        let mut shown = f.debug_struct("AdbcDatabase");
+        shown.field("drivers", &self.drivers);
         shown.finish_non_exhaustive()
     }
 }
 
-impl Query {
-    /// A query of the database at `uri`: `postgresql://…`, `sqlite:PATH`, or whatever else the driver takes. `driver` is
-    /// the name of a driver or manifest, or the path of one; PostgreSQL and SQLite are recognised by their URIs.
+/// Whose database it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    PostgreSql,
+    Sqlite,
+    /// Another, of which nothing is known but what its driver says.
+    Other,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl AdbcDatabase {
+    /// The database at `uri`: `postgresql://…`, `sqlite:PATH`, or whatever else the driver takes. `driver` is the name of a
+    /// driver or manifest, or the path of one; PostgreSQL and SQLite are recognised by their URIs.
     ///
     /// # Errors
-    /// Usage: no driver is named, and the URI does not tell; the query is of several statements, of which drivers would
-    /// answer one.
-    pub fn new(sql: &str, uri: &str, driver: Option<&str>) -> Result<Query> {
-        let Some(end) = end_of_statement(sql) else {
-            return Err(Error::usage_with(
-                "the query is of several statements",
-                "ask with one, such as SELECT … UNION ALL SELECT …",
-            ));
-        };
+    /// Usage: no driver is named, and the URI does not tell.
+    pub fn new(uri: &str, driver: Option<&str>) -> Result<AdbcDatabase> {
         let uri = without_library(uri.trim());
         let of_uri = match uri.split_once(':') {
             Some(("postgresql" | "postgres", _)) => Some("postgresql"),
@@ -90,11 +98,18 @@ impl Query {
         if !is_path {
             drivers.push(format!("adbc_driver_{driver}"));
         }
-        Ok(Query {
-            sql: sql[..end].to_owned(),
-            file: database_path(&uri, Some(driver)),
+        let file = database_path(&uri, Some(driver));
+        let library = Path::new(driver).file_name().unwrap_or_default();
+        let kind = match library.to_string_lossy() {
+            _ if file.is_some() => Kind::Sqlite,
+            library if library.contains("postgresql") => Kind::PostgreSql,
+            _ => Kind::Other,
+        };
+        Ok(AdbcDatabase {
             uri,
             drivers,
+            file,
+            kind,
         })
     }
 
@@ -106,14 +121,14 @@ impl Query {
         }
     }
 
-    /// The same query, with the driver's library at `path`.
-    pub fn with_library(mut self, path: String) -> Query {
+    /// The same database, with the driver's library at `path`.
+    pub fn with_library(mut self, path: String) -> AdbcDatabase {
         self.drivers = vec![path];
         self
     }
 
-    /// Asks the database, and copies what it answers to an encrypted file without a name.
-    pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
+    /// Connects. A file of SQLite has to be there.
+    pub(crate) fn connect(&self, access: Access) -> Result<ManagedConnection> {
         // What is no path may have a password in it.
         if let Some(file) = self.file.as_deref().filter(|_| !has_credentials(&self.uri))
             && !file.exists()
@@ -121,31 +136,16 @@ impl Query {
             let name = file.display().to_string();
             return Err(Error::new(ErrorKind::MissingFile).in_path(&name));
         }
-        let ask = || {
-            let mut driver = self.load()?;
-            let uri = OptionValue::String(match self.file {
-                Some(_) => read_only(&self.uri),
-                None => self.uri.to_string(),
-            });
-            let mut connection = driver
-                .new_database_with_opts([(OptionDatabase::Uri, uri)])
-                .and_then(|database| database.new_connection())
-                .map_err(|e| self.not_connected(&e))?;
-            let mut statement = connection
-                .new_statement()
-                .map_err(|e| self.refused(&e, false))?;
-            prepare(&mut statement, &self.sql).map_err(|e| self.refused(&e, false))?;
-            let stream = Stream::new(statement).map_err(|e| self.refused(&e, true))?;
-            if let (Some(_), Some(schema)) = (&self.file, stream.schema()) {
-                let columns = schema.fields().len();
-                let found = (connection.new_statement())
-                    .and_then(|mut other| storage_classes(&mut other, &self.sql, columns));
-                check_types(&schema, &found.map_err(|e| self.refused(&e, true))?)?;
-            }
-            Part::from_answer(NAME, stream, self.file.as_deref(), options)
-        };
-        let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
-        part.map_err(|e| e.in_path(NAME))
+        let mut driver = self.load()?;
+        let uri = OptionValue::String(match (&self.file, access) {
+            (Some(_), Access::Read) => with_mode(&self.uri, "ro"),
+            (Some(_), Access::Write) => with_mode(&self.uri, "rw"),
+            (None, _) => self.uri.to_string(),
+        });
+        driver
+            .new_database_with_opts([(OptionDatabase::Uri, uri)])
+            .and_then(|database| database.new_connection())
+            .map_err(|e| self.not_connected(&e))
     }
 
     fn load(&self) -> Result<ManagedDriver> {
@@ -196,9 +196,9 @@ impl Query {
         }))
     }
 
-    /// Why the database does not answer. What it says of the query is passed on; what it says of its data would quote
-    /// them. `executes` says that it has begun to look at them.
-    fn refused(&self, e: &AdbcError, executes: bool) -> Error {
+    /// Why the database does not do what it is told to. What it says of that is passed on; what it says of data would quote
+    /// them. `executes` says that it has begun to look at them, and `told` has the names that it was told.
+    pub(crate) fn refused(&self, e: &AdbcError, executes: bool, told: &str) -> Error {
         let state: String = e.sqlstate.iter().map(|c| char::from(*c as u8)).collect();
         let state = state.trim_matches('\0');
         // Connections, authorisations, catalogues, resources and the operator's interventions.
@@ -208,7 +208,7 @@ impl Query {
             // A name that may be made of a value, as by a cast to a table's name.
             "42P01" | "42883" | "42704" => {
                 let mut quoted = e.message.split('"').skip(1).step_by(2);
-                quoted.all(|name| self.sql.contains(name))
+                quoted.all(|name| told.contains(name))
             }
             state => classes.iter().any(|class| state.starts_with(class)),
         };
@@ -219,6 +219,52 @@ impl Query {
                 &format!("SQLSTATE {state:?}"),
             ),
         }
+    }
+}
+
+/// A query, and the database that answers it.
+#[derive(Debug)]
+pub struct Query {
+    sql: String,
+    database: AdbcDatabase,
+}
+
+impl Query {
+    /// A query of a database.
+    ///
+    /// # Errors
+    /// Usage: the query is of several statements, of which drivers would answer one.
+    pub fn new(sql: &str, database: AdbcDatabase) -> Result<Query> {
+        let Some(end) = end_of_statement(sql) else {
+            return Err(Error::usage_with(
+                "the query is of several statements",
+                "ask with one, such as SELECT … UNION ALL SELECT …",
+            ));
+        };
+        let sql = sql[..end].to_owned();
+        Ok(Query { sql, database })
+    }
+
+    /// Asks the database, and copies what it answers to an encrypted file without a name.
+    pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
+        let Query { sql, database } = self;
+        let refused = |executes| move |e: AdbcError| database.refused(&e, executes, sql);
+        let ask = || {
+            let mut connection = database.connect(Access::Read)?;
+            let mut statement = connection.new_statement().map_err(refused(false))?;
+            prepare(&mut statement, sql).map_err(refused(false))?;
+            let stream = Stream::new(statement).map_err(refused(true))?;
+            let file = database.file.as_deref();
+            if let (Some(_), Some(schema)) = (file, stream.schema()) {
+                let columns = schema.fields().len();
+                let found = (connection.new_statement())
+                    .and_then(|mut other| storage_classes(&mut other, sql, columns));
+                check_types(&schema, &found.map_err(refused(true))?)?;
+            }
+            Part::from_answer(NAME, stream, file, options)
+        };
+        let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
+        part.map_err(|e| e.in_path(NAME))
     }
 }
 
@@ -285,13 +331,13 @@ fn places(variable: impl Fn(&str) -> Option<OsString>) -> LoadFlags {
     }
 }
 
-fn failed(what: &str, words: &str) -> Error {
+pub(crate) fn failed(what: &str, words: &str) -> Error {
     Error::new(ErrorKind::Database {
         reason: format!("{what}: {words}"),
     })
 }
 
-fn of_status(status: Status) -> &'static str {
+pub(crate) fn of_status(status: Status) -> &'static str {
     match status {
         Status::IO | Status::Timeout => "the database cannot be reached, or went away",
         Status::Unauthenticated => "the database does not accept the credentials",
@@ -465,6 +511,10 @@ impl<S> Read for Stream<S> {
 mod tests {
     use super::*;
 
+    fn query(sql: &str, uri: &str, driver: Option<&str>) -> Result<Query> {
+        Query::new(sql, AdbcDatabase::new(uri, driver)?)
+    }
+
     #[test]
     fn several_statements_are_told_from_semicolons_in_quotes_and_comments() {
         for sql in [
@@ -476,11 +526,11 @@ mod tests {
             "select [a;b] from t; drop table t",
         ] {
             assert_eq!(end_of_statement(sql), None, "{sql}");
-            let error = Query::new(sql, "sqlite:people.db", None).unwrap_err();
+            let error = query(sql, "sqlite:people.db", None).unwrap_err();
             assert_eq!(error.class(), crate::ErrorClass::Usage);
         }
-        let query = Query::new("select ';' -- a;\n ; -- b", "sqlite:people.db", None).unwrap();
-        assert_eq!(query.sql, "select ';' -- a;\n ");
+        let asked = query("select ';' -- a;\n ; -- b", "sqlite:people.db", None).unwrap();
+        assert_eq!(asked.sql, "select ';' -- a;\n ");
         for sql in [
             "",
             "select 1",
@@ -492,7 +542,7 @@ mod tests {
             "select 1 # ; in some dialects",
         ] {
             assert!(end_of_statement(sql).is_some(), "{sql}");
-            Query::new(sql, "sqlite:people.db", None).unwrap();
+            query(sql, "sqlite:people.db", None).unwrap();
         }
     }
 
@@ -538,11 +588,11 @@ mod tests {
     #[test]
     fn words_about_a_connection_are_free_of_passwords() {
         let words = |uri: &str, driver: Option<&str>| {
-            let query = Query::new("SELECT 1", uri, driver).unwrap();
+            let query = query("SELECT 1", uri, driver).unwrap();
             assert!(!format!("{query:?}").contains("s3cret"));
             let message = format!("cannot understand\n\"{uri}\" or s3cret");
             let e = AdbcError::with_message_and_status(message, Status::IO);
-            query.not_connected(&e).to_string()
+            query.database.not_connected(&e).to_string()
         };
         let known = words("postgresql://ann:s3cret@host/db", None);
         assert!(
@@ -564,8 +614,8 @@ mod tests {
             let message = "invalid input: \"alice@example.com\"";
             let mut e = AdbcError::with_message_and_status(message, status);
             e.sqlstate = state.map(|byte| byte as _);
-            let query = Query::new("SELECT 1", "sqlite:x.db", None).unwrap();
-            [true, false].map(|executes| query.refused(&e, executes).to_string())
+            let database = AdbcDatabase::new("sqlite:x.db", None).unwrap();
+            [true, false].map(|executes| database.refused(&e, executes, "SELECT 1").to_string())
         };
         for state in [b"22P02", b"23505", b"P0001", b"XX000"] {
             for text in said(state, Status::InvalidArguments) {
@@ -598,7 +648,7 @@ mod tests {
 
     #[test]
     fn a_driver_is_named_or_follows_from_the_uri() {
-        let drivers = |uri, driver| Query::new("SELECT 1", uri, driver).map(|q| q.drivers);
+        let drivers = |uri, driver| AdbcDatabase::new(uri, driver).map(|d| d.drivers);
         let named = ["postgresql", "adbc_driver_postgresql"];
         assert_eq!(drivers("postgres://h/d", None).unwrap(), named);
         assert_eq!(drivers("x://h", Some("/x/lib.so")).unwrap(), ["/x/lib.so"]);
@@ -611,14 +661,14 @@ mod tests {
                 .arguments()
                 .all(|named| named == Argument::Driver)
         );
-        let missing = Query::new("SELECT 1", "x:y", Some("no_such_driver")).unwrap();
+        let missing = query("SELECT 1", "x:y", Some("no_such_driver")).unwrap();
         let error = missing.run(&SourceOptions::default()).unwrap_err();
         assert_eq!(error.class(), crate::ErrorClass::Usage, "{error}");
-        let missing = Query::new("SELECT 1", "sqlite:nowhere/x.db", None).unwrap();
+        let missing = query("SELECT 1", "sqlite:nowhere/x.db", None).unwrap();
         let error = missing.run(&SourceOptions::default()).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::MissingFile), "{error}");
         let uri = "postgresql://ann:s3cret@host/db";
-        let other = Query::new("SELECT 1", uri, Some("/nowhere/libsqlite.so")).unwrap();
+        let other = query("SELECT 1", uri, Some("/nowhere/libsqlite.so")).unwrap();
         let error = other.run(&SourceOptions::default()).unwrap_err();
         assert!(!error.to_string().contains("s3cret"), "{error}");
     }

@@ -86,6 +86,13 @@ pub enum ErrorKind {
         /// What the driver makes of all of them.
         made: &'static str,
     },
+    /// A column of a result has a value that a database would change. Nothing was written.
+    NotKept {
+        /// What is wrong with it; never the value.
+        value: String,
+        /// What the database is called.
+        by: &'static str,
+    },
     /// The input has no bytes, or nothing but blank lines.
     Empty,
     /// The input has columns and no data row.
@@ -360,6 +367,15 @@ impl Error {
         self
     }
 
+    /// If it is of a database: with these words after its own.
+    #[cfg(feature = "adbc")]
+    pub(crate) fn and(mut self, words: &str) -> Self {
+        if let ErrorKind::Database { reason } = &mut self.0.kind {
+            reason.push_str(words);
+        }
+        self
+    }
+
     pub(crate) fn in_path(mut self, path: &str) -> Self {
         self.0.place.path.get_or_insert_with(|| path.to_owned());
         self
@@ -501,6 +517,11 @@ impl fmt::Display for Error {
                 f,
                 "column {column:?} has values of SQLite's types {}, all of which its driver takes for {made}",
                 found.join(", ")
+            ),
+            ErrorKind::NotKept { value, by } => write!(
+                f,
+                "column {column:?} has a value that {by} would not keep: {}; nothing was written",
+                one_line(value)
             ),
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows { .. } => f.write_str("has no data rows"),

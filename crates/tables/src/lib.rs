@@ -65,6 +65,7 @@ mod columns;
 mod columns_read;
 mod compression;
 mod conform;
+mod container;
 #[cfg(feature = "adbc")]
 mod database;
 mod dialect;
@@ -77,6 +78,8 @@ mod guard;
 mod handed;
 mod handed_rows;
 mod import;
+#[cfg(feature = "adbc")]
+mod ingest;
 mod items;
 mod key;
 mod keys;
@@ -113,7 +116,7 @@ pub use check::{Check, ColumnCheck, Finding, check, check_within};
 pub use column_type::{ColumnType, KeyClass};
 pub use compression::Compression;
 #[cfg(feature = "adbc")]
-pub use database::{Query, database_path, has_credentials};
+pub use database::{AdbcDatabase, Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
 pub use encoding::Encoding;
 pub use error::{Difference, Error, ErrorClass, ErrorKind, Place, Result, ValueProblem};
@@ -122,6 +125,8 @@ pub use guard::panic_is_caught;
 pub use handed::{HandedOver, Matched, PeerColumn};
 pub use handed_rows::HandedRows;
 pub use import::import_batches;
+#[cfg(feature = "adbc")]
+pub use ingest::{IngestMode, TargetTable};
 pub use key::{KeyColumn, KeySpec};
 pub use keys::{Counts, KeyBytes, KeyColumns, Keys};
 pub use labels::TextColumns;
@@ -131,7 +136,7 @@ pub use objects::address::{is_address, shown};
 pub use objects::store::abort_uploads;
 pub use options::{Passes, Rows, SourceOptions};
 pub use order::CommonOrder;
-pub use output::Output;
+pub use output::{Destination, Output};
 pub use paths::{is_in, same_file};
 #[cfg(feature = "phone")]
 pub use profile::Region;

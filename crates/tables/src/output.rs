@@ -3,21 +3,63 @@
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Seek, Write};
 use std::path::Path;
+#[cfg(feature = "adbc")]
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
+#[cfg(feature = "adbc")]
+use arrow_schema::{DataType, Field, Schema};
 use vesica_files::WholeFile;
 use vesica_kernels::process::standard_output_was_open;
 
 use crate::compression::Compression;
+use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
+#[cfg(feature = "adbc")]
+use crate::ingest::{Ingest, TargetTable};
 use crate::keys::Counts;
 use crate::objects::address::{Address, shown};
 #[cfg(feature = "object-stores")]
 use crate::objects::upload::Upload;
-use crate::part::Part;
+#[cfg(feature = "adbc")]
+use crate::options::Rows;
 use crate::sniff;
 use crate::source::Source;
+
+/// Where a result goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Destination<'a> {
+    /// A file, an object at an address, or standard output, as [`Output::create`] says.
+    File(&'a Path),
+    /// A table of a database.
+    #[cfg(feature = "adbc")]
+    Table(&'a TargetTable),
+}
+
+impl<'a> Destination<'a> {
+    /// The table if there is one, or else the file, if there is one.
+    #[cfg(feature = "adbc")]
+    pub fn of(table: Option<&'a TargetTable>, file: Option<&'a Path>) -> Option<Destination<'a>> {
+        let file = file.map(Destination::File);
+        table.map(Destination::Table).or(file)
+    }
+
+    /// The path, if it is one.
+    pub fn path(self) -> Option<&'a Path> {
+        match self {
+            Destination::File(path) => Some(path),
+            #[cfg(feature = "adbc")]
+            Destination::Table(_) => None,
+        }
+    }
+}
+
+impl<'a> From<&'a Path> for Destination<'a> {
+    fn from(path: &'a Path) -> Self {
+        Destination::File(path)
+    }
+}
 
 /// A result that appears under its name only after [`Output::commit`]. Dropped before, it leaves nothing.
 #[derive(Debug)]
@@ -30,70 +72,6 @@ pub struct Output {
     rewrites_text: bool,
 }
 
-/// What rows are written as.
-#[derive(Clone, Debug)]
-pub(crate) struct Container {
-    pub(crate) format: Format,
-    /// Whether Arrow is a stream, and not a file.
-    pub(crate) is_arrow_stream: bool,
-    /// What delimits fields, in CSV.
-    pub(crate) delimiter: Option<u8>,
-    /// The columns of a text that is written in another format.
-    pub(crate) names: Arc<[String]>,
-}
-
-impl Container {
-    /// What an output of this name holds: what the name says, or else the same as the source. Record batches in memory and
-    /// answers of databases have no format, and are an Arrow stream otherwise.
-    fn of(source: &Source, name: &str) -> Container {
-        let named = sniff::by_name(name).filter(|format| format.is_built());
-        let format = named.unwrap_or(source.format());
-        let is_same = format == source.format() && !source.first().is_formless();
-        let is_arrow_stream = match sniff::extension(name).as_deref() {
-            Some("arrows") => true,
-            Some("arrow" | "feather" | "ipc") => false,
-            _ => !is_same || source.first().is_arrow_stream(),
-        };
-        let delimiter = sniff::delimiter(name).or(match is_same {
-            true => source.csv_delimiter(),
-            false => Some(b','),
-        });
-        Container {
-            format,
-            is_arrow_stream,
-            delimiter: delimiter.filter(|_| format == Format::Csv),
-            names: Arc::default(),
-        }
-    }
-
-    /// The same as the source, and record batches in memory as an Arrow stream.
-    pub(crate) fn same(source: &Source) -> Container {
-        Container {
-            format: source.format(),
-            is_arrow_stream: source.first().is_arrow_stream(),
-            delimiter: source.csv_delimiter(),
-            names: Arc::default(),
-        }
-    }
-
-    /// CSV with commas.
-    fn csv() -> Container {
-        Container {
-            format: Format::Csv,
-            is_arrow_stream: false,
-            delimiter: Some(b','),
-            names: Arc::default(),
-        }
-    }
-
-    /// Whether rows of a part are written as they are there.
-    pub(crate) fn is_of(&self, part: &Part) -> bool {
-        self.format == part.format()
-            && (self.format != Format::Csv || self.delimiter == Some(part.dialect().delimiter))
-            && (self.format != Format::Arrow || self.is_arrow_stream == part.is_arrow_stream())
-    }
-}
-
 #[derive(Debug)]
 enum Target {
     /// With text that was written before all of it is known, in a file without a name.
@@ -101,6 +79,8 @@ enum Target {
     File(WholeFile),
     #[cfg(feature = "object-stores")]
     Object(Upload),
+    #[cfg(feature = "adbc")]
+    Table(Ingest),
 }
 
 impl Output {
@@ -116,20 +96,46 @@ impl Output {
     /// compression, the source itself, standard output that is closed, a terminal for a binary
     /// format, an object that may not be written. Data: columns that the format has no room for: lists in text, or two of one name. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
-        let mut container = Container::of(source, &shown(path));
+        let mut container = Container::of(source.first(), &shown(path));
         let is_other = source.parts().iter().any(|part| !container.is_of(part));
-        let in_source = |e: Error| e.in_path(source.name());
         if is_other {
-            container.names = source
-                .format()
-                .columns(source.parts(), container.format)
-                .map_err(in_source)?
-                .into();
+            container.columns = columns(source, container.format)?;
         }
         Ok(Output {
             rewrites_text: is_other && source.format().is_text(),
             ..Self::create_with(path, source, container)?
         })
+    }
+
+    /// Opens an output for rows of `source`, in a file as [`Output::create`] does, or in a table of a database. Rows for a
+    /// table wait in an encrypted file without a name in `scratch`, and are written in one transaction by
+    /// [`Output::commit`]. The columns of a text are texts. Whether the table can be written to is found out here.
+    ///
+    /// # Errors
+    /// As there. Of a table: usage, if the driver cannot be loaded, or the table is there or not there against what
+    /// was said, or has other columns; data, if the database cannot be reached or refuses, or has no room for a type.
+    #[cfg_attr(
+        not(feature = "adbc"),
+        allow(unused_variables, reason = "tables of databases alone need it")
+    )]
+    pub fn open(destination: Destination<'_>, source: &Source, scratch: &Path) -> Result<Self> {
+        match destination {
+            Destination::File(path) => Output::create(path, source),
+            #[cfg(feature = "adbc")]
+            Destination::Table(table) => {
+                let name = table.shown();
+                let container = Container::stream(columns(source, Format::Arrow)?);
+                let written = with_own(&container.columns, source);
+                let ingest = Ingest::begin(table, &written, scratch);
+                Ok(Output {
+                    target: Target::Table(ingest.map_err(|e| e.in_path(&name))?),
+                    name,
+                    compression: None,
+                    container,
+                    rewrites_text: source.format().is_text(),
+                })
+            }
+        }
     }
 
     /// Opens an output for CSV with commas, whatever the format of `source`, as [`Output::create`] does.
@@ -199,19 +205,21 @@ impl Output {
         &self.name
     }
 
-    /// Puts the finished file in its place: flushed to the disk, then renamed.
+    /// Puts the finished file in its place: flushed to the disk, then renamed. Writes rows to a table, in one transaction.
     ///
     /// # Errors
-    /// Resource: the disk is full. Usage: the directory is gone. Nothing is left then.
+    /// Resource: the disk is full. Usage: the directory is gone. Data: the database refuses the rows. Nothing is left then.
     pub fn commit(self) -> Result<()> {
         let name = self.name;
         let committed = match self.target {
-            Target::Stdout(held) => give_out(held),
-            Target::File(file) => file.commit(),
+            Target::Stdout(held) => give_out(held).map_err(unwritable),
+            Target::File(file) => file.commit().map_err(unwritable),
             #[cfg(feature = "object-stores")]
-            Target::Object(upload) => upload.commit(),
+            Target::Object(upload) => upload.commit().map_err(unwritable),
+            #[cfg(feature = "adbc")]
+            Target::Table(rows) => rows.commit(),
         };
-        committed.map_err(|e| unwritable(e).in_path(&name))
+        committed.map_err(|e| e.in_path(&name))
     }
 
     /// Lets `f` write a piece of text of its own, buffered, and compressed if the name asks for it. Other pieces may follow:
@@ -241,8 +249,30 @@ impl Output {
             Target::File(file) => through(file, self.compression, f),
             #[cfg(feature = "object-stores")]
             Target::Object(upload) => through(upload, self.compression, f),
+            #[cfg(feature = "adbc")]
+            Target::Table(rows) => through(rows, self.compression, f),
         }
     }
+}
+
+/// The columns of a table, if the format `to` has room for each.
+fn columns(source: &Source, to: Format) -> Result<SchemaRef> {
+    let columns = source.format().columns(source.parts(), to);
+    columns.map_err(|e| e.in_path(source.name()))
+}
+
+/// These columns of a table, and that which its options add to a result.
+#[cfg(feature = "adbc")]
+fn with_own(columns: &Schema, source: &Source) -> Schema {
+    let own = source.rows().added().map(|name| {
+        let of = match source.rows() {
+            Rows::Aligned => DataType::Int64,
+            _ => DataType::Boolean,
+        };
+        Arc::new(Field::new(name, of, false))
+    });
+    let fields = columns.fields().iter().cloned().chain(own);
+    Schema::new(fields.collect::<Vec<_>>())
 }
 
 /// Writes what was held back to standard output.

@@ -227,20 +227,16 @@ impl ScratchFile {
         read_error: impl Fn(io::Error) -> E,
         write_error: impl Fn(io::Error) -> E,
     ) -> Result<ScratchFile, E> {
-        let scratch = Scratch::create(directory).map_err(&write_error)?;
-        let mut length = 0;
-        let mut block = Vec::with_capacity(BLOCK + TAG);
+        let mut copy = ScratchWriter::create(directory).map_err(&write_error)?;
         loop {
-            block.clear();
-            let read = input.by_ref().take(BLOCK as u64).read_to_end(&mut block);
-            let read = read.map_err(&read_error)?;
-            if read > 0 {
-                scratch.append(&mut block).map_err(&write_error)?;
-                length += read as u64;
+            let read = input
+                .by_ref()
+                .take(BLOCK as u64)
+                .read_to_end(&mut copy.block);
+            if read.map_err(&read_error)? < BLOCK {
+                return copy.finish().map_err(&write_error);
             }
-            if read < BLOCK {
-                return Ok(ScratchFile { scratch, length });
-            }
+            copy.append().map_err(&write_error)?;
         }
     }
 
@@ -261,6 +257,58 @@ impl ScratchFile {
             .read(number * (BLOCK + TAG) as u64, length, block);
         // It is no fault of the table that is in it.
         read.map_err(|e| io::Error::other(Error::new(ErrorKind::Scratch(e))))
+    }
+}
+
+/// A [`ScratchFile`] that is being written.
+pub(crate) struct ScratchWriter {
+    file: ScratchFile,
+    /// What is not in the file yet, less than a block of it.
+    block: Vec<u8>,
+}
+
+impl ScratchWriter {
+    /// An empty file in `directory`.
+    pub(crate) fn create(directory: &Path) -> io::Result<ScratchWriter> {
+        let scratch = Scratch::create(directory)?;
+        Ok(ScratchWriter {
+            file: ScratchFile { scratch, length: 0 },
+            block: Vec::with_capacity(BLOCK + TAG),
+        })
+    }
+
+    /// Writes the block.
+    fn append(&mut self) -> io::Result<()> {
+        let length = self.block.len() as u64;
+        if length > 0 {
+            let appended = self.file.scratch.append(&mut self.block);
+            self.block.clear();
+            appended?;
+            self.file.length += length;
+        }
+        Ok(())
+    }
+
+    /// The file, with all that was written.
+    pub(crate) fn finish(mut self) -> io::Result<ScratchFile> {
+        self.append()?;
+        Ok(self.file)
+    }
+}
+
+impl io::Write for ScratchWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(BLOCK - self.block.len());
+        self.block.extend_from_slice(&bytes[..taken]);
+        if self.block.len() == BLOCK {
+            self.append()?;
+        }
+        Ok(taken)
+    }
+
+    /// Nothing: what is written is read once all is.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -5,9 +5,10 @@ use std::io::Write;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use crate::container::Container;
 use crate::error::{ErrorKind, Result};
 use crate::handed::Matched;
-use crate::output::{Container, Output};
+use crate::output::Output;
 use crate::part::Part;
 use crate::selection::{Selection, WriterWithCause};
 use crate::source::Source;
@@ -40,7 +41,7 @@ pub fn write_rows_to<'a>(
     matched: impl Into<Matched<'a>>,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
-    let container = Container::same(source);
+    let container = Container::same(source.first());
     write_rows_in(source, matched.into(), &container, out)
 }
 

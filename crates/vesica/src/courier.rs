@@ -18,7 +18,7 @@ use vesica_session::{
     Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Role,
     Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
 };
-use vesica_tables::{KeySpec, Rows, Source};
+use vesica_tables::{Destination, KeySpec, Rows, Source};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::party::{Gets, Outcome, Party, Ready, words};
@@ -243,7 +243,7 @@ impl Courier<'_> {
         step: CourierStep,
         message: Option<&[u8]>,
         source: &Source,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Carried, Error> {
         self.made(step, message)?;
@@ -260,7 +260,7 @@ impl Courier<'_> {
         mut self,
         step: CourierStep,
         source: &Source,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Carried, Error> {
         let (party, gets) = (self.party, Gets::of(self.job.role, &self.job.terms));

@@ -258,6 +258,12 @@ impl Error {
         }
     }
 
+    /// Whether a database is the reason, which may do better another time.
+    pub(crate) fn is_of_a_database(&self) -> bool {
+        use vesica_tables::ErrorKind;
+        matches!(self, Error::Table(error) if matches!(error.kind(), ErrorKind::Database { .. }))
+    }
+
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {

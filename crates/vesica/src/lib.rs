@@ -7,7 +7,7 @@
 //! One side receives, the other sends; either may listen. This is a complete program for the receiver:
 //!
 //! ```no_run
-//! use vesica::{Endpoint, Identity, KeySpec, Party, NoProgress, Role, Source, SourceOptions};
+//! use vesica::{Destination, Endpoint, Identity, KeySpec, Party, NoProgress, Role, Source, SourceOptions};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let me = Identity::load("charity.key".as_ref())?;
@@ -17,7 +17,8 @@
 //!     let donors = Source::open("donors.csv".as_ref(), SourceOptions::default())?;
 //!     let key = KeySpec::parse("email", &["email=email"])?;
 //!     let party = Party::new(&me, peer, Endpoint::Connect("shop.example:7340".into()));
-//!     let outcome = party.run(Role::Receiver, &donors, &key, Some("shared.csv".as_ref()), &mut NoProgress)?;
+//!     let output = Destination::File("shared.csv".as_ref());
+//!     let outcome = party.run(Role::Receiver, &donors, &key, Some(output), &mut NoProgress)?;
 //!     let report = outcome.finish()?;
 //!     println!("{} keys in common", report.matches.unwrap_or(0));
 //!     Ok(())
@@ -49,10 +50,11 @@
 //! A side can also publish its table once ([`Publication`]), and serve it ([`Database::serve`]); others find their rows in
 //! it later, without a run of both tables ([`LookUp`]), or keep it open for single keys ([`OpenLookUp`]).
 //!
-//! The result of a query is a table too (`Query`, feature `adbc`).
+//! The result of a query is a table too (`Query`, feature `adbc`), and rows can go to a table of a database
+//! (`TargetTable`).
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
-//! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has queries, `offline` prepared correlations
+//! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has databases, `offline` prepared correlations
 //! (`OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 #![forbid(unsafe_code)]
 
@@ -87,7 +89,7 @@ pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
-pub use options::query;
+pub use options::adbc_database;
 pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
 pub use vesica_lookup::{
     Database, Declared, Error as LookUpError, Figures, Header, Service, SetProblem, StoreProblem,
@@ -114,11 +116,13 @@ pub use vesica_session::{
 pub use vesica_tables::Region;
 #[cfg(feature = "object-stores")]
 pub use vesica_tables::abort_uploads;
-pub use vesica_tables::{
-    Check, CommonOrder, Compression, Counts, CsvOptions, Encoding, Error as TableError, Format,
-    KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet, Rows, SchemaRef, Source,
-    SourceOptions, ValueColumn, check, check_within, import_batches, is_address, is_in,
-    panic_is_caught, same_file, select_rows, shown,
-};
 #[cfg(feature = "adbc")]
-pub use vesica_tables::{Query, database_path, has_credentials};
+pub use vesica_tables::{
+    AdbcDatabase, IngestMode, Query, TargetTable, database_path, has_credentials,
+};
+pub use vesica_tables::{
+    Check, CommonOrder, Compression, Counts, CsvOptions, Destination, Encoding,
+    Error as TableError, Format, KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet,
+    Rows, SchemaRef, Source, SourceOptions, ValueColumn, check, check_within, import_batches,
+    is_address, is_in, panic_is_caught, same_file, select_rows, shown,
+};

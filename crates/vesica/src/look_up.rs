@@ -11,8 +11,8 @@ use vesica_session::{
     connect, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, HandedOver, KeySpec, KeyStore, Keys, Matched, Output, PeerColumn, RowSet,
-    Rows, Source, read_keys_within, write_rows,
+    ColumnType, Counts, Destination, HandedOver, KeySpec, KeyStore, Keys, Matched, Output,
+    PeerColumn, RowSet, Rows, Source, read_keys_within, write_rows,
 };
 use zeroize::Zeroizing;
 
@@ -105,7 +105,7 @@ impl LookUp {
         &self,
         source: &Source,
         key: &KeySpec,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
         self.open(key, observer)?.find(source, output, observer)
@@ -191,7 +191,7 @@ impl OpenLookUp {
     pub fn find(
         &mut self,
         source: &Source,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
         if source.rows() == Rows::Aligned {
@@ -205,7 +205,7 @@ impl OpenLookUp {
     fn look_up(
         &mut self,
         source: &Source,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
         let header = self.set.header();
@@ -225,7 +225,7 @@ impl OpenLookUp {
             source.check_added_texts()?;
         }
         let file = output
-            .map(|path| Output::create(path, source))
+            .map(|output| Output::open(output, source, &std::env::temp_dir()))
             .transpose()?;
         let mut keys = self.read(source, observer)?;
         report.counts = *keys.counts();

@@ -15,7 +15,7 @@ use vesica_tables::ValueColumn;
 
 use crate::Error;
 #[cfg(feature = "adbc")]
-use crate::{Query, read_secret};
+use crate::{AdbcDatabase, read_secret};
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
@@ -109,18 +109,17 @@ pub fn value_columns(
     names.iter().enumerate().map(column).collect()
 }
 
-/// A query of the database whose URI is `database`, or in `file`, which only its owner may read. `driver` is as in
-/// [`Query::new`].
+/// The database whose URI is `database`, or in `file`, which only its owner may read. `driver` is as in
+/// [`AdbcDatabase::new`].
 ///
 /// # Errors
-/// Usage: neither, a file that cannot be read or that others can read, and as [`Query::new`].
+/// Usage: neither, a file that cannot be read or that others can read, and as [`AdbcDatabase::new`].
 #[cfg(feature = "adbc")]
-pub fn query(
-    sql: &str,
+pub fn adbc_database(
     database: Option<&str>,
     file: Option<&Path>,
     driver: Option<&str>,
-) -> Result<Query, Error> {
+) -> Result<AdbcDatabase, Error> {
     let read;
     let uri = match (database, file) {
         (_, Some(path)) => {
@@ -130,10 +129,13 @@ pub fn query(
         (Some(uri), None) => uri,
         (None, None) => {
             let remedy = advice!["name it with ", Database, " or ", DatabaseFile];
-            return Err(refused("a query needs a database", remedy));
+            return Err(refused(
+                "a query needs a database, and so does a table for the result",
+                remedy,
+            ));
         }
     };
-    Ok(Query::new(sql, uri, driver)?)
+    Ok(AdbcDatabase::new(uri, driver)?)
 }
 
 /// An address with a port, as `localhost:7340` or `[::1]:7340`.

@@ -19,8 +19,8 @@ use vesica_session::{
     connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows, Source,
-    TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within, write_rows,
+    ColumnType, Counts, Destination, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows,
+    Source, TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within, write_rows,
 };
 use vesica_wire::{Error as WireError, Limit};
 
@@ -275,7 +275,7 @@ impl Party {
 
     /// Where keys go that do not fit into memory: the work directory, else beside the output, else
     /// the directory for temporary files.
-    fn directory(&self, work: Option<&WorkDir>, output: Option<&Path>) -> PathBuf {
+    fn directory(&self, work: Option<&WorkDir>, output: Option<Destination<'_>>) -> PathBuf {
         match work {
             Some(work) => work.path().to_owned(),
             None => beside(output),
@@ -420,7 +420,8 @@ impl Party {
     pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
         let may_pass = match error.class() {
             ErrorClass::Network | ErrorClass::Resource => true,
-            ErrorClass::Usage | ErrorClass::Data | ErrorClass::Peer | ErrorClass::Contract => false,
+            ErrorClass::Data => error.is_of_a_database(),
+            ErrorClass::Usage | ErrorClass::Peer | ErrorClass::Contract => false,
         };
         let work_dir = self.resources.work_dir.as_deref()?;
         (may_pass && work_dir::has_journal(work_dir)).then(|| {
@@ -709,7 +710,7 @@ impl Party {
     /// them.
     ///
     /// `-` is standard output. The output is opened before the peer is met, and appears under its name only once it is
-    /// complete. A dishonest receiver can lie to a sender about the matches.
+    /// complete; rows go to a table of a database in one transaction, once all of them are there. A dishonest receiver can lie to a sender about the matches.
     ///
     /// # Errors
     /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already complete:
@@ -719,14 +720,16 @@ impl Party {
         role: Role,
         source: &Source,
         key: &KeySpec,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
         self.check_endpoint()?;
         let reveal = self.terms.get(&REVEAL);
         let problem = match (Gets::of(role, &self.terms), output, source.rows()) {
             (Gets::Nothing, Some(_), _) => "this side gets no rows or shares for an output",
-            (Gets::Shares, None, _) => "shares go to a file",
+            (Gets::Shares, output, _) if output.and_then(Destination::path).is_none() => {
+                "shares go to a file"
+            }
             (_, _, rows) if rows != Rows::Matching && reveal != Reveal::Matches => {
                 "the rest, or all rows with a mark, are for runs that reveal the matches in any case"
             }
@@ -754,7 +757,7 @@ impl Party {
         job: &Job,
         source: &Source,
         key: &KeySpec,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
         let ready = self.prepare(job, source, key, output, observer);
@@ -814,7 +817,7 @@ impl Party {
         job: &Job,
         source: &Source,
         key: &KeySpec,
-        output: Option<&Path>,
+        output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Ready, Error> {
         // What cannot be had is known before the table is read.
@@ -824,12 +827,11 @@ impl Party {
         warn_of_weights(job, observer);
         let mut work = self.work_dir(job)?;
         let gets = Gets::of(job.role, &job.terms);
-        let create = |path| match gets {
-            Gets::Shares => Output::create_csv(path, source),
-            _ => Output::create(path, source),
-        };
-        let file = output.map(create).transpose()?;
         let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
+        let file = match (gets, output.and_then(Destination::path)) {
+            (Gets::Shares, Some(path)) => Some(Output::create_csv(path, source)?),
+            _ => (output.map(|output| Output::open(output, source, &directory))).transpose()?,
+        };
         let earlier = work.as_ref().and_then(|(_, earlier)| earlier.as_ref());
         let answered = earlier.is_some_and(|earlier| earlier.head.is_answer());
         let keys = match answered && gets != Gets::Nothing {
@@ -907,8 +909,9 @@ impl Party {
 }
 
 /// The directory of an output that is a file, else the one for temporary files. `-` might as well be in the current one.
-fn beside(output: Option<&Path>) -> PathBuf {
-    match output.filter(|output| !is_address(output)) {
+fn beside(output: Option<Destination<'_>>) -> PathBuf {
+    let path = output.and_then(Destination::path);
+    match path.filter(|path| !is_address(path)) {
         Some(file) => directory_of(file).to_owned(),
         None => std::env::temp_dir(),
     }
@@ -925,12 +928,12 @@ pub fn collect(
     source: &Source,
     key: &KeySpec,
     resources: &Resources,
-    output: Option<&Path>,
+    output: Option<Destination<'_>>,
 ) -> Result<RowSet, Error> {
-    let file = output
-        .map(|path| Output::create(path, source))
-        .transpose()?;
     let directory = beside(output);
+    let file = output
+        .map(|output| Output::open(output, source, &directory))
+        .transpose()?;
     let memory = resources.memory.unwrap_or(u64::MAX);
     with_threads(resources.threads, || {
         let keys = key_memory(memory, false);

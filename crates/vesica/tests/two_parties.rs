@@ -8,10 +8,10 @@ use std::thread;
 
 use vesica::terms::LEARNS;
 use vesica::{
-    ConnectOptions, Connection, Counts, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec,
-    LabelExchange, LabelTerms, Learns, Listener, NoProgress, Observer, Party, Progress,
-    ProtocolRequest, RecordBatch, Role, Security, Source, SourceOptions, Transport, connect,
-    intersect, intersect_digests, select_rows,
+    ConnectOptions, Connection, Counts, Destination, Endpoint, Error, ErrorClass, Identity,
+    Interrupt, KeySpec, LabelExchange, LabelTerms, Learns, Listener, NoProgress, Observer, Party,
+    Progress, ProtocolRequest, RecordBatch, Role, Security, Source, SourceOptions, Transport,
+    connect, intersect, intersect_digests, select_rows,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -74,7 +74,13 @@ fn both_sides_of_a_job() {
             };
             let key = KeySpec::parse("mail", &["mail=email"]).unwrap();
             let donors = table("mail,n\nA@example.com,1\nb@example.com,2\nc@example.com ,3\n");
-            let outcome = party.run(Role::Receiver, &donors, &key, Some(output_path), &mut diary);
+            let outcome = party.run(
+                Role::Receiver,
+                &donors,
+                &key,
+                Some(Destination::File(output_path)),
+                &mut diary,
+            );
             (outcome.unwrap().finish().unwrap(), diary.heard)
         });
         let sender = scope.spawn(move || {
@@ -122,7 +128,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
         ..Party::new(&me, me.fingerprint(), nobody)
     };
     let fail = |party: &Party, output: &str| -> Error {
-        let output = Some(Path::new(output));
+        let output = Some(Path::new(output).into());
         let outcome = party.run(Role::Receiver, &source, &key, output, &mut NoProgress);
         outcome.err().unwrap()
     };
@@ -223,7 +229,7 @@ fn rows_come_back_to_the_caller() {
         charity.fingerprint(),
         Endpoint::Connect("127.0.0.1:1".into()),
     );
-    let output = Some(directory.path());
+    let output = Some(directory.path().into());
     let error = party.run(Role::Sender, &theirs, &key, output, &mut NoProgress);
     let error = error.err().unwrap();
     assert_eq!(error.class(), ErrorClass::Usage);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use vesica::{Fingerprint, MAX_LABEL_BYTES, Rows, parse_address, parse_bytes, parse_size};
 
-use super::{Table, TableForm, parse_threads};
+use super::{OutputTable, Table, TableForm, parse_threads};
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
 
@@ -130,13 +130,10 @@ pub(crate) struct Lookup {
     pub(crate) peer: Fingerprint,
     /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-`, the default,
     /// is standard output
-    #[arg(
-        help_heading = "Result",
-        long,
-        value_name = "FILE",
-        default_value = "-"
-    )]
-    pub(crate) output: PathBuf,
+    #[arg(help_heading = "Result", long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output_table: OutputTable,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
     #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,

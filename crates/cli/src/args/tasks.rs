@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use vesica::{Endpoint, Fingerprint, TaskEndpoint, parse_address, parse_bytes};
 
-use super::{Meeting, MeetingPoint, Table, parse_threads};
+use super::{Meeting, MeetingPoint, OutputTable, Table, parse_threads};
 use crate::failure::Failure;
 use crate::offline::Side;
 use crate::patience::{Patience, seconds};
@@ -185,8 +185,15 @@ pub(crate) struct Collect {
     pub(crate) table: Table,
     /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-` is standard
     /// output
-    #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    #[arg(
+        help_heading = "Result",
+        long,
+        value_name = "FILE",
+        required_unless_present = "output_table"
+    )]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) output_table: OutputTable,
     /// Approximate memory, such as 512M or 4G; half of this machine's if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,

@@ -318,6 +318,113 @@ fn every_line_is_json() {
     assert_eq!(lines(&ended)[0]["exit_code"], 2);
 }
 
+/// What is wrong is said before the peer is met.
+#[test]
+fn tables_for_results_and_their_databases() {
+    let place = Place::new();
+    place.write("table.csv", "k\n1\n");
+    let both = Arguments::new("table.csv", "k");
+    let to_table = both.clone().with("--output-table t");
+    let known = to_table.clone().with("--database sqlite:x.db");
+    for (arguments, words, text) in [
+        (&both, "--output-table-mode append", "--output-table <NAME>"),
+        (
+            &both,
+            "--database sqlite:x.db",
+            "--database goes with --query or --output-table",
+        ),
+        (&to_table, "", "and so does a table for the result"),
+        (&to_table, "--output o.csv", "cannot be used with"),
+        (&to_table, "--database people.db", "which driver"),
+        (
+            &to_table,
+            "--database postgresql://ann:s3cret@host/db",
+            "may have a password",
+        ),
+        (
+            &known,
+            "--output-table-mode drop",
+            "create, append or replace",
+        ),
+        (
+            &known,
+            "--reveal size --security semi-honest",
+            "the size is printed; leave --output-table away",
+        ),
+        (
+            &known,
+            "--reveal shares --security semi-honest",
+            "shares go to a file",
+        ),
+        (
+            &both,
+            "--database sqlite:x.db --output-table a.b.c",
+            "is not NAME or SCHEMA.NAME",
+        ),
+        (
+            &both,
+            "--database sqlite:x.db --output-table a.",
+            "is not NAME or SCHEMA.NAME",
+        ),
+    ] {
+        let ended = place
+            .receiver(&arguments.clone().with(words), "--connect 127.0.0.1:1")
+            .wait();
+        ended.expect_failure(2, text);
+        assert!(!ended.err.contains("s3cret"), "{}", ended.err);
+    }
+    let ended = place.sender(&known, "--connect 127.0.0.1:1").wait();
+    ended.expect_failure(2, "a sender has an --output-table only with --both");
+    // What is typed takes the place of its alternative, and a driver is missed early.
+    place.write("x.db", "");
+    let missing = "--driver ./no.so";
+    for (set, words, code, text) in [
+        (
+            "export VESICA_OUTPUT=o.csv",
+            "",
+            2,
+            "table \"t\": the ADBC driver \"./no.so\" cannot be loaded",
+        ),
+        ("rm x.db", "", 3, "x.db: no such file"),
+        (
+            "export VESICA_OUTPUT_TABLE=u",
+            "--output-table v.w",
+            2,
+            "table \"v\".\"w\": the ADBC driver",
+        ),
+    ] {
+        let arguments = both.clone().with("--database sqlite:x.db").with(missing);
+        let arguments = match words {
+            "" => arguments.with("--output-table t"),
+            words => arguments.with(words),
+        };
+        place.write("x.db", "");
+        let ended = place
+            .receiver(&arguments.after(set), "--connect 127.0.0.1:1")
+            .wait();
+        ended.expect_failure(code, text);
+    }
+    place.write(
+        "both.toml",
+        "query = \"x\"\ndatabase = \"sqlite:x.db\"\noutput-table = \"t\"\ndriver = \"./no.so\"\n",
+    );
+    place.write("x.db", "");
+    let ended = place
+        .receiver(
+            &both.clone().with("--config both.toml"),
+            "--connect 127.0.0.1:1",
+        )
+        .wait();
+    ended.expect_failure(2, "table \"t\": the ADBC driver");
+    let ended = place
+        .receiver(
+            &both.with("--config both.toml --output o/o.csv"),
+            "--connect 127.0.0.1:1",
+        )
+        .wait();
+    ended.expect_failure(2, "o/o.csv: cannot be written");
+}
+
 #[test]
 fn queries_and_their_databases() {
     let place = Place::new();

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vesica::terms::{BUCKETS_AT_ONCE, REVEAL, SECURITY};
 use vesica::{
-    ConnectOptions, Counts, Database, Endpoint, Fingerprint, Identity, Interrupt, KeySpec,
-    Listener, LookUp, NoProgress, Observer, Outcome, Party, Progress, ProtocolRequest, Publication,
-    Resources, Role, Security, Service, Source, SourceOptions, key_memory,
+    ConnectOptions, Counts, Database, Destination, Endpoint, Fingerprint, Identity, Interrupt,
+    KeySpec, Listener, LookUp, NoProgress, Observer, Outcome, Party, Progress, ProtocolRequest,
+    Publication, Resources, Role, Security, Service, Source, SourceOptions, key_memory,
 };
 
 use crate::answers::Question;
@@ -157,7 +157,8 @@ impl Setup {
             let connect = Endpoint::Connect(listening.recv().expect("an address").to_string());
             let party = party(receiver, sender, connect);
             let mut slow = Slow::new(self.planted * common as u32, self.late);
-            let output = (self.question() == Question::Matches).then_some(&*output);
+            let output =
+                (self.question() == Question::Matches).then_some(Destination::File(&output));
             let received = party.run(Role::Receiver, &ours, key, output, &mut slow);
             let report = received
                 .and_then(Outcome::finish)
@@ -370,7 +371,12 @@ impl LookUps {
         let output = place.path().join("matches.csv");
         thread::scope(|scope| {
             let connected = scope.spawn(|| connected(&between, self.server));
-            let found = look_up.run(&asked, &key, Some(&output), &mut NoProgress);
+            let found = look_up.run(
+                &asked,
+                &key,
+                Some(Destination::File(&output)),
+                &mut NoProgress,
+            );
             let found = found.expect("a look-up");
             assert_eq!(found.report().matches, common);
             connected.join().expect("no panic")

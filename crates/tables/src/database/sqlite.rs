@@ -99,19 +99,20 @@ fn plain(path: &str) -> &str {
     }
 }
 
-/// SQLite's own form of an address, which leaves the file as it is: the driver would create one that does not exist.
-pub(super) fn read_only(uri: &str) -> String {
+/// SQLite's own form of an address, for a file that is read (`ro`) or written to (`rw`): the driver would create one that
+/// does not exist.
+pub(super) fn with_mode(uri: &str, mode: &str) -> String {
     let Some(file) = uri.strip_prefix("file:") else {
         let path = uri.strip_prefix("sqlite:").unwrap_or(uri);
         let path = plain(path).replace('%', "%25").replace('?', "%3f");
-        return format!("file:{}?mode=ro", path.replace('#', "%23"));
+        return format!("file:{}?mode={mode}", path.replace('#', "%23"));
     };
     // What follows a # is no part of the address.
     let file = file.split('#').next().unwrap_or(file);
     match file.split_once('?') {
-        None => format!("file:{file}?mode=ro"),
+        None => format!("file:{file}?mode={mode}"),
         Some((_, options)) if options.contains("mode=") => format!("file:{file}"),
-        Some(_) => format!("file:{file}&mode=ro"),
+        Some(_) => format!("file:{file}&mode={mode}"),
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
             ("file:a%20b.db#c", "file:a%20b.db?mode=ro"),
             ("a.db", "file:a.db?mode=ro"),
         ] {
-            assert_eq!(read_only(uri), file);
+            assert_eq!(with_mode(uri, "ro"), file);
         }
     }
 

@@ -55,6 +55,7 @@ impl Error {
             ErrorKind::Database { .. } => {
                 "a client of the database, such as psql or sqlite3, says more".into()
             }
+            ErrorKind::NotKept { .. } => "make the column one of texts".into(),
             ErrorKind::MixedTypes { .. } => {
                 "give the column one type in the query, as CAST(… AS TEXT) does, and no nulls if its first rows have \
                  nothing else, as COALESCE(…, '') does"

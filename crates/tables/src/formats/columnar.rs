@@ -22,11 +22,11 @@ use crate::columns_read::ColumnsRead;
 use crate::conform::{
     conformed, conformed_columns, for_parquet, is_in_parquet, without_dictionaries,
 };
+use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::ItemSink;
-use crate::output::Container;
 use crate::part::Part;
 use crate::render::{self, Kind, MS, NS, US};
 use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
@@ -228,12 +228,12 @@ pub(super) fn copy<F: ColumnFormat>(
     Ok(rows.written())
 }
 
-/// The names of the columns, if the format `to` has room for each.
-pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<String>> {
-    let schema = F::schema(&open_first::<F>(parts)?);
+/// The columns, if the format `to` has room for each.
+pub(super) fn columns<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<SchemaRef> {
+    let schema = common_schema::<F>(parts, &open_first::<F>(parts)?)?;
     let fields = schema.fields();
-    let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
     if to.is_text() {
+        let names: Vec<_> = fields.iter().map(|field| field.name().clone()).collect();
         check_each_once(&names)?;
     }
     let has_room = |field: &&FieldRef| match to {
@@ -246,7 +246,7 @@ pub(super) fn names<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Vec<S
         let format = to.name();
         return Err(Error::new(ErrorKind::NotInFormat { found, format }).in_column(field.name()));
     }
-    Ok(names)
+    Ok(schema)
 }
 
 /// The types of the columns of these names, text of those that the files lack.
@@ -676,6 +676,18 @@ impl<'a> Column<'a> {
             Values::Null | Values::Typed(_) => Value::Null,
         }
     }
+}
+
+/// The texts of a column whose values are typed, as keys have them.
+#[cfg(feature = "adbc")]
+pub(crate) fn texts(array: &ArrayRef) -> Result<ArrayRef> {
+    let column = Column::new(array, Floats::Shortest)?;
+    let mut text = String::new();
+    let texts = (0..array.len()).map(|row| {
+        text.clear();
+        column.render(row, &mut text).map(|_| text.clone())
+    });
+    Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
 /// A column of numbers that `f` renders.

@@ -16,12 +16,12 @@ use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fi
 use crate::abreast::abreast;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
+use crate::container::Container;
 use crate::dialect::{CsvOptions, Dialect};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::{ItemSink, Items};
-use crate::output::Container;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
 use crate::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
@@ -454,9 +454,11 @@ fn copy_lines<F: LineFormat>(
     }
 }
 
-/// The names of the columns, all of which every format has room for.
-pub(super) fn names<F: LineFormat>(parts: &[Part], _: Format) -> Result<Vec<String>> {
-    F::names(parts)
+/// The columns, which are texts. Every format has room for them.
+pub(super) fn columns<F: LineFormat>(parts: &[Part], _: Format) -> Result<SchemaRef> {
+    let names = F::names(parts)?.into_iter();
+    let fields = names.map(|name| Field::new(name, DataType::Utf8, true));
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
 /// The types of columns of these names.
@@ -471,16 +473,13 @@ fn rewrite<F: LineFormat>(
     container: &Container,
     out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
-    let names = &container.names;
-    let places: HashMap<&str, usize> = (0..).zip(&**names).map(|(i, name)| (&**name, i)).collect();
+    let texts = &container.columns;
+    let names = texts.fields().iter().map(|field| &**field.name());
+    let places: HashMap<&str, usize> = names.zip(0..).collect();
     let added = rows.added(|name| places.contains_key(name));
-    let fields = names
-        .iter()
-        .map(|name| Field::new(name, DataType::Utf8, true));
-    let texts = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let written = Written {
         part: &parts[0],
-        schema: Arc::new(with_fields(&texts, &added)),
+        schema: Arc::new(with_fields(texts, &added)),
         added: &added,
         container,
     };
@@ -494,7 +493,7 @@ fn rewrite<F: LineFormat>(
         let dialect = part.dialect();
         let batch = |piece: &Piece| {
             let mut records = piece.records(dialect);
-            let batch = batch_of::<F>(&mut records, &texts, &places);
+            let batch = batch_of::<F>(&mut records, texts, &places);
             (batch, records.open())
         };
         in_pieces(&mut records, !dialect.csv.header, batch, |_, batch| {

@@ -9,9 +9,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 
 use crate::columns_read::ColumnsRead;
+use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
-use crate::output::Container;
 use crate::part::Part;
 use crate::selection::{Selection, WriterWithCause};
 use crate::sink::{Facts, Sink};
@@ -66,12 +66,12 @@ macro_rules! dispatch {
                 }
             }
 
-            /// The names of the columns of files of this format, whose rows are to be written in the format `to`.
-            pub(crate) fn columns(self, parts: &[Part], to: Format) -> Result<Vec<String>> {
+            /// The columns of files of this format, whose rows are to be written in the format `to`.
+            pub(crate) fn columns(self, parts: &[Part], to: Format) -> Result<SchemaRef> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
-                        Format::$format => $kind::names::<$module::Rows>(parts, to),
+                        Format::$format => $kind::columns::<$module::Rows>(parts, to),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),

@@ -1,0 +1,384 @@
+//! Tables of databases that results are written to, by ADBC's bulk ingestion, in one transaction.
+
+use std::fmt;
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use adbc_core::error::{Error as AdbcError, Result as AdbcResult, Status};
+use adbc_core::options::{IngestMode as Mode, OptionConnection, OptionStatement, OptionValue};
+use adbc_core::{Connection, Optionable, Statement};
+use adbc_driver_manager::ManagedConnection;
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use vesica_files::{Argument, advice};
+
+use crate::database::{Access, AdbcDatabase, Kind, failed, of_status};
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::catching;
+use crate::scratch::{ScratchReader, ScratchWriter, unwritable};
+use crate::text::read_error;
+
+mod types;
+
+/// What becomes of a table that is there, or is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IngestMode {
+    /// The table is made; one that is there is an error.
+    #[default]
+    Create,
+    /// The rows go to a table that is there, column by column by name.
+    Append,
+    /// The table is made, in the place of one that may be there.
+    Replace,
+}
+
+impl IngestMode {
+    /// All of them.
+    pub const ALL: [IngestMode; 3] = [IngestMode::Create, IngestMode::Append, IngestMode::Replace];
+
+    /// Its name: `create`, `append` or `replace`.
+    pub fn name(self) -> &'static str {
+        match self {
+            IngestMode::Create => "create",
+            IngestMode::Append => "append",
+            IngestMode::Replace => "replace",
+        }
+    }
+
+    /// The driver's word for it.
+    fn of_driver(self) -> Mode {
+        match self {
+            IngestMode::Create => Mode::Create,
+            IngestMode::Append => Mode::Append,
+            IngestMode::Replace => Mode::Replace,
+        }
+    }
+}
+
+impl FromStr for IngestMode {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<IngestMode> {
+        let found = IngestMode::ALL.iter().find(|mode| mode.name() == name);
+        found.copied().ok_or_else(|| {
+            Error::usage("what becomes of a table that is there is create, append or replace")
+        })
+    }
+}
+
+/// A table of a database that a result is written to.
+#[derive(Clone)]
+pub struct TargetTable {
+    /// Before the name, if it was given.
+    schema: Option<String>,
+    name: String,
+    mode: IngestMode,
+    database: AdbcDatabase,
+}
+
+impl fmt::Debug for TargetTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TargetTable").field(&self.shown()).finish()
+    }
+}
+
+impl TargetTable {
+    /// The table called `name`, or `SCHEMA.NAME`. Names are taken as they are written, whatever their case; a dot in one is
+    /// written `\.`.
+    ///
+    /// # Errors
+    /// Usage: an empty name, or more than one dot.
+    pub fn new(name: &str, mode: IngestMode, database: AdbcDatabase) -> Result<TargetTable> {
+        let mut names = vec![String::new()];
+        let mut letters = name.chars().peekable();
+        while let Some(letter) = letters.next() {
+            let last = names.last_mut().expect("there is one");
+            match letter {
+                '\\' if letters.next_if_eq(&'.').is_some() => last.push('.'),
+                '.' => names.push(String::new()),
+                letter => last.push(letter),
+            }
+        }
+        let (Some(table), schema, true) = (names.pop(), names.pop(), names.is_empty()) else {
+            return Err(Error::usage(format!("{name:?} is not NAME or SCHEMA.NAME")));
+        };
+        if table.is_empty() || schema.as_ref().is_some_and(String::is_empty) {
+            return Err(Error::usage(format!("{name:?} is not NAME or SCHEMA.NAME")));
+        }
+        Ok(TargetTable {
+            schema,
+            name: table,
+            mode,
+            database,
+        })
+    }
+
+    /// What messages call it.
+    pub(crate) fn shown(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("table {schema:?}.{:?}", self.name),
+            None => format!("table {:?}", self.name),
+        }
+    }
+
+    fn refused(&self, e: &AdbcError, executes: bool) -> Error {
+        // What SQLite says is about tables and columns alone, and has no code that tells.
+        let may_quote = executes && self.database.kind != Kind::Sqlite;
+        self.database.refused(e, may_quote, &self.name)
+    }
+
+    /// Finds out whether rows with these columns can be written, as far as it can be known before there are any: where
+    /// tables are made in transactions, this writes none, and rolls back.
+    ///
+    /// # Errors
+    /// Usage: the driver cannot be loaded; there is a table of this name, or none, or one that lacks a column or has it in
+    /// another type. Data: the database cannot be reached or refuses, or has no room for a type.
+    fn check(&self, columns: &Schema) -> Result<()> {
+        let check = || {
+            let kind = self.database.kind;
+            let columns = kind.schema(columns)?;
+            let mut connection = self.database.connect(Access::Write)?;
+            let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
+            match (self.mode, there) {
+                (IngestMode::Create, Ok(_)) => {
+                    return Err(Error::usage_with(
+                        "there is such a table already",
+                        advice![
+                            "name another, or say ",
+                            (Argument::OutputTableMode, "append"),
+                            " or ",
+                            (Argument::OutputTableMode, "replace"),
+                        ],
+                    ));
+                }
+                (IngestMode::Append, Err(e)) if e.status == Status::NotFound => {
+                    return Err(Error::usage_with(
+                        "there is no such table",
+                        advice!["make it with ", (Argument::OutputTableMode, "create")],
+                    ));
+                }
+                (IngestMode::Append, Ok(there)) => check_columns(kind, &there, &columns)?,
+                // Other drivers do not all tell a table that is not there from one that they cannot look at.
+                (_, Err(e)) if kind != Kind::Other && e.status != Status::NotFound => {
+                    return Err(self.refused(&e, false));
+                }
+                _ => {}
+            }
+            begin(&mut connection).map_err(|e| self.refused(&e, false))?;
+            if kind.undoes_tables() {
+                let none = RecordBatchIterator::new([], columns);
+                let written = self.write(&mut connection, Box::new(none));
+                let written = written.map_err(|e| self.refused(&e, false));
+                // It goes with the connection in any case.
+                let _ = connection.rollback();
+                written?;
+            }
+            Ok(())
+        };
+        catching(check).map_err(|panic| failed("broke off", &panic))?
+    }
+
+    /// Writes rows, in the transaction that has begun.
+    fn write(
+        &self,
+        connection: &mut ManagedConnection,
+        rows: Box<dyn RecordBatchReader + Send>,
+    ) -> AdbcResult<()> {
+        let mut statement = connection.new_statement()?;
+        let name = OptionValue::String(self.name.clone());
+        statement.set_option(OptionStatement::TargetTable, name)?;
+        if let Some(schema) = &self.schema {
+            let schema = OptionValue::String(schema.clone());
+            statement.set_option(OptionStatement::TargetDbSchema, schema)?;
+        }
+        statement.set_option(OptionStatement::IngestMode, self.mode.of_driver().into())?;
+        statement.bind_stream(rows)?;
+        statement.execute_update().map(|_| ())
+    }
+
+    /// Writes all rows, or none.
+    fn ingest(&self, rows: StreamReader<BufReader<ScratchReader>>) -> Result<()> {
+        let written = || {
+            let (rows, failure) = DriverRows::new(rows, self.database.kind)?;
+            let mut connection = self.database.connect(Access::Write)?;
+            begin(&mut connection).map_err(|e| self.refused(&e, false))?;
+            let Err(e) = self.write(&mut connection, Box::new(rows)) else {
+                return Ok(connection);
+            };
+            let _ = connection.rollback();
+            let of_rows = failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            Err(of_rows.unwrap_or_else(|| self.refused(&e, true)))
+        };
+        let ingest = || {
+            let mut connection = written().map_err(|error| error.and("; nothing was written"))?;
+            connection.commit().map_err(|e| {
+                let words = "it does not say whether the rows are there";
+                failed(of_status(e.status), words)
+            })
+        };
+        catching(ingest).map_err(|panic| failed("broke off", &panic))?
+    }
+}
+
+/// Begins a transaction.
+fn begin(connection: &mut ManagedConnection) -> AdbcResult<()> {
+    connection.set_option(OptionConnection::AutoCommit, "false".into())
+}
+
+/// Refuses a table that lacks one of the columns, or would take its values for others.
+fn check_columns(kind: Kind, there: &Schema, columns: &Schema) -> Result<()> {
+    for field in columns.fields() {
+        let name = field.name();
+        let Some((_, found)) = there.column_with_name(name) else {
+            return Err(Error::usage(format!("it has no column {name:?}")));
+        };
+        if !kind.keeps(found, field) {
+            let (there, here) = (types::shown(found), field.data_type());
+            return Err(Error::usage_with(
+                format!(
+                    "column {name:?} is of type {there} there, and of type {here} in the result"
+                ),
+                "append to a table with the types of the result, or ask for them in a query, as CAST(… AS …) does",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Rows as a driver takes them. What is wrong with them is kept, since the driver passes on no more than words.
+struct DriverRows {
+    rows: StreamReader<BufReader<ScratchReader>>,
+    kind: Kind,
+    schema: SchemaRef,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl DriverRows {
+    fn new(
+        rows: StreamReader<BufReader<ScratchReader>>,
+        kind: Kind,
+    ) -> Result<(DriverRows, Arc<Mutex<Option<Error>>>)> {
+        let schema = kind.schema(&rows.schema())?;
+        let failure = Arc::default();
+        let shared = Arc::clone(&failure);
+        let rows = DriverRows {
+            rows,
+            kind,
+            schema,
+            failure,
+        };
+        Ok((rows, shared))
+    }
+}
+
+impl Iterator for DriverRows {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rows = self.rows.next()?.map_err(unreadable);
+        let rows = rows.and_then(|rows| self.kind.rows(&rows, &self.schema));
+        Some(rows.map_err(|error| {
+            let words = error.to_string();
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error);
+            ArrowError::ComputeError(words)
+        }))
+    }
+}
+
+impl RecordBatchReader for DriverRows {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+fn unreadable(e: ArrowError) -> Error {
+    match e {
+        ArrowError::IoError(_, e) => read_error(e),
+        e => Error::new(ErrorKind::Scratch(io::Error::other(e))),
+    }
+}
+
+/// The rows of a result on their way to a table: in an encrypted file without a name, until all are there.
+pub(crate) struct Ingest {
+    table: TargetTable,
+    rows: ScratchWriter,
+}
+
+impl fmt::Debug for Ingest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.table.fmt(f)
+    }
+}
+
+impl Ingest {
+    /// Begins a result with these columns, and perhaps others of the peer. The file is in `directory`.
+    ///
+    /// # Errors
+    /// As [`TargetTable::check`]. Resource: the file cannot be made.
+    pub(crate) fn begin(table: &TargetTable, columns: &Schema, directory: &Path) -> Result<Ingest> {
+        table.check(columns)?;
+        Ok(Ingest {
+            table: table.clone(),
+            rows: ScratchWriter::create(directory).map_err(unwritable)?,
+        })
+    }
+
+    /// Writes the rows, which have come as an Arrow stream, to the table.
+    pub(crate) fn commit(self) -> Result<()> {
+        let rows = self.rows.finish().map_err(unwritable)?;
+        let rows = BufReader::new(ScratchReader::new(Arc::new(rows)));
+        self.table
+            .ingest(StreamReader::try_new(rows, None).map_err(unreadable)?)
+    }
+}
+
+impl Write for Ingest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rows.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rows.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_a_schema_or_none() {
+        let target = |name: &str| {
+            let database = AdbcDatabase::new("postgresql://ann:s3cret@host/db", None).unwrap();
+            TargetTable::new(name, IngestMode::Create, database)
+        };
+        for (name, schema, table, shown) in [
+            ("t", None, "t", "table \"t\""),
+            ("Other.T 1", Some("Other"), "T 1", "table \"Other\".\"T 1\""),
+            ("a\\.b", None, "a.b", "table \"a.b\""),
+            (
+                "a\\b.c\\.d",
+                Some("a\\b"),
+                "c.d",
+                "table \"a\\\\b\".\"c.d\"",
+            ),
+        ] {
+            let target = target(name).unwrap();
+            assert_eq!((target.schema.as_deref(), &*target.name), (schema, table));
+            assert_eq!(target.shown(), shown);
+            assert!(!format!("{target:?}").contains("s3cret"));
+        }
+        for name in ["", ".", "a.", ".b", "a.b.c"] {
+            let error = target(name).unwrap_err();
+            assert_eq!(error.class(), crate::ErrorClass::Usage, "{name}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What databases make of the types of Arrow. Drivers would cut values off, or read them as another type, without a word.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
+use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+
+use crate::conform::of_type;
+use crate::database::Kind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::formats::columnar::texts;
+use crate::guard::catching;
+
+/// The keys under which PostgreSQL's driver tells a type that Arrow has not, and any type.
+const UNKNOWN_TYPE: &str = "ADBC:postgresql:typname";
+const ANY_TYPE: &str = "POSTGRESQL:type";
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::PostgreSql => "PostgreSQL",
+            Kind::Sqlite => "SQLite",
+            Kind::Other => "the database",
+        }
+    }
+
+    /// Whether all that a transaction has done can be undone, the making of tables too.
+    pub(super) fn undoes_tables(self) -> bool {
+        self != Kind::Other
+    }
+
+    /// The type under which the driver takes values of a type; `None` if it takes none of them, or would not keep them.
+    fn ingested(self, of: &DataType) -> Option<DataType> {
+        use DataType as T;
+        Some(match (self, of) {
+            (Kind::Other, of) => of.clone(),
+            (_, T::Dictionary(_, values)) => self.ingested(values)?,
+            (Kind::PostgreSql, T::UInt64) => T::Decimal128(20, 0),
+            (Kind::PostgreSql, T::Decimal32(digits, scale) | T::Decimal64(digits, scale)) => {
+                T::Decimal128(*digits, *scale)
+            }
+            (Kind::PostgreSql, T::Date64) => T::Timestamp(TimeUnit::Millisecond, None),
+            (Kind::PostgreSql, T::Timestamp(TimeUnit::Nanosecond, zone)) => {
+                T::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            (Kind::PostgreSql, T::Time64(TimeUnit::Nanosecond)) => T::Time64(TimeUnit::Microsecond),
+            (Kind::PostgreSql, T::List(values)) => {
+                let values = values.data_type();
+                let is_kept = !values.is_nested() && self.ingested(values)? == *values;
+                return is_kept.then(|| of.clone());
+            }
+            (Kind::Sqlite, T::UInt64) => T::Int64,
+            (
+                Kind::Sqlite,
+                T::Decimal32(..)
+                | T::Decimal64(..)
+                | T::Decimal128(..)
+                | T::Decimal256(..)
+                | T::Date64
+                | T::Time32(_)
+                | T::Time64(_)
+                | T::Timestamp(_, Some(_)),
+            ) => T::Utf8,
+            (
+                Kind::PostgreSql,
+                T::Decimal128(..)
+                | T::Decimal256(..)
+                | T::Time32(_)
+                | T::Time64(_)
+                | T::Timestamp(..)
+                | T::Duration(_)
+                | T::Interval(IntervalUnit::MonthDayNano),
+            )
+            | (
+                _,
+                T::Null
+                | T::Boolean
+                | T::Int8
+                | T::Int16
+                | T::Int32
+                | T::Int64
+                | T::UInt8
+                | T::UInt16
+                | T::UInt32
+                | T::Float16
+                | T::Float32
+                | T::Float64
+                | T::Utf8
+                | T::LargeUtf8
+                | T::Utf8View
+                | T::Binary
+                | T::LargeBinary
+                | T::BinaryView
+                | T::FixedSizeBinary(_)
+                | T::Date32
+                | T::Timestamp(_, None),
+            ) => of.clone(),
+            _ => return None,
+        })
+    }
+
+    /// The schema under which the driver takes rows.
+    pub(super) fn schema(self, of: &Schema) -> Result<SchemaRef> {
+        let field = |field: &Arc<Field>| match self.ingested(field.data_type()) {
+            Some(ingested) => Ok(Field::clone(field).with_data_type(ingested)),
+            None => {
+                let (found, format) = (field.data_type().to_string(), self.name());
+                let error = Error::new(ErrorKind::NotInFormat { found, format });
+                Err(error.in_column(field.name()))
+            }
+        };
+        let fields = of.fields().iter().map(field);
+        Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?)))
+    }
+
+    /// Rows under such a schema.
+    pub(super) fn rows(self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let column = |column: &ArrayRef, field: &Arc<Field>| {
+            let (from, to) = (column.data_type(), field.data_type());
+            let is_written_out = from.is_numeric() || from.is_temporal();
+            if is_written_out && *to == DataType::Utf8 {
+                return texts(column);
+            }
+            let changed = catching(|| of_type(column, to)).map_err(Error::corrupt)?;
+            changed.map_err(|e| {
+                let value = match e {
+                    ArrowError::InvalidArgumentError(value) => value,
+                    e => e.to_string(),
+                };
+                let by = self.name();
+                Error::new(ErrorKind::NotKept { value, by }).in_column(field.name())
+            })
+        };
+        let columns = batch.columns().iter().zip(schema.fields());
+        let columns = columns.map(|(array, field)| column(array, field));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = columns.collect::<Result<_>>()?;
+        RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+            .map_err(|e| Error::corrupt(e.to_string()))
+    }
+
+    /// Whether a column of a table keeps the values of a column that is appended. PostgreSQL's driver hands over bytes, which
+    /// the table would take for values of its own type; SQLite's columns take anything.
+    pub(super) fn keeps(self, there: &Field, appended: &Field) -> bool {
+        let extension = |field: &Field| field.metadata().get(EXTENSION_TYPE_NAME_KEY).cloned();
+        let named = |field: &Field| field.metadata().get(UNKNOWN_TYPE).cloned();
+        let appends = appended.data_type();
+        if self != Kind::PostgreSql || appends.is_null() {
+            return true;
+        }
+        if named(there).is_some_and(|name| name == "numeric") {
+            return appends.is_integer() || appends.is_decimal();
+        }
+        if extension(there).is_some() {
+            return extension(there) == extension(appended) && named(there) == named(appended);
+        }
+        in_postgresql(appends).equals_datatype(there.data_type())
+    }
+}
+
+/// What a database calls the type of a column.
+pub(super) fn shown(column: &Field) -> String {
+    let name = column.metadata().get(ANY_TYPE).cloned();
+    name.unwrap_or_else(|| column.data_type().to_string())
+}
+
+/// The type of the column that PostgreSQL's driver makes for values, as it reads it back.
+fn in_postgresql(appended: &DataType) -> DataType {
+    use DataType as T;
+    match appended {
+        T::Int8 | T::UInt8 => T::Int16,
+        T::UInt16 => T::Int32,
+        T::UInt32 => T::Int64,
+        T::Float16 => T::Float32,
+        T::LargeUtf8 | T::Utf8View => T::Utf8,
+        T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => T::Binary,
+        T::Time32(_) => T::Time64(TimeUnit::Microsecond),
+        T::Timestamp(_, zone) => {
+            let utc = zone.as_ref().map(|_| "UTC".into());
+            T::Timestamp(TimeUnit::Microsecond, utc)
+        }
+        T::Duration(_) => T::Interval(IntervalUnit::MonthDayNano),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorClass;
+    use arrow_array::types::Int8Type;
+    use arrow_array::{
+        Decimal64Array, Decimal128Array, DictionaryArray, Int64Array, StringArray,
+        Time32SecondArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
+    };
+
+    fn batch(column: ArrayRef) -> RecordBatch {
+        RecordBatch::try_from_iter([("c", column)]).unwrap()
+    }
+
+    fn ingested(kind: Kind, column: ArrayRef) -> Result<ArrayRef> {
+        let batch = batch(column);
+        let schema = kind.schema(&batch.schema())?;
+        Ok(kind.rows(&batch, &schema)?.column(0).clone())
+    }
+
+    #[test]
+    fn values_are_kept_or_refused() {
+        let cents: ArrayRef = Arc::new(
+            Decimal64Array::from(vec![Some(1250), None])
+                .with_precision_and_scale(9, 2)
+                .unwrap(),
+        );
+        let wide = Decimal128Array::from(vec![Some(1250), None]);
+        let wide = wide.with_precision_and_scale(9, 2).unwrap();
+        let most = Decimal128Array::from(vec![i128::from(u64::MAX)]);
+        let most = most.with_precision_and_scale(20, 0).unwrap();
+        let large: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX]));
+        let small: ArrayRef = Arc::new(UInt64Array::from(vec![7]));
+        let nanos = |n| Arc::new(TimestampNanosecondArray::from(vec![n]).with_timezone("UTC"));
+        let micros = TimestampMicrosecondArray::from(vec![1]).with_timezone("UTC");
+        let texts: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::from_iter([Some("a"), None]));
+        let text = |texts: &[Option<&str>]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+        let time: ArrayRef = Arc::new(Time32SecondArray::from(vec![30_600]));
+        use Kind::{Other, PostgreSql, Sqlite};
+        for (kind, column, expected) in [
+            (PostgreSql, &cents, Some(Arc::new(wide) as ArrayRef)),
+            (Sqlite, &cents, Some(text(&[Some("12.50"), None]))),
+            (Other, &cents, Some(cents.clone())),
+            (PostgreSql, &large, Some(Arc::new(most))),
+            (Sqlite, &large, None),
+            (Sqlite, &small, Some(Arc::new(Int64Array::from(vec![7])))),
+            (
+                PostgreSql,
+                &(nanos(1000) as ArrayRef),
+                Some(Arc::new(micros)),
+            ),
+            (PostgreSql, &(nanos(1001) as ArrayRef), None),
+            (
+                Sqlite,
+                &(nanos(1001) as ArrayRef),
+                Some(text(&[Some("1970-01-01T00:00:00.000001001Z")])),
+            ),
+            (PostgreSql, &texts, Some(text(&[Some("a"), None]))),
+            (Sqlite, &time, Some(text(&[Some("08:30:00")]))),
+            (PostgreSql, &time, Some(time.clone())),
+        ] {
+            let found = ingested(kind, column.clone());
+            match (&found, &expected) {
+                (Ok(found), Some(expected)) => assert_eq!(found, expected, "{kind:?}"),
+                (Err(error), None) => {
+                    assert!(matches!(error.kind(), ErrorKind::NotKept { .. }), "{error}");
+                    assert_eq!(error.place().column.as_deref(), Some("c"));
+                }
+                _ => panic!("{kind:?} {column:?}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn types_without_a_place_are_refused_with_the_column() {
+        let item = Field::new_list_field(DataType::Int64, true);
+        let lists = DataType::List(Arc::new(item));
+        let nested = DataType::List(Arc::new(Field::new_list_field(lists.clone(), true)));
+        for (kind, of, has_room) in [
+            (Kind::PostgreSql, &lists, true),
+            (Kind::PostgreSql, &nested, false),
+            (Kind::Sqlite, &lists, false),
+            (Kind::Other, &nested, true),
+        ] {
+            let schema = Schema::new(vec![Field::new("c", of.clone(), true)]);
+            match kind.schema(&schema) {
+                Ok(_) => assert!(has_room, "{kind:?} {of}"),
+                Err(error) => {
+                    assert!(!has_room && error.class() == ErrorClass::Data, "{error}");
+                    assert_eq!(error.place().column.as_deref(), Some("c"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn postgresql_keeps_what_is_of_the_column_s_type() {
+        use DataType as T;
+        let field = |of: &T| Field::new("c", of.clone(), true);
+        let named = |field: Field, key: &str, name: &str| {
+            field.with_metadata([(key.to_owned(), name.to_owned())])
+        };
+        let json = |of| named(field(of), EXTENSION_TYPE_NAME_KEY, "arrow.json");
+        let numeric = || {
+            let opaque = named(field(&T::Utf8), EXTENSION_TYPE_NAME_KEY, "arrow.opaque");
+            let mut metadata = opaque.metadata().clone();
+            metadata.insert(UNKNOWN_TYPE.to_owned(), "numeric".to_owned());
+            opaque.with_metadata(metadata)
+        };
+        let utc = |unit| T::Timestamp(unit, Some("UTC".into()));
+        let berlin = T::Timestamp(TimeUnit::Millisecond, Some("Europe/Berlin".into()));
+        for (there, appended, keeps) in [
+            (field(&T::Int64), field(&T::Int64), true),
+            (field(&T::Int64), field(&T::UInt32), true),
+            (field(&T::Int64), field(&T::Int32), false),
+            (field(&T::Float64), field(&T::Int64), false),
+            (field(&T::Int32), field(&T::Date32), false),
+            (field(&T::Int32), field(&T::Null), true),
+            (field(&T::Utf8), field(&T::LargeUtf8), true),
+            (field(&utc(TimeUnit::Microsecond)), field(&berlin), true),
+            (
+                field(&T::Timestamp(TimeUnit::Microsecond, None)),
+                field(&berlin),
+                false,
+            ),
+            (numeric(), field(&T::Decimal128(9, 2)), true),
+            (numeric(), field(&T::Int16), true),
+            (numeric(), field(&T::Utf8), false),
+            (numeric(), numeric(), false),
+            (json(&T::Utf8), json(&T::Utf8), true),
+            (json(&T::Utf8), field(&T::Utf8), false),
+            (field(&T::Utf8), json(&T::Utf8), true),
+        ] {
+            assert_eq!(
+                Kind::PostgreSql.keeps(&there, &appended),
+                keeps,
+                "{there:?} {appended:?}"
+            );
+            assert!(Kind::Sqlite.keeps(&there, &appended));
+        }
+    }
+}
