@@ -63,7 +63,8 @@ def publish(
     max_keys   how many are ever published under the key; as many as the table has if not given
     lambda_    statistical security in bits, of all queries together; 40 if not given
 
-    Raises a subclass of `Error`; nothing has changed then.
+    Raises a subclass of `Error`; the set and its database have not changed then. The same call goes on with what was
+    computed.
     """
     arguments = dict(locals())
     listener = Listener(arguments.pop("progress"))

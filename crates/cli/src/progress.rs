@@ -366,6 +366,12 @@ impl Observer for Progress {
         self.view.say(Level::Info, &text);
     }
 
+    fn resumed(&mut self, done: u64, keys: u64) {
+        let text = format!("an earlier run has done {done} of {keys} keys; going on from there");
+        let fields = json!({"done": done, "keys": keys});
+        self.view.event("resumed", &text, &fields);
+    }
+
     fn writing(&mut self) {
         self.now("step", "writing the rows", &Value::Null);
     }

@@ -106,7 +106,11 @@ fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Res
     };
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
     let source = open(options, &options.input, memory)?;
-    let published = publication.run(&source, &key, &options.output, &mut progress)?;
+    let published = publication.run(&source, &key, &options.output, &mut progress);
+    let published = published.map_err(|error| {
+        let resume = publication.resume_hint(&error);
+        Failure::from(error).and(resume.as_ref())
+    })?;
     progress.finish();
     let (keys, bytes) = (published.keys, published.bytes);
     let text = format!(

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, StoreProblem};
 use crate::header::{Declared, Header};
+use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::voprf::{ELEMENT_BYTES, SecretKey};
 
@@ -126,7 +127,9 @@ impl Contents {
 
 /// A directory in which a key is made, which nobody serves or publishes from meanwhile.
 pub(crate) struct Making {
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
+    /// What it holds already.
+    pub(crate) current: Option<Contents>,
     _locks: [File; 2],
 }
 
@@ -139,34 +142,44 @@ impl Making {
     ) -> Result<Making, Error> {
         check_private(directory)?;
         let is_there = directory.join(KEY).exists();
-        if is_there && !replaces {
+        if is_there && !replaces && !Journal::is_in(directory) {
             return Err(Error::store(directory, StoreProblem::Taken));
         }
         let locks = [lock(directory, PUBLISHING)?, lock(directory, LOCK)?];
-        if replaces {
-            Contents::read(directory, identity)?;
-        }
+        let current = match is_there || replaces {
+            true => Some(Contents::read(directory, identity)?),
+            false => None,
+        };
         Ok(Making {
             directory: directory.to_owned(),
+            current,
             _locks: locks,
         })
     }
 
-    /// Makes the key the one of the database, with a count of no queries.
+    /// Makes the key the one of the database, with a count of no queries; or leaves it as it is, if a publication that was
+    /// cut has done so.
     pub(crate) fn finish(
         &self,
         identity: &Identity,
         secret: SecretKey,
         header: &Header,
     ) -> Result<(), Error> {
-        // The ledger first: a key without one cannot be served.
-        Ledger::create(&self.directory, identity, &header.oprf_key)?;
-        let contents = Contents {
-            secret,
-            declared: header.declared.clone(),
-            last: Last::of_first(header),
-        };
-        contents.write(&self.directory, identity)?;
+        let last = Last::of_first(header);
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|current| current.last != last)
+        {
+            // The ledger first: a key without one cannot be served.
+            Ledger::create(&self.directory, identity, &header.oprf_key)?;
+            let contents = Contents {
+                secret,
+                declared: header.declared.clone(),
+                last,
+            };
+            contents.write(&self.directory, identity)?;
+        }
         Ledger::remove_others(&self.directory, &header.oprf_key)
     }
 }

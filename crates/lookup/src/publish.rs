@@ -8,9 +8,10 @@ use rayon::prelude::*;
 use vesica_files::directory_of;
 use vesica_session::{Identity, random};
 
-use crate::database::{Contents, Making, PUBLISHING, check_private, lock};
-use crate::error::{Error, SetProblem};
+use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock};
+use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
+use crate::journal::{Found, Journal, Secrets};
 use crate::set::{PublishedSet, is_release, later_releases, release_path, write_release};
 use crate::sort::Sorter;
 use crate::voprf::SecretKey;
@@ -33,34 +34,62 @@ fn fresh_salt() -> Result<[u8; 32], Error> {
     Ok(salt)
 }
 
+/// What a set is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Content {
+    /// How many keys.
+    pub keys: u64,
+    /// A hash of their digests and payloads.
+    pub hash: [u8; 32],
+}
+
+/// What an earlier publication has left in the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    /// Nothing.
+    Nothing,
+    /// The values of so many keys: it was this very publication, which was cut.
+    Begun(u64),
+    /// What is of no use: it was of other keys, payloads or declarations, or of another identity. It is removed.
+    Another,
+}
+
+/// Whether a publication was begun in this database and cut, so that the same one goes on with it.
+pub fn has_begun(database: &Path) -> bool {
+    Journal::is_in(database)
+}
+
 /// A first release that is being made, under a fresh key.
 pub struct SetBuilder {
     making: Making,
+    journal: Journal,
+    earlier: Earlier,
     identity: Identity,
     secret: SecretKey,
     header: Header,
     sorter: Sorter,
-    scratch: PathBuf,
+    output: PathBuf,
     added: u64,
 }
 
 impl SetBuilder {
-    /// A set of so many keys, whose secret key goes to the database in this directory: to a new one, or to one whose key it
-    /// replaces. What does not fit into `memory` bytes goes to unnamed files in `scratch`.
+    /// A set in the file `output`, whose secret key goes to the database in this directory: to a new one, or to one whose key
+    /// it replaces. What does not fit into `memory` bytes goes to unnamed files beside the set. Goes on with what was cut if
+    /// content and declarations are the same.
     ///
     /// # Errors
     /// Usage: impossible declarations, more keys than declared, a directory that is not private, has a key that is not to
     /// be replaced, or is in use. Data: a key to replace that is another identity's.
-    #[allow(clippy::too_many_arguments)]
     pub fn new(
         database: &Path,
         identity: &Identity,
         declared: Declared,
-        keys: u64,
+        content: Content,
         replaces: bool,
         memory: u64,
-        scratch: &Path,
+        output: &Path,
     ) -> Result<SetBuilder, Error> {
+        let keys = content.keys;
         if let Some(problem) = declared.problem() {
             return Err(Error::Usage(problem.into()));
         }
@@ -72,40 +101,81 @@ impl SetBuilder {
             return Err(Error::Usage("a set without keys is not published".into()));
         }
         let making = Making::begin(database, identity, replaces)?;
-        let secret = SecretKey::random(&mut random::fresh_rng()?);
         let payload = declared.payload_bytes as usize;
+        let mut sorter = Sorter::new(directory_of(output), payload, memory);
+        let of = publication(&declared, content, replaces);
+        let found = Journal::open(database, identity, &of)?;
+        let is_in_place = |last: &Last| {
+            let set = PublishedSet::open(output, identity.fingerprint());
+            set.is_ok_and(|set| set.header().hash() == last.hash)
+        };
+        let found = usable(found, &making, replaces, is_in_place)?;
+        let (journal, secrets, earlier) = match found {
+            Found::Ours(ours) => {
+                let (mut journal, secrets) = *ours;
+                let done = journal.replay(payload, |entry| sorter.push(entry))?;
+                (journal, secrets, Earlier::Begun(done))
+            }
+            other => {
+                let secrets = Secrets::random()?;
+                let journal = Journal::create(database, identity, &of, &secrets)?;
+                let earlier = match other {
+                    Found::Another => Earlier::Another,
+                    _ => Earlier::Nothing,
+                };
+                (journal, secrets, earlier)
+            }
+        };
         Ok(SetBuilder {
             making,
+            journal,
+            earlier,
             identity: identity.clone(),
             header: Header {
                 publisher: identity.public_key(),
-                oprf_key: secret.public_key(),
+                oprf_key: secrets.secret.public_key(),
                 release: 1,
                 previous: [0; 32],
-                salt: fresh_salt()?,
+                salt: secrets.salt,
                 declared,
                 keys,
                 added: keys,
                 removed: 0,
                 root: [0; 32],
             },
-            secret,
-            sorter: Sorter::new(scratch, payload, memory),
-            scratch: scratch.to_owned(),
+            secret: secrets.secret,
+            sorter,
+            output: output.to_owned(),
             added: 0,
         })
     }
 
-    /// Adds digests of keys, each of which is added once, and the payloads of all, one after the other. On all threads.
+    /// What was there of an earlier publication.
+    pub fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    /// Adds digests of keys in ascending order, each of which is added once, and the payloads of all, one after the other. On
+    /// all threads. What an earlier publication has evaluated is passed over.
     ///
     /// # Errors
-    /// Usage or Resource: a temporary file cannot be written.
+    /// Usage or Resource: a temporary file or the journal cannot be written.
     ///
     /// # Panics
     /// If there are not as many payloads as digests.
     pub fn add(&mut self, digests: &[[u8; 32]], payloads: &[u8]) -> Result<(), Error> {
         let payload = self.header.declared.payload_bytes as usize;
         assert_eq!(payloads.len(), payload * digests.len());
+        let done = match self.earlier {
+            Earlier::Begun(done) => done.saturating_sub(self.added),
+            Earlier::Nothing | Earlier::Another => 0,
+        };
+        self.added += digests.len() as u64;
+        let done = done.min(digests.len() as u64) as usize;
+        let (digests, payloads) = (&digests[done..], &payloads[payload * done..]);
+        if digests.is_empty() {
+            return Ok(());
+        }
         let SetBuilder { secret, header, .. } = self;
         let entry = |(index, value): (usize, Value)| {
             let mut sealed = payloads[index * payload..][..payload].to_vec();
@@ -114,10 +184,10 @@ impl SetBuilder {
         };
         let values = evaluate(secret, digests);
         let entries: Vec<_> = values.into_par_iter().enumerate().map(entry).collect();
-        self.added += digests.len() as u64;
+        self.journal.append(&entries)?;
         let mut entries = entries.into_iter();
         let added = entries.try_for_each(|entry| self.sorter.push(entry));
-        added.map_err(|e| Error::io(&self.scratch, &e))
+        added.map_err(|e| Error::io(&self.output, &e))
     }
 
     /// Writes the set and its database. Later releases of the publisher beside it, which are of another key, are removed.
@@ -127,9 +197,10 @@ impl SetBuilder {
     ///
     /// # Panics
     /// If other than the declared number of keys was added.
-    pub fn finish(self, output: &Path) -> Result<Header, Error> {
+    pub fn finish(self) -> Result<Header, Error> {
         assert_eq!(self.added, self.header.keys);
-        let none = Sorter::new(&self.scratch, 0, 0);
+        let output = &*self.output;
+        let none = Sorter::new(directory_of(output), 0, 0);
         let sorters = [self.sorter, none];
         let (header, file) = write_release(output, &self.identity, self.header, sorters)?;
         let fail = |e| Error::io(output, &e);
@@ -144,7 +215,43 @@ impl SetBuilder {
             remove_file(&path).map_err(|e| Error::io(&path, &e))?;
         }
         file.commit().map_err(fail)?;
+        self.journal.remove()?;
         Ok(header)
+    }
+}
+
+/// What tells a publication from others.
+fn publication(declared: &Declared, content: Content, replaces: bool) -> [u8; 32] {
+    let mut of = vec![u8::from(replaces)];
+    of.extend_from_slice(&content.keys.to_le_bytes());
+    of.extend_from_slice(&content.hash);
+    declared.put(&mut of);
+    blake3::derive_key("vesica/1 which publication", &of)
+}
+
+/// What of a journal a publication goes on with, given what is in the database.
+fn usable(
+    found: Found,
+    making: &Making,
+    replaces: bool,
+    is_in_place: impl FnOnce(&Last) -> bool,
+) -> Result<Found, Error> {
+    let Some(current) = &making.current else {
+        return Ok(found);
+    };
+    let taken = Err(Error::store(&making.directory, StoreProblem::Taken));
+    match found {
+        // Cut after its key was made, and perhaps after its set was in its place.
+        Found::Ours(ours) if ours.1.secret.public_key() == current.secret.public_key() => {
+            match current.last.release > 1 || replaces && is_in_place(&current.last) {
+                false => Ok(Found::Ours(ours)),
+                // The next key is asked for.
+                true if replaces => Ok(Found::Nothing),
+                true => taken,
+            }
+        }
+        found if replaces => Ok(found),
+        _ => taken,
     }
 }
 
@@ -316,7 +423,7 @@ mod tests {
 
     use super::*;
     use crate::Database;
-    use crate::error::StoreProblem;
+    use crate::voprf::Element;
 
     fn declared(keys: u64, payload_bytes: u32) -> Declared {
         Declared {
@@ -336,11 +443,42 @@ mod tests {
         *blake3::hash(&key.to_le_bytes()).as_bytes()
     }
 
+    fn content(keys: u64) -> Content {
+        let hash = [7; 32];
+        Content { keys, hash }
+    }
+
     /// What goes with a key.
     fn payload(key: u64, bytes: usize) -> Vec<u8> {
         (0..bytes)
             .map(|at| (key as usize * 31 + at) as u8)
             .collect()
+    }
+
+    fn begin(
+        place: &Path,
+        identity: &Identity,
+        keys: u64,
+        payload_bytes: u32,
+        replaces: bool,
+    ) -> Result<SetBuilder, Error> {
+        let (database, set) = (place.join("database"), place.join("set.vset"));
+        let declared = declared(keys, payload_bytes);
+        let content = content(keys);
+        SetBuilder::new(&database, identity, declared, content, replaces, 0, &set)
+    }
+
+    /// Adds keys from those that were added on.
+    fn add(builder: &mut SetBuilder, until: u64) {
+        let bytes = builder.header.declared.payload_bytes as usize;
+        for start in (builder.added..until).step_by(100) {
+            let keys = start..(start + 100).min(until);
+            let digests: Vec<_> = keys.clone().map(digest).collect();
+            let payloads = keys.flat_map(|key| payload(key, bytes));
+            builder
+                .add(&digests, &payloads.collect::<Vec<_>>())
+                .unwrap();
+        }
     }
 
     fn publish(
@@ -349,16 +487,174 @@ mod tests {
         keys: u64,
         payload_bytes: u32,
     ) -> Result<Header, Error> {
-        let declared = declared(keys, payload_bytes);
-        let database = place.join("database");
-        let mut builder = SetBuilder::new(&database, identity, declared, keys, false, 0, place)?;
-        for start in (0..keys).step_by(1000) {
-            let keys = start..(start + 1000).min(keys);
-            let digests: Vec<_> = keys.clone().map(digest).collect();
-            let payloads = keys.flat_map(|key| payload(key, payload_bytes as usize));
-            builder.add(&digests, &payloads.collect::<Vec<_>>())?;
+        let mut builder = begin(place, identity, keys, payload_bytes, false)?;
+        add(&mut builder, keys);
+        builder.finish()
+    }
+
+    /// A directory with a copy of the database of another.
+    fn copied(place: &Path) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        let database = copy.path().join("database");
+        check_private(&database).unwrap();
+        for entry in place.join("database").read_dir().unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), database.join(entry.file_name())).unwrap();
         }
-        builder.finish(&place.join("set.vset"))
+        copy
+    }
+
+    #[test]
+    fn a_publication_that_was_cut_goes_on_from_there() {
+        const KEYS: u64 = 250;
+        let identity = Identity::generate().unwrap();
+        for bytes in [0, 7] {
+            let cut = tempfile::tempdir().unwrap();
+            let begin = |place: &Path| begin(place, &identity, KEYS, bytes, false).unwrap();
+            let journal = |place: &Path| Journal::path(&place.join("database"));
+            let mut builder = begin(cut.path());
+            assert_eq!(builder.earlier(), Earlier::Nothing);
+            // Where each record ends, and how many keys there are by then.
+            let mut ends = vec![(journal(cut.path()).metadata().unwrap().len(), 0)];
+            for until in [100, 200, KEYS] {
+                add(&mut builder, until);
+                ends.push((journal(cut.path()).metadata().unwrap().len(), until));
+            }
+            drop(builder);
+            assert!(!cut.path().join("set.vset").exists());
+            let whole = fs::read(journal(cut.path())).unwrap();
+            // From these bytes of the journal: the keys that were done, and the set.
+            let go_on = |left: &[u8]| {
+                let place = copied(cut.path());
+                fs::write(journal(place.path()), left).unwrap();
+                let mut builder = begin(place.path());
+                let earlier = builder.earlier();
+                add(&mut builder, KEYS);
+                let header = builder.finish().unwrap();
+                let database = Database::open(&place.path().join("database"), &identity);
+                assert_eq!(database.unwrap().secret.public_key(), header.oprf_key);
+                assert!(!journal(place.path()).exists());
+                (earlier, fs::read(place.path().join("set.vset")).unwrap())
+            };
+            let first = ends[0].0 as usize;
+            let (_, uncut) = go_on(&whole[..first]);
+            for (end, done) in &ends {
+                for end in [*end, end + 1, end + 3, end + 4, end + 5, end + 400] {
+                    let end = (end as usize).min(whole.len());
+                    let (earlier, set) = go_on(&whole[..end]);
+                    assert_eq!(earlier, Earlier::Begun(*done), "{end}");
+                    assert!(set == uncut, "{end}");
+                }
+            }
+            // Damage, or zeros as a file system may leave them.
+            let mut spoilt = whole.clone();
+            spoilt[ends[2].0 as usize - 100] ^= 1;
+            assert!(go_on(&spoilt) == (Earlier::Begun(100), uncut.clone()));
+            spoilt[ends[1].0 as usize..].fill(0);
+            assert!(go_on(&spoilt) == (Earlier::Begun(100), uncut.clone()));
+            for at in [0, 25, first - 1] {
+                let mut spoilt = whole.clone();
+                spoilt[at] ^= 1;
+                let (earlier, set) = go_on(&spoilt);
+                assert_eq!(earlier, Earlier::Another, "{at}");
+                assert!(set != uncut, "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_publication_begins_anew() {
+        let identity = Identity::generate().unwrap();
+        let cut = tempfile::tempdir().unwrap();
+        let mut builder = begin(cut.path(), &identity, 300, 7, false).unwrap();
+        add(&mut builder, 200);
+        let key = builder.header.oprf_key;
+        drop(builder);
+        let other = Identity::generate().unwrap();
+        let new = |identity: &Identity, change: fn(&mut Declared, &mut Content)| {
+            let place = copied(cut.path());
+            let (mut declared, mut content) = (declared(300, 7), content(300));
+            change(&mut declared, &mut content);
+            let (database, set) = (place.path().join("database"), place.path().join("set.vset"));
+            let builder =
+                SetBuilder::new(&database, identity, declared, content, false, 0, &set).unwrap();
+            (builder.earlier(), builder.header.oprf_key == key)
+        };
+        assert_eq!(new(&identity, |_, _| {}), (Earlier::Begun(200), true));
+        let anew = (Earlier::Another, false);
+        assert_eq!(new(&other, |_, _| {}), anew);
+        assert_eq!(new(&identity, |_, content| content.hash[3] ^= 1), anew);
+        assert_eq!(new(&identity, |_, content| content.keys -= 1), anew);
+        assert_eq!(new(&identity, |declared, _| declared.queries += 1), anew);
+        assert_eq!(new(&identity, |declared, _| declared.lambda += 1), anew);
+        let renamed = |declared: &mut Declared, _: &mut Content| declared.payload[0] = "n".into();
+        assert_eq!(new(&identity, renamed), anew);
+    }
+
+    /// A crash between the key and the set, or before the journal is gone.
+    #[test]
+    fn a_publication_that_was_cut_at_its_end_keeps_its_key_and_counts() {
+        const KEYS: u64 = 300;
+        let identity = Identity::generate().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let (database, set) = (place.path().join("database"), place.path().join("set.vset"));
+        let journal = Journal::path(&database);
+        let begin = |replaces| begin(place.path(), &identity, KEYS, 7, replaces);
+        let publish = |replaces| -> (Earlier, Element) {
+            let mut builder = begin(replaces).unwrap();
+            add(&mut builder, KEYS);
+            let earlier = builder.earlier();
+            (earlier, builder.finish().unwrap().oprf_key)
+        };
+        let answered = || Database::open(&database, &identity).unwrap().answered();
+        for rotates in [false, true] {
+            let mut builder = begin(rotates).unwrap();
+            add(&mut builder, KEYS);
+            let left = fs::read(&journal).unwrap();
+            let key = builder.finish().unwrap().oprf_key;
+            let open = Database::open(&database, &identity).unwrap();
+            let client = identity.fingerprint();
+            open.ledger.debit(client, 1000, [1; 32], 256).unwrap();
+            drop(open);
+            let published = fs::read(&set).unwrap();
+            // The set is not there.
+            fs::write(&journal, &left).unwrap();
+            fs::remove_file(&set).unwrap();
+            assert_eq!(publish(rotates), (Earlier::Begun(KEYS), key));
+            assert!(fs::read(&set).unwrap() == published);
+            assert_eq!(answered(), 256);
+            // All is there. Whoever rotates again wants another key.
+            fs::write(&journal, &left).unwrap();
+            let again = publish(rotates);
+            match rotates {
+                false => {
+                    assert_eq!(again, (Earlier::Begun(KEYS), key));
+                    assert!(fs::read(&set).unwrap() == published);
+                    assert_eq!(answered(), 256);
+                }
+                true => assert!(again.0 == Earlier::Nothing && again.1 != key),
+            }
+            assert!(!journal.exists());
+        }
+        // The set has changed since.
+        let mut builder = begin(true).unwrap();
+        add(&mut builder, KEYS);
+        let left = fs::read(&journal).unwrap();
+        let key = builder.finish().unwrap().oprf_key;
+        let mut update = Update::new(&database, &identity, &set, 0).unwrap();
+        update.remove(&[digest(7)]).unwrap();
+        update.finish().unwrap().unwrap();
+        fs::write(&journal, &left).unwrap();
+        assert!(matches!(
+            begin(false).map(drop),
+            Err(Error::Store {
+                problem: StoreProblem::Taken,
+                ..
+            })
+        ));
+        let (earlier, next) = publish(true);
+        assert!(earlier == Earlier::Nothing && next != key);
+        assert!(!place.path().join("set.vset.2").exists());
     }
 
     #[test]
@@ -495,10 +791,10 @@ mod tests {
                 &directory,
                 &identity,
                 declared,
-                keys,
+                content(keys),
                 false,
                 0,
-                place.path(),
+                &place.path().join("set.vset"),
             );
             built.map(drop).unwrap_err()
         };

@@ -13,7 +13,7 @@ use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica_lookup::voprf::{Element, SecretKey};
 use vesica_lookup::{
-    Client, Database, Declared, Error, Figures, Header, PublishedSet, Service, SetBuilder,
+    Client, Content, Database, Declared, Error, Figures, Header, PublishedSet, Service, SetBuilder,
     SetProblem, State, Update,
 };
 use vesica_session::{
@@ -59,15 +59,18 @@ impl Published {
             &directory,
             &server,
             declared,
-            keys,
+            Content {
+                keys,
+                hash: [7; 32],
+            },
             false,
             1 << 20,
-            place.path(),
+            &place.path().join("set.vset"),
         )
         .unwrap();
         let payloads: Vec<u8> = (0..keys).flat_map(u64::to_le_bytes).collect();
         builder.add(&digests(0..keys), &payloads).unwrap();
-        let header = builder.finish(&place.path().join("set.vset")).unwrap();
+        let header = builder.finish().unwrap();
         Published {
             place,
             server,

@@ -49,6 +49,11 @@ pub trait Observer: Progress {
         let _ = computed;
     }
 
+    /// An earlier run has done this much of all keys, and this one goes on from there.
+    fn resumed(&mut self, done: u64, keys: u64) {
+        let _ = (done, keys);
+    }
+
     /// Something that the user should know but that does not end the run.
     fn warning(&mut self, warning: &Advice) {
         let _ = warning;

@@ -4,17 +4,20 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use rayon::prelude::*;
 use serde::Serialize;
-use vesica_files::directory_of;
-use vesica_lookup::{Declared, Error as LookUpError, SetBuilder, Update};
+use vesica_files::{Advice, directory_of};
+use vesica_lookup::{
+    Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, has_begun,
+};
 use vesica_session::codec::differ;
 use vesica_session::{
-    Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, with_threads,
+    Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
 };
 use vesica_tables::{KeySpec, KeyStore, Source, TextColumns, read_keys_within};
 use zeroize::Zeroizing;
 
-use crate::{Error, Observer};
+use crate::{Error, ErrorClass, Observer};
 
 /// Keys that are evaluated between two reports of progress.
 const AT_ONCE: usize = 1 << 14;
@@ -54,6 +57,8 @@ pub struct Published {
     pub rows: u64,
     /// Keys of the set.
     pub keys: u64,
+    /// Keys of which an earlier run, which was cut, has computed the masks.
+    pub resumed: u64,
     /// Keys that are ever published under the OPRF's key.
     pub max_keys: u64,
     /// Queries that this answers.
@@ -69,11 +74,13 @@ pub struct Published {
 }
 
 impl Publication {
-    /// Publishes the keys of a table, and writes the set to `output`.
+    /// Publishes the keys of a table, and writes the set to `output`. Goes on with what the database has of the same
+    /// publication, if that was cut.
     ///
     /// # Errors
     /// Data: a table that cannot be read, or has no usable key. Usage: a database that is there already, more keys than are
-    /// declared, a file that cannot be written. Neither the set nor the database is left then.
+    /// declared, a file that cannot be written. No part of a set is left then, and of the database at most what another run
+    /// goes on with.
     pub fn run(
         &self,
         source: &Source,
@@ -94,8 +101,7 @@ impl Publication {
         let start = Instant::now();
         let scratch = directory_of(output);
         let share = share(self.memory);
-        let mut keys =
-            read_published(source, key, self.payload.as_ref(), share, scratch, observer)?;
+        let keys = read_published(source, key, self.payload.as_ref(), share, scratch, observer)?;
         let counts = *keys.counts();
         let declared = Declared {
             normalization: key.normalization(),
@@ -110,36 +116,57 @@ impl Publication {
             payload_bytes: self.payload.as_ref().map_or(0, |terms| terms.bytes),
         };
         let label = declared.payload_bytes as usize;
+        let walk = Walk::new(keys, label, share, scratch, &self.interrupt)?;
+        let content = Content {
+            keys: counts.items,
+            hash: walk.hash()?,
+        };
         let mut builder = SetBuilder::new(
             &self.database,
             &self.identity,
             declared,
-            counts.items,
+            content,
             self.rotates,
             sorted(share),
-            scratch,
+            output,
         )?;
-        observer.phase("publish");
-        let walk = Walk {
-            label,
-            share,
-            scratch,
-            interrupt: &self.interrupt,
+        let resumed = match builder.earlier() {
+            Earlier::Nothing => 0,
+            Earlier::Begun(keys) => {
+                observer.resumed(keys, counts.items);
+                keys
+            }
+            Earlier::Another => {
+                let warning = "starting over: an earlier run has begun to publish something else, with other keys, options or identity";
+                observer.warning(&warning.into());
+                0
+            }
         };
-        walk.each(&mut keys, observer, |digests, labels| {
-            Ok(builder.add(digests, labels)?)
-        })?;
-        let header = builder.finish(output)?;
+        observer.phase("publish");
+        walk.each(
+            observer,
+            |digests, labels| Ok(builder.add(digests, labels)?),
+        )?;
+        let header = builder.finish()?;
         let declared = &header.declared;
         Ok(Published {
             rows: counts.rows,
             keys: header.keys,
+            resumed,
             max_keys: declared.max_keys,
             queries: declared.queries,
             mask_bits: declared.width(),
             bytes: size(output)?,
             seconds: start.elapsed().as_secs_f64(),
             publisher: header.publisher.fingerprint(),
+        })
+    }
+
+    /// What to do after this has failed with an error, if the database has something with which the same publication goes on.
+    pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
+        let may_pass = matches!(error.class(), ErrorClass::Network | ErrorClass::Resource);
+        (may_pass && has_begun(&self.database)).then(|| {
+            "the database keeps what is done: the same command again goes on from there".into()
         })
     }
 }
@@ -220,17 +247,12 @@ impl SetUpdate {
         let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;
         let declared = update.declared().clone();
         check_key(key, &declared)?;
-        let mut walk = Walk {
-            label: 0,
-            share,
-            scratch,
-            interrupt: &self.interrupt,
-        };
+        let walk = |keys, label| Walk::new(keys, label, share, scratch, &self.interrupt);
         let mut updated = Updated::default();
         if let Some(source) = remove {
-            let mut keys = read_published(source, key, None, share, scratch, observer)?;
+            let keys = read_published(source, key, None, share, scratch, observer)?;
             observer.phase("remove");
-            walk.each(&mut keys, observer, |digests, _| {
+            walk(keys, 0)?.each(observer, |digests, _| {
                 updated.removed += update.remove(digests)?;
                 Ok(())
             })?;
@@ -238,10 +260,10 @@ impl SetUpdate {
         if let Some(source) = add {
             let payload = (declared.payload_bytes > 0)
                 .then(|| LabelTerms::texts(declared.payload_bytes, declared.payload.clone()));
-            let mut keys = read_published(source, key, payload.as_ref(), share, scratch, observer)?;
-            walk.label = declared.payload_bytes as usize;
+            let keys = read_published(source, key, payload.as_ref(), share, scratch, observer)?;
             observer.phase("add");
-            walk.each(&mut keys, observer, |digests, labels| {
+            let label = declared.payload_bytes as usize;
+            walk(keys, label)?.each(observer, |digests, labels| {
                 let (new, changed) = update.add(digests, labels)?;
                 updated.new += new;
                 updated.changed += changed;
@@ -302,55 +324,90 @@ fn read_published(
     }
 }
 
-/// A way through keys, some at a time.
+/// A way through keys in ascending order of their digests, wherever they are and however often.
 struct Walk<'a> {
+    keys: KeyStore,
+    /// Buckets of what is on the disk, in ascending order.
+    buckets: usize,
     /// Bytes of a label.
     label: usize,
-    /// Bytes of memory for a bucket of keys.
-    share: u64,
-    scratch: &'a Path,
     interrupt: &'a Interrupt,
 }
 
-impl Walk<'_> {
-    /// Hands digests and labels to `take`.
+impl<'a> Walk<'a> {
+    /// With `share` bytes of memory for a bucket of keys.
+    fn new(
+        mut keys: KeyStore,
+        label: usize,
+        share: u64,
+        scratch: &Path,
+        interrupt: &'a Interrupt,
+    ) -> Result<Walk<'a>, Error> {
+        let key_bytes = 64 + label as u64;
+        let bytes = keys.counts().items * key_bytes;
+        let buckets = bytes.div_ceil(share).clamp(1, 1 << 16) as usize;
+        if let KeyStore::Disk(spool) = &mut keys {
+            spool.split(scratch, buckets, |digests: &[[u8; 32]]| {
+                let bucket = |digest: &[u8; 32]| {
+                    let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+                    ((u64::from(head) * buckets as u64) >> 32) as u32
+                };
+                digests.iter().map(bucket).collect()
+            })?;
+        }
+        Ok(Walk {
+            keys,
+            buckets,
+            label,
+            interrupt,
+        })
+    }
+
+    /// A hash of all digests and labels.
+    fn hash(&self) -> Result<[u8; 32], Error> {
+        let mut hashers = ["vesica/1 keys to publish", "vesica/1 payloads to publish"]
+            .map(blake3::Hasher::new_derive_key);
+        self.each(&mut NoProgress, |digests, labels| {
+            hashers[0].update(digests.as_flattened());
+            hashers[1].update(labels);
+            Ok(())
+        })?;
+        let [digests, mut labels] = hashers;
+        labels.update(digests.finalize().as_bytes());
+        Ok(*labels.finalize().as_bytes())
+    }
+
+    /// Hands digests and labels to `take`, some at a time.
     fn each(
         &self,
-        keys: &mut KeyStore,
-        observer: &mut dyn Observer,
+        progress: &mut dyn Observer,
         mut take: impl FnMut(&[[u8; 32]], &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (label, items) = (self.label, keys.counts().items);
+        let (label, items) = (self.label, self.keys.counts().items);
         let mut done = 0;
-        let mut take = |digests: &[[u8; 32]], labels: &[u8]| -> Result<(), Error> {
-            for (part, digests) in digests.chunks(AT_ONCE).enumerate() {
-                let labels = &labels[part * AT_ONCE * label..][..digests.len() * label];
+        let mut part = |digests: &[[u8; 32]], labels: &[u8]| -> Result<(), Error> {
+            let mut order: Vec<u32> = (0..digests.len() as u32).collect();
+            order.par_sort_unstable_by_key(|index| digests[*index as usize]);
+            for order in order.chunks(AT_ONCE) {
                 self.interrupt.check().map_err(SessionError::from)?;
-                take(digests, labels)?;
-                done += digests.len() as u64;
-                observer.step(done, items);
+                let some: Vec<_> = order.iter().map(|i| digests[*i as usize]).collect();
+                let mut beside = Zeroizing::new(Vec::with_capacity(order.len() * label));
+                for index in order {
+                    beside.extend_from_slice(&labels[*index as usize * label..][..label]);
+                }
+                take(&some, &beside)?;
+                done += order.len() as u64;
+                progress.step(done, items);
             }
             Ok(())
         };
-        let none = Zeroizing::new(Vec::new());
-        match keys {
-            KeyStore::Memory(keys) => take(keys.digests(), keys.labels().unwrap_or_default()),
-            KeyStore::Disk(spool) => {
-                let key_bytes = 64 + label as u64;
-                let buckets = (items * key_bytes).div_ceil(self.share).clamp(1, 1 << 16) as usize;
-                let assign = |digests: &[[u8; 32]]| {
-                    let bucket = |digest: &[u8; 32]| {
-                        let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-                        ((u64::from(head) * buckets as u64) >> 32) as u32
-                    };
-                    digests.iter().map(bucket).collect()
-                };
-                spool.split(self.scratch, buckets, assign)?;
-                (0..buckets).try_for_each(|bucket| {
-                    let bucket = spool.load(bucket)?;
-                    take(&bucket.digests, bucket.labels.as_ref().unwrap_or(&none))
-                })
-            }
+        match &self.keys {
+            KeyStore::Memory(keys) => part(keys.digests(), keys.labels().unwrap_or_default()),
+            KeyStore::Disk(spool) => (0..self.buckets).try_for_each(|bucket| {
+                let bucket = spool.load(bucket)?;
+                let labels = bucket.labels.as_ref().map_or(&[][..], |labels| labels);
+                part(&bucket.digests, labels)
+            }),
         }
     }
 }

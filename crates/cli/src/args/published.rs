@@ -34,8 +34,9 @@ pub(crate) struct Publish {
     /// This side's identity, made by `vesica keygen`: it signs the set, and serves it
     #[arg(long, value_name = "FILE")]
     pub(crate) identity: PathBuf,
-    /// Directory for the secret key and the count of queries, created if missing. Whoever has it and the identity can
-    /// test guesses of every key of the set, for ever
+    /// Directory for the secret key and the count of queries, created if missing, and meanwhile for what is computed: after
+    /// a failure the same command goes on from there. Whoever has it and the identity can test guesses of every key of
+    /// the set, for ever
     #[arg(long, value_name = "DIR")]
     pub(crate) database: PathBuf,
     /// File of the set, for clients; whoever has it alone learns only how many keys there are

@@ -34,6 +34,9 @@ struct Scene {
 const ROLES: [&str; 2] = ["receiver", "sender"];
 const REPORT: &str = "report.json";
 const KEY: &str = "new.key";
+const SET: &str = "set.vset";
+const RELEASE: &str = "set.vset.2";
+const JOURNAL: &str = "database/publishing-journal";
 
 /// A scene, and what it did.
 struct Recorded {
@@ -75,6 +78,17 @@ fn shared(ours: &str, theirs: &str) -> String {
     let keys: BTreeSet<String> = theirs.lines().map(key).collect();
     let rows = ours.lines().filter(|line| keys.contains(&key(line)));
     rows.map(|line| format!("{line}\n")).collect()
+}
+
+fn publishing(words: &str) -> String {
+    format!("publish --identity sender.key --database database --output {SET} --key key {words}")
+}
+
+/// The set has the keys of this table, under the key of its database.
+fn is_published(place: &Place, table: &str) {
+    let again = place.run(&publishing(&format!("--add {table}")));
+    again.expect_success();
+    assert!(again.err.contains("nothing has changed"), "{}", again.err);
 }
 
 /// A run takes a half of each store.
@@ -207,9 +221,47 @@ impl Scene {
         }
     }
 
+    /// A table is published.
+    fn of_publishing() -> Scene {
+        let place = Place::new();
+        tables(&place, 60);
+        Scene {
+            name: "a set is published",
+            place,
+            listen: None,
+            connect: |place, first, _| {
+                let is_over = place.path(SET).exists() && !place.path(JOURNAL).exists();
+                let words = if is_over { "--add" } else { "--input" };
+                place.start_after(first, &publishing(&format!("{words} ours.csv")))
+            },
+            outputs: Vec::new(),
+            has_report: false,
+            check: |place| is_published(place, "ours.csv"),
+            threads: 3,
+        }
+    }
+
+    /// Keys come to a published set, and others leave it.
+    fn of_updating() -> Scene {
+        let scene = Scene::of_publishing();
+        let published = publishing("--input ours.csv --max-keys 100");
+        scene.place.run(&published).expect_success();
+        let theirs = scene.place.read("theirs.csv");
+        let new = theirs.lines().rev().take(5).collect::<Vec<_>>();
+        scene
+            .place
+            .write("new.csv", format!("key,value\n{}\n", new.join("\n")));
+        Scene {
+            name: "a published set is changed",
+            connect: |place, first, _| place.start_after(first, &publishing("--add new.csv")),
+            check: |place| is_published(place, "new.csv"),
+            ..scene
+        }
+    }
+
     fn record(self, library: &Path) -> Recorded {
         let names = self.outputs.iter().map(|(name, _)| *name);
-        let names: Vec<&str> = names.chain([REPORT, KEY]).collect();
+        let names: Vec<&str> = names.chain([REPORT, KEY, SET, RELEASE]).collect();
         let read = || -> Vec<Option<Vec<u8>>> {
             let paths = names.iter().map(|name| self.place.path(name));
             paths.map(|path| fs::read(path).ok()).collect()
@@ -364,6 +416,8 @@ fn recorded(library: &Path) -> Vec<Recorded> {
         Scene::of_using(),
         Scene::of_adopting(),
         Scene::of_keygen(),
+        Scene::of_publishing(),
+        Scene::of_updating(),
     ];
     let rest = rest.map(|scene| scene.record(library));
     [begun, resumed].into_iter().chain(rest).collect()

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use vesica_lookup::PublishedSet;
 
 use crate::support::{Ended, Place, Running};
 use crate::trial::{Dice, part};
@@ -445,6 +446,112 @@ fn a_killed_server_gives_no_quota_back() {
         assert!(used >= got, "{used} of {got}");
         server.process.kill().unwrap();
         server.wait();
+    }
+}
+
+/// Bytes of the journal of a publication, with this many blocks of masks.
+fn journal_bytes(blocks: u64) -> u64 {
+    blocks * (16 << 14)
+}
+
+/// What stops half-way is finished by the same command, and by no other.
+#[test]
+fn a_publication_goes_on_after_a_failure() {
+    let place = Place::new();
+    place.write("all.csv", table(0..40_000));
+    place.write("mine.csv", "id\n39999\n40000\n");
+    let journal = place.path("database/publishing-journal");
+    let length = || journal.metadata().map_or(0, |metadata| metadata.len());
+    let words = "--input all.csv --key id";
+    // One block of three has room.
+    let full = "ulimit -f 600";
+    let stopped = place.run_after(full, &format!("{PUBLISH} {words}"));
+    stopped.expect_failure(7, "publishing-journal");
+    let hint = "the same command again goes on from there";
+    assert!(stopped.hint().contains(hint), "{}", stopped.err);
+    assert!(length() > journal_bytes(1) && !place.path("set.vset").exists());
+    // Other options; Ctrl-C.
+    let words = format!("{words} --lambda 41");
+    let mut running = place.start_after("true", &format!("{PUBLISH} {words}"));
+    running.wait_for("warning: starting over: ");
+    running.wait_until(|| (journal_bytes(1)..journal_bytes(2)).contains(&length()));
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    let stopped = running.wait();
+    assert_eq!(stopped.code, Some(130), "{}", stopped.err);
+    assert!(stopped.err.contains(hint), "{}", stopped.err);
+    assert_eq!(
+        place.names(),
+        [
+            "all.csv",
+            "database",
+            "mine.csv",
+            "receiver.key",
+            "sender.key"
+        ]
+    );
+    let published = publish(&place, &format!("{words} --log-format json"));
+    published.expect_success();
+    let event = |name: &str| {
+        let mut lines = published.err.lines();
+        lines.find_map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            (line["event"] == name).then_some(line)
+        })
+    };
+    let done = event("resumed").unwrap()["done"].as_u64().unwrap();
+    assert!(done > 0 && done % (1 << 14) == 0, "{done}");
+    assert_eq!(event("published").unwrap()["resumed"], done);
+    assert!(!journal.exists());
+    publish(&place, &words).expect_failure(2, "holds a published set already");
+    let mut server = serve(&place, "--quota 10");
+    let endpoint = server.endpoint();
+    let found = look_up(&place, &endpoint, "--input mine.csv --key id");
+    assert_eq!(found.text(), "id\n39999\n");
+    stop(server);
+}
+
+/// Sets and releases of a process that is killed at any time are whole or not there, and the same command finishes them.
+#[test]
+fn killed_publications_go_on() {
+    let mut dice = Dice::new(0x9b11_5e00);
+    let place = Place::new();
+    place.write("all.csv", table(0..20_000));
+    // Longer each time, so that something is done in the end however slow the machine is.
+    let mut finish = |words: &str, mut most: u64| {
+        loop {
+            most += most / 4;
+            let running = place.start_after("true", &format!("{PUBLISH} {words} --key id"));
+            std::thread::sleep(Duration::from_millis(dice.below(most)));
+            running.signal(nix::sys::signal::Signal::SIGKILL);
+            let ended = running.wait();
+            if place.path("set.vset").exists() {
+                let set = PublishedSet::open(&place.path("set.vset"), place.sender);
+                set.and_then(|set| set.verify()).unwrap();
+            }
+            match ended.code {
+                None => {}
+                Some(0) => break,
+                // Killed when nothing was left to do.
+                Some(_) => {
+                    ended.expect_failure(2, "holds a published set already");
+                    break;
+                }
+            }
+        }
+        // All that was to come is there, under the key of the database.
+        let words = words.replace("--input", "--add");
+        let (file, _) = words.split_once(".csv").unwrap();
+        let again = publish(&place, &format!("{file}.csv --key id"));
+        again.expect_success();
+        assert!(again.err.contains("nothing has changed"), "{}", again.err);
+    };
+    let all = "--input all.csv --max-keys 2^17";
+    finish(all, 400);
+    finish(&format!("{all} --rotate"), 400);
+    for round in 0..part(4) {
+        let first = 20_000 + 1000 * round;
+        place.write("more.csv", table(first..first + 1000));
+        finish("--add more.csv", 100);
     }
 }
 
