@@ -1202,12 +1202,19 @@ fn of_another_spelling(error: &clap::Error) -> Option<String> {
     Some(format!("did you mean {first}?"))
 }
 
-/// How the command is used, for a word that no option stands before.
+/// How the command is used, for a word that no option stands before: with that word, if there is only one place for it.
 fn of_a_bare_word(error: &clap::Error) -> Option<String> {
     let word = error.get(ContextKind::InvalidArg)?.to_string();
+    if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
+        return None;
+    }
     let usage = error.get(ContextKind::Usage)?.to_string();
-    let is_bare = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
-    is_bare.then(|| usage.replacen("Usage", "usage", 1))
+    let of_one = usage.strip_prefix("Usage: ").and_then(|usage| {
+        let (before, rest) = usage.split_once(" [OPTIONS] --")?;
+        let option = rest.strip_suffix(" <FILE>")?;
+        (!option.contains(' ')).then(|| format!("did you mean `{before} --{option} {word}`?"))
+    });
+    Some(of_one.unwrap_or_else(|| usage.replacen("Usage", "usage", 1)))
 }
 
 #[cfg(test)]

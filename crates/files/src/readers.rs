@@ -22,6 +22,12 @@ impl Readers {
         group: None,
     };
 
+    /// Everybody, as far as the process lets others read its new files.
+    pub const ANYBODY: Readers = Readers {
+        mode: 0o666,
+        group: None,
+    };
+
     /// Those of an open file.
     ///
     /// # Errors

@@ -353,6 +353,10 @@ mod tests {
         assert_eq!(write_for(&fresh), mode(&fresh));
         std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         assert_eq!(write_for(&fresh), 0o640 & mode(&fresh));
+        let mut file = WholeFile::create(&path).unwrap();
+        file.readable_by(Readers::ANYBODY);
+        file.commit().unwrap();
+        assert_eq!(mode(&path), 0o640);
         // As few as may read the input.
         std::fs::set_permissions(&fresh, Permissions::from_mode(0o400)).unwrap();
         assert_eq!(write_for(&fresh), 0o600);

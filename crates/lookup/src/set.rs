@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{WholeFile, directory_of, open_regular};
+use vesica_files::{Readers, WholeFile, directory_of, open_regular};
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
@@ -96,6 +96,7 @@ pub(crate) fn write_release(
 ) -> Result<(Header, WholeFile), Error> {
     let fail = |e: io::Error| Error::io(path, &e);
     let mut file = WholeFile::create(path).map_err(fail)?;
+    file.readable_by(Readers::ANYBODY);
     let head = MAGIC.len() + 4 + header.encode().len() + SIGNATURE_BYTES;
     let index_bytes = header.blocks() * INDEX_ENTRY;
     let blocks_at = (head + index_bytes) as u64;

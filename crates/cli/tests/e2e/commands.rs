@@ -120,7 +120,11 @@ fn a_fingerprint_is_that_of_the_identity() {
             "BEGIN PRIVATE KEY",
             "`vesica keygen`",
         ),
-        ("receiver.key", "receiver.key", "--identity <FILE>"),
+        (
+            "receiver.key",
+            "receiver.key",
+            "did you mean `vesica fingerprint --identity receiver.key`?",
+        ),
     ] {
         let ended = place.run(&format!("fingerprint {words}"));
         ended.expect_failure(2, line);

@@ -264,6 +264,33 @@ fn a_published_set_changes() {
     let first = look_up(&place, &endpoint, words);
     assert_eq!(report(&first)["asked"], 6);
     let old = std::fs::read(place.path("database/key")).unwrap();
+/// A set is for anybody, as far as the publisher's mask lets others read its files; its database is not.
+#[cfg(unix)]
+#[test]
+fn a_set_has_the_permissions_of_a_new_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let mode = |name: &str| place.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    place.write("all.csv", table(0..10));
+    place.write("more.csv", table(10..12));
+    let publish = |mask: &str, words: &str| {
+        let words = format!("{PUBLISH} --key id {words}");
+        place
+            .run_after(&format!("umask {mask}"), &words)
+            .expect_success();
+    };
+    publish("022", "--input all.csv --max-keys 20");
+    publish("027", "--add more.csv");
+    assert_eq!((mode("set.vset"), mode("set.vset.2")), (0o644, 0o640));
+    assert_eq!((mode("database"), mode("database/key")), (0o700, 0o600));
+    publish("077", "--input all.csv --rotate");
+    // As the one that it replaces, and not more than what new files get.
+    assert_eq!(mode("set.vset"), 0o644);
+    std::fs::remove_file(place.path("set.vset")).unwrap();
+    publish("077", "--input all.csv --rotate");
+    assert_eq!(mode("set.vset"), 0o600);
+}
+
     place.write("more.csv", "id,remark\n2500,new\n500,other\n0,of 0\n");
     place.write("less.csv", "remark,id\nx,1000\nx,77777\n");
     let update = |words: &str| publish(&place, &format!("{words} --key id"));
