@@ -422,7 +422,8 @@ pub fn parse_max_items(text: &str) -> Result<u64, &'static str> {
     most.ok_or("the most keys of a peer are a number up to 2^31, as 65536 or 2^16")
 }
 
-fn parse_items(text: &str) -> Option<u64> {
+/// A number: digits, or a power as `2^20`; `None` for anything else.
+pub fn parse_items(text: &str) -> Option<u64> {
     match text.strip_prefix("2^") {
         Some(power) => power.parse().ok().and_then(|power| 1u64.checked_shl(power)),
         None => text.parse().ok(),

@@ -92,7 +92,8 @@ pub use work_dir::prepare_work_dir;
 pub use options::adbc_database;
 pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
 pub use vesica_lookup::{
-    Database, Declared, Error as LookUpError, Figures, Header, Service, SetProblem, StoreProblem,
+    Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, Service, SetProblem,
+    StoreProblem,
 };
 #[cfg(feature = "offline")]
 pub use vesica_offline::{
@@ -110,7 +111,7 @@ pub use vesica_session::{
     PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry, Report, Reveal,
     Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport, connect,
     read_secret, rfc3339, terms,
-    terms::{parse_max_items, parse_size},
+    terms::{parse_items, parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]
 pub use vesica_tables::Region;

@@ -6,11 +6,19 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use vesica::{Fingerprint, MAX_LABEL_BYTES, Rows, parse_address, parse_bytes, parse_size};
+use vesica::{
+    Fingerprint, MAX_LABEL_BYTES, MAX_QUERIES, Rows, parse_address, parse_bytes, parse_items,
+};
 
 use super::{OutputTable, Table, TableForm, parse_threads};
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
+
+/// A number of queries, or of keys, in the life of a published key.
+fn parse_life(text: &str) -> Result<u64, &'static str> {
+    let number = parse_items(text).filter(|number| *number <= MAX_QUERIES);
+    number.ok_or("there are at most 2^40: a number as 65536 or 2^16")
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Publish {
@@ -44,10 +52,10 @@ pub(crate) struct Publish {
     pub(crate) output: PathBuf,
     /// Queries that the key answers in its life, of all clients together, as 2^20; the server stops at that. More cost
     /// a bit of each mask with every doubling, and half a bit of the key's security
-    #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^20")]
+    #[arg(long, value_name = "N", value_parser = parse_life, default_value = "2^20")]
     pub(crate) queries: u64,
     /// Keys that are ever published under the key; as many as the table has if not given
-    #[arg(long, value_name = "N", value_parser = parse_size)]
+    #[arg(long, value_name = "N", value_parser = parse_life)]
     pub(crate) max_keys: Option<u64>,
     /// Statistical security in bits, 40 to 64: all queries together find a key that is not in the set with
     /// probability at most 2^-BITS
@@ -92,7 +100,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SET.vset")]
     pub(crate) set: Option<PathBuf>,
     /// Queries of each client under the key, at most, also across restarts
-    #[arg(long, value_name = "N", value_parser = parse_size)]
+    #[arg(long, value_name = "N", value_parser = parse_life)]
     pub(crate) quota: u64,
     /// Connections at once, at most 8 of them of one client; others wait
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]

@@ -168,6 +168,16 @@ fn what_cannot_be_is_refused_with_its_code() {
         &place,
         "--input all.csv --key id --payload remark --payload-width 3",
     )
+    for option in ["--queries", "--max-keys"] {
+        let words = format!("--input all.csv --key id {option} 2^41");
+        publish(&place, &words).expect_failure(2, "at most 2^40");
+    }
+    let most = "--queries 2^40 --max-keys 2^40";
+    publish(
+        &place,
+        &format!("--input all.csv --key id {most} --lambda 49"),
+    )
+    .expect_failure(2, "masks of more than 128 bits");
     .expect_failure(3, "take 6 bytes, and there are 3");
     // The database of queries is another one.
     let of_queries = place.run_after(
@@ -179,7 +189,7 @@ fn what_cannot_be_is_refused_with_its_code() {
         .wait()
         .expect_failure(2, "holds no published set");
     assert!(!place.path("set.vset").exists());
-    publish(&place, "--input all.csv --key id").expect_success();
+    publish(&place, &format!("--input all.csv --key id {most}")).expect_success();
     publish(&place, "--input all.csv --key id").expect_failure(2, "holds a published set already");
     let words = "serve --identity receiver.key --database database --clients clients --quota 9 --listen 127.0.0.1:0";
     place.run(words).expect_failure(
@@ -193,7 +203,7 @@ fn what_cannot_be_is_refused_with_its_code() {
         .expect_failure(2, "clients: line 1: a fingerprint has 56 characters");
     place.write("clients", "# nobody\n");
     place.run(words).expect_failure(2, "names no client");
-    let mut server = serve(&place, "--quota 2^20");
+    let mut server = serve(&place, "--quota 2^40");
     let endpoint = server.endpoint();
     place
         .run(words.replace("clients clients", "clients all.csv").as_str())
@@ -205,6 +215,9 @@ fn what_cannot_be_is_refused_with_its_code() {
     ask("--input all.csv --key remark,id").expect_failure(6, "number of key columns");
     ask("--input all.csv --key id --normalize id=integer").expect_failure(6, "normalization");
     ask("--input none.csv --key id").expect_failure(3, "no row has a usable key");
+    serve(&place, "--quota 2^41")
+        .wait()
+        .expect_failure(2, "at most 2^40");
     ask("--input none.csv --key id --allow-empty").expect_success();
     ask("--input all.csv --key id --set all.csv").expect_failure(2, "set");
     let stranger = place.run(&format!(
