@@ -3,9 +3,9 @@
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
+use vesica_session::Progress;
 use vesica_session::codec::bad;
-use vesica_session::{Connection, Progress};
-use vesica_wire::{Channel, Error as WireError, recv_exact};
+use vesica_wire::{Channel, Error as WireError, FramedChannel, recv_exact};
 
 use crate::header::{Header, MODE, Value};
 use crate::messages::{
@@ -19,33 +19,31 @@ const AT_ONCE: usize = 64;
 
 /// A connection to the server of a published set.
 pub struct Client {
-    pub(crate) connection: Connection,
+    pub(crate) channel: FramedChannel,
     pub(crate) welcome: Welcome,
 }
 
 impl Client {
-    /// Over a connection to the publisher of the set with this header.
+    /// Over a channel to the publisher of the set with this header.
     ///
     /// # Errors
     /// Contract: the server has published anew. Network and Peer: as every exchange.
-    pub fn new(connection: Connection, header: &Header) -> Result<Client, WireError> {
-        let client = Client::meet(connection, None)?;
+    pub fn new(channel: FramedChannel, header: &Header) -> Result<Client, WireError> {
+        let client = Client::meet(channel, None)?;
         client.welcome.check_key(&header.oprf_key)?;
         Ok(client)
     }
 
     pub(crate) fn meet(
-        mut connection: Connection,
+        mut channel: FramedChannel,
         lacking: Option<&Lacking>,
     ) -> Result<Client, WireError> {
-        let channel = &mut connection.channel;
+        // A server gives a client as long for a question as it does without heartbeats.
+        channel.rest(true);
         channel.send(HELLO, hello(lacking))?;
-        let welcome = recv_exact(channel, WELCOME, WELCOME_BYTES)?;
+        let welcome = recv_exact(&mut channel, WELCOME, WELCOME_BYTES)?;
         let welcome = Welcome::decode(&welcome)?;
-        Ok(Client {
-            connection,
-            welcome,
-        })
+        Ok(Client { channel, welcome })
     }
 
     /// How many queries the server would still answer.
@@ -65,7 +63,7 @@ impl Client {
 
     /// Bytes sent and received so far.
     pub fn bytes(&self) -> (u64, u64) {
-        self.connection.channel.totals()
+        self.channel.totals()
     }
 
     /// The values of these digests. The seed makes the blinds: the same digests with the same seed are the same questions,
@@ -79,7 +77,7 @@ impl Client {
         seed: &[u8; 32],
         progress: &mut dyn Progress,
     ) -> Result<Vec<Value>, WireError> {
-        let channel = &mut self.connection.channel;
+        let channel = &mut self.channel;
         let mut values = Vec::with_capacity(digests.len());
         let mut asked: Option<(Question<'_>, u64)> = None;
         let mut questions = (0u64..).zip(digests.chunks(MAX_QUESTION));

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use vesica_files::{FileId, sync_name};
 use vesica_session::codec::differ;
-use vesica_session::{Connection, Fingerprint, Progress};
-use vesica_wire::recv_exact;
+use vesica_session::{Fingerprint, Progress};
+use vesica_wire::{Error as WireError, FramedChannel, Limit, recv_exact};
 
 use crate::client::Client;
 use crate::error::{Error, SetProblem};
@@ -20,7 +20,7 @@ use crate::messages::{Announced, FILE, FILE_BYTES, Lacking, PART};
 use crate::set::{PublishedSet, max_file_bytes, read_head, release_path, verify_release};
 
 impl Client {
-    /// Over a connection to the server of a set, after fetching the releases that are missing beside the file at this path, or
+    /// Over a channel to the server of a set, after fetching the releases that are missing beside the file at this path, or
     /// all. Returns the set too, and how many bytes of files have come. Fetching again goes on where it was cut.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Client {
     /// hands out is not what its publisher has signed, or does not follow. Resource: no room on the disk, or too much in a
     /// day. Data: the files here are damaged. Usage: one cannot be written, or another process fetches it.
     pub fn fetch(
-        connection: Connection,
+        channel: FramedChannel,
         set: &Path,
         publisher: Fingerprint,
         progress: &mut dyn Progress,
@@ -46,7 +46,7 @@ impl Client {
                 .and_then(|part| part.header.as_ref())
                 .map_or([0; 32], Header::hash),
         };
-        let mut client = Client::meet(connection, Some(&lacking))?;
+        let mut client = Client::meet(channel, Some(&lacking))?;
         if let Some(header) = &last {
             client.welcome.check_key(&header.oprf_key)?;
         }
@@ -56,7 +56,7 @@ impl Client {
         }
         let mut fetched = 0;
         for release in have + 1..=released {
-            let announced = recv_exact(&mut client.connection.channel, FILE, FILE_BYTES)?;
+            let announced = recv_exact(&mut client.channel, FILE, FILE_BYTES)?;
             let have = begun.as_ref().map_or(0, |part| part.bytes);
             let announced = Announced::decode(&announced, have)?;
             let mut part = match begun.take() {
@@ -210,7 +210,7 @@ impl Part {
         let seek = self.file.seek(SeekFrom::Start(self.bytes));
         seek.map_err(|e| self.fail(&e))?;
         for bytes in announced.parts() {
-            let part = recv_exact(&mut client.connection.channel, PART, bytes)?;
+            let part = recv_exact(&mut client.channel, PART, bytes)?;
             self.file.write_all(&part).map_err(|e| self.fail(&e))?;
             self.bytes += bytes as u64;
             *fetched += bytes as u64;

@@ -274,7 +274,10 @@ impl Server<'_> {
             self.hand_out(channel, client, lacking, release)?;
         }
         loop {
+            // A client that has nothing to ask is not waiting, and costs nothing.
+            channel.rest(true);
             let question = channel.recv(QUESTION, MAX_QUESTION_BYTES)?;
+            channel.rest(false);
             let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();
             if elements.is_empty() || !rest.is_empty() {
                 return Err(Misbehaviour::WrongLength {

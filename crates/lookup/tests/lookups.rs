@@ -168,7 +168,7 @@ impl Published {
         };
         let endpoint = Endpoint::Connect(address.to_owned());
         let connection = connect(&endpoint, &transport, &options).unwrap();
-        Client::new(connection, &self.header)
+        Client::new(connection.channel, &self.header)
     }
 
     /// Looks these keys up; returns how many were asked, and the payloads.
@@ -491,7 +491,7 @@ fn a_client_that_cheats_is_told() {
         }
         // Too many connections of one client.
         let mut held: Vec<_> = (0..8).map(|_| published.client(address, &me).unwrap()).collect();
-        let ninth = Client::new(connection(), &published.header).map(drop).unwrap_err();
+        let ninth = Client::new(connection().channel, &published.header).map(drop).unwrap_err();
         let words = "the peer gave up: one client has at most 8 connections at once";
         assert_eq!(ninth.to_string(), words);
         // What was asked is paid, also if it is nothing that can be answered.
@@ -558,7 +558,9 @@ fn a_set_of_another_key_is_told_apart() {
         };
         let endpoint = Endpoint::Connect(address.to_owned());
         let connection = connect(&endpoint, &transport, &ConnectOptions::default()).unwrap();
-        let error = Client::new(connection, &old.header).map(drop).unwrap_err();
+        let error = Client::new(connection.channel, &old.header)
+            .map(drop)
+            .unwrap_err();
         assert!(
             error.to_string().contains("disagree on published key"),
             "{error}"
@@ -849,7 +851,8 @@ impl<'a> Fetcher<'a> {
         let endpoint = Endpoint::Connect(address.to_owned());
         let connection = connect(&endpoint, &transport, &ConnectOptions::default()).unwrap();
         let set = self.file("set.vset");
-        Client::fetch(connection, &set, publisher, &mut NoProgress).map(|(_, _, bytes)| bytes)
+        Client::fetch(connection.channel, &set, publisher, &mut NoProgress)
+            .map(|(_, _, bytes)| bytes)
     }
 }
 

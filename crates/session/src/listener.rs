@@ -28,6 +28,8 @@ const MAX_HANDSHAKES: usize = 32;
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Time for which a handshake that has begun is not dropped in favour of new ones.
 const GRACE: Duration = Duration::from_secs(1);
+/// Longest time without a look at the end of the wait, while nobody is there.
+const IDLE: Duration = Duration::from_millis(100);
 /// Sleep between two looks at the running handshakes.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -182,8 +184,13 @@ impl Listener {
             if wait.is_over() {
                 return Err(self.nobody(options, pending));
             }
-            if !moved {
-                std::thread::sleep(if pending.is_busy() { TICK } else { POLL / 5 });
+            if moved {
+                continue;
+            }
+            match pending.is_idle() {
+                true => options.interrupt.await_readable(&self.socket, IDLE),
+                false if pending.is_busy() => std::thread::sleep(TICK),
+                false => std::thread::sleep(POLL / 5),
             }
         }
     }
@@ -378,6 +385,11 @@ impl<'a> PendingHandshakes<'a> {
 
     fn has_room(&self) -> bool {
         self.all.len() < MAX_HANDSHAKES || self.to_drop().is_some()
+    }
+
+    /// Whether nothing can happen before somebody connects.
+    fn is_idle(&self) -> bool {
+        self.all.is_empty() && self.leaving.is_empty() && self.trouble.is_none()
     }
 
     fn is_busy(&self) -> bool {

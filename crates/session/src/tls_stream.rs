@@ -7,9 +7,9 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use vesica_wire::{ReadHalf, WriteHalf, discard};
+use vesica_wire::{Interrupt, ReadHalf, WriteHalf, discard};
 
 /// Ciphertext read from the socket at once, in bytes.
 const INCOMING: usize = 256 << 10;
@@ -101,6 +101,11 @@ impl ReadHalf for TlsReader {
         // its deadline.
         self.decrypt(buf)?
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
+        // After a read in vain nothing is left of what has arrived.
+        interrupt.await_readable(&self.stream, most);
     }
 
     fn finish(&mut self, until: Instant) {

@@ -123,7 +123,8 @@ impl LookUp {
             true => {
                 let connection = self.connect(observer)?;
                 observer.phase("files of the set");
-                let fetched = Client::fetch(connection, &self.set, self.publisher, observer);
+                let fetched =
+                    Client::fetch(connection.channel, &self.set, self.publisher, observer);
                 let (client, set, bytes) = fetched?;
                 (set, Some(client), bytes)
             }
@@ -342,7 +343,7 @@ impl OpenLookUp {
     fn meet(&self, connection: Connection, observer: &mut dyn Observer) -> Result<Client, Error> {
         observer.phase("look-up");
         let header = self.set.header();
-        let client = Client::new(connection, header).map_err(SessionError::from)?;
+        let client = Client::new(connection.channel, header).map_err(SessionError::from)?;
         if client.release() > header.release {
             let warning = format!(
                 "the set here is release {}, and the publisher has release {}: get the files that are missing",

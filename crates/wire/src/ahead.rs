@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::ReadHalf;
 use crate::half::may_retry;
+use crate::{Interrupt, ReadHalf};
 
 /// Maximum bytes to read ahead. More than a peer's queue and the sockets usually hold, so that heartbeats
 /// after all these are heard.
@@ -56,6 +56,11 @@ impl<R: ReadHalf> ReadHalf for Ahead<R> {
             self.bytes = VecDeque::new();
         }
         Ok(count)
+    }
+
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
+        // After a read in vain there are no bytes.
+        self.half.wait(interrupt, most);
     }
 
     fn finish(&mut self, until: Instant) {

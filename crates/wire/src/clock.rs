@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::POLL;
+
 /// The clock of deadlines, heartbeats and emulated links: the machine's by default, or a [`ManualClock`].
 ///
 /// How long a closed channel lingers is the machine's time always.
@@ -15,6 +17,14 @@ impl Clock {
         self.0
             .as_ref()
             .map_or_else(Instant::now, |clock| *clock.lock())
+    }
+
+    /// Most that somebody may wait who is not told when the clock is moved, of a time that it shows.
+    pub(crate) fn unwatched(&self, time: Duration) -> Duration {
+        match self.0 {
+            None => time,
+            Some(_) => time.min(POLL),
+        }
     }
 
     /// Time since `then`, which it showed earlier.

@@ -364,6 +364,13 @@ impl Waiting {
         self.clock.since(self.heard) >= self.timeout / 4
     }
 
+    /// How long until [`Waiting::check`] fails if nothing happens.
+    fn left(&self) -> Duration {
+        let silence = self.timeout.saturating_sub(self.clock.since(self.heard));
+        let rest = self.patience.saturating_sub(self.clock.since(self.moved));
+        self.clock.unwatched(silence.min(rest))
+    }
+
     pub(crate) fn check(&self, interrupt: &Interrupt) -> Result<(), Error> {
         if !self.hurried {
             interrupt.check()?;
@@ -389,7 +396,10 @@ fn read_some<R: ReadHalf>(
         let ended = match half.read(buf) {
             Ok(0) => Error::Closed,
             Ok(count) => return Ok(count),
-            Err(error) if may_retry(&error) => continue,
+            Err(error) if may_retry(&error) => {
+                half.wait(interrupt, waiting.left());
+                continue;
+            }
             Err(error) => from_io(&error),
         };
         // A peer that has been told of an interrupt closes.

@@ -21,8 +21,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// thread. So both parties may send at once. If both send more than the queue and the sockets hold and
 /// neither receives, both block until the deadline ends the run.
 ///
-/// From its creation to its end the channel sends heartbeats on the writer thread, on a timer that does not
-/// depend on the caller's work. While frames are being sent there are no heartbeats: frames serve as well. A
+/// From its creation to its end, but while it [rests](FramedChannel::rest), the channel sends heartbeats on the writer
+/// thread, on a timer that does not depend on the caller's work. While frames are being sent there are no heartbeats: frames serve as well. A
 /// wait, for a frame or for room to send one, ends when the peer has been silent for the timeout.
 ///
 /// Dropping the channel writes what is queued, for at most 1.5 seconds, and ends the stream; call
@@ -56,6 +56,12 @@ impl FramedChannel {
     /// Bytes sent and received so far, framing included, in bytes.
     pub fn totals(&self) -> (u64, u64) {
         self.meter.totals()
+    }
+
+    /// From now on the peer does not wait for this side, so that there are no heartbeats; or it does. A side that rests
+    /// notices its interrupt only where it receives or sends.
+    pub fn rest(&mut self, rests: bool) {
+        self.writer.rest(rests);
     }
 
     /// Why writing failed: the peer's abort, if it has sent one.

@@ -1,7 +1,9 @@
 //! Byte streams cut in two halves, so that one thread reads while another writes.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::Interrupt;
 
 /// The half of a byte stream that reads.
 pub trait ReadHalf: Send {
@@ -11,6 +13,13 @@ pub trait ReadHalf: Send {
     /// Waits for at most about [`crate::POLL`], then fails with [`io::ErrorKind::WouldBlock`] or
     /// [`io::ErrorKind::TimedOut`], upon which the caller may try again.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Waits, after a read in vain, until there may be something to read, until the interrupt is raised, or so long.
+    ///
+    /// Does nothing by default: then the next read waits. With it whoever waits for long is not woken all the time.
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
+        let _ = (interrupt, most);
+    }
 
     /// Discards what still arrives, until the peer ends the stream as well or until `until`. Called after the
     /// writing half is closed and before the stream is.
@@ -53,6 +62,10 @@ pub trait WriteHalf: Send {
 impl ReadHalf for Box<dyn ReadHalf> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (**self).read(buf)
+    }
+
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
+        (**self).wait(interrupt, most);
     }
 
     fn finish(&mut self, until: Instant) {

@@ -1,12 +1,16 @@
 //! The user's request to stop, visible to every blocking call.
 
+#[cfg(unix)]
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Error;
+#[cfg(unix)]
+use crate::alarm;
 
-/// Longest time that a blocking call sleeps before it checks its [`Interrupt`] and its deadline.
+/// Longest time that a blocking call sleeps before it checks its [`Interrupt`] and its deadline, unless it is woken by them.
 pub const POLL: Duration = Duration::from_millis(25);
 
 /// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`].
@@ -55,11 +59,16 @@ impl Interrupt {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *deadline = end.map(|end| (end, time));
+        drop(deadline);
+        #[cfg(unix)]
+        alarm::ring();
     }
 
     /// Asks everything that shares the flag to stop.
     pub fn raise(&self) {
         self.0.raised.store(true, Ordering::SeqCst);
+        #[cfg(unix)]
+        alarm::ring();
     }
 
     /// Whether the flag is raised.
@@ -78,7 +87,60 @@ impl Interrupt {
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(POLL.min(left));
+            self.sleep(left);
+        }
+    }
+
+    /// Waits until this socket has something to read, until the flag is raised, or so long: perhaps less, so that whoever
+    /// waits looks again.
+    #[cfg(unix)]
+    pub fn await_readable(&self, socket: &impl AsFd, most: Duration) {
+        if !self.watch(Some(socket.as_fd()), most) {
+            std::thread::sleep(most.min(POLL / 5));
+        }
+    }
+
+    /// Waits for a moment.
+    #[cfg(not(unix))]
+    pub fn await_readable<S>(&self, _: &S, most: Duration) {
+        std::thread::sleep(most.min(POLL / 5));
+    }
+
+    #[cfg(unix)]
+    fn sleep(&self, most: Duration) {
+        if !self.watch(None, most) {
+            std::thread::sleep(POLL.min(most));
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn sleep(&self, most: Duration) {
+        std::thread::sleep(POLL.min(most));
+    }
+
+    /// Returns whether it could wait.
+    #[cfg(unix)]
+    fn watch(&self, source: Option<BorrowedFd<'_>>, most: Duration) -> bool {
+        let Some(alarm) = alarm::next() else {
+            return false;
+        };
+        // Whatever is raised from now on rings it.
+        if self.check().is_ok() {
+            alarm.wait(source, most.min(self.left()));
+        }
+        true
+    }
+
+    /// How long until the flag raises itself.
+    #[cfg(unix)]
+    fn left(&self) -> Duration {
+        let Flag {
+            parent, deadline, ..
+        } = &*self.0;
+        let of_parent = parent.as_ref().map_or(Duration::MAX, Interrupt::left);
+        match *deadline.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((end, _)) => of_parent.min(end.saturating_duration_since(Instant::now())),
+            None => of_parent,
         }
     }
 

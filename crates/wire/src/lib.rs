@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+#[cfg(unix)]
+mod alarm;
 mod clock;
 mod error;
 mod frame;

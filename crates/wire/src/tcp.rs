@@ -2,9 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::{POLL, ReadHalf, WriteHalf, discard};
+use crate::{Interrupt, POLL, ReadHalf, WriteHalf, discard};
 
 /// Splits a TCP connection, with Nagle's algorithm disabled and short timeouts on both halves.
 ///
@@ -29,6 +29,10 @@ pub struct TcpWriter(TcpStream);
 impl ReadHalf for TcpReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.read(buf)
+    }
+
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
+        interrupt.await_readable(&self.0, most);
     }
 
     fn finish(&mut self, until: Instant) {

@@ -60,6 +60,8 @@ struct State {
     written: u64,
     failure: Option<Error>,
     closing: bool,
+    /// Whether nobody waits for this side, so that there are no heartbeats.
+    rests: bool,
     /// Whether the peer has been told of an interrupt.
     told: bool,
     /// When the thread gives up whatever it is doing.
@@ -233,6 +235,14 @@ impl Writer {
         self.shared.changed.notify_all();
     }
 
+    /// Sends no heartbeats, and watches no interrupt, while this side rests.
+    pub(crate) fn rest(&self, rests: bool) {
+        self.shared.lock().rests = rests;
+        if !rests {
+            self.shared.changed.notify_all();
+        }
+    }
+
     /// Ends the stream after what is queued; the thread stops by `stop_at` at the latest.
     pub(crate) fn close(&self, stop_at: Instant) {
         let mut state = self.shared.lock();
@@ -334,6 +344,12 @@ impl Pump {
             }
             if state.closing || state.told {
                 return Ok(None);
+            }
+            if state.rests {
+                // Whoever has this side rest listens to the interrupt.
+                let waited = self.shared.changed.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
             }
             let now = self.clock.now();
             match self.next_heartbeat {

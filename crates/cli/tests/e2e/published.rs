@@ -1,12 +1,16 @@
 //! `publish`, `serve` and `lookup`: the sender publishes, the receiver asks.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vesica_lookup::PublishedSet;
+use vesica_lookup::{Client, PublishedSet};
+use vesica_session::{
+    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, NoProgress, Transport, connect,
+};
 
 use crate::support::{Ended, Place, Running};
 use crate::trial::{Dice, part};
@@ -631,6 +635,155 @@ fn passwords_are_checked_against_a_published_list() {
         "{said}"
     );
     stop(server);
+}
+
+/// A server of the set, and identities of clients.
+struct Crowd {
+    server: Running,
+    address: String,
+    publisher: Fingerprint,
+    set: PathBuf,
+    identities: Vec<Identity>,
+}
+
+impl Crowd {
+    fn new(place: &Place, clients: usize, words: &str) -> Crowd {
+        let identities: Vec<_> = (0..clients)
+            .map(|_| Identity::generate().unwrap())
+            .collect();
+        let list = identities
+            .iter()
+            .map(|one| format!("{}\n", one.fingerprint()));
+        place.write("crowd", list.collect::<String>());
+        let words = format!(
+            "serve --identity sender.key --database database --clients crowd --listen 127.0.0.1:0 {words}"
+        );
+        let mut server = place.start_after("ulimit -n 10000", &words);
+        Crowd {
+            address: server.wait_for("listening on "),
+            server,
+            publisher: place.sender,
+            set: place.path("set.vset"),
+            identities,
+        }
+    }
+
+    /// A connection of each.
+    fn connections(&self) -> Vec<Connection> {
+        let endpoint = Endpoint::Connect(self.address.clone());
+        let connect = |identity| {
+            let peer = self.publisher;
+            let transport = Transport::Tls { identity, peer };
+            connect(&endpoint, &transport, &ConnectOptions::default()).unwrap()
+        };
+        self.identities.iter().map(connect).collect()
+    }
+
+    /// A client of each.
+    fn clients(&self) -> Vec<Client> {
+        let set = PublishedSet::open(&self.set, self.publisher).unwrap();
+        let connections = self.connections().into_iter();
+        connections
+            .map(|one| Client::new(one.channel, set.header()).unwrap())
+            .collect()
+    }
+}
+
+/// How often the threads of a process have waited so far.
+#[cfg(target_os = "linux")]
+fn waits(process: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let waits = tasks.map(|task| -> u64 {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let waits = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        waits.unwrap().trim().parse().unwrap()
+    });
+    waits.sum()
+}
+
+/// A server sleeps as long as nobody asks, and answers then.
+#[cfg(target_os = "linux")]
+#[test]
+fn idle_clients_do_not_wake_the_server() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    publish(&place, "--input all.csv --key id").expect_success();
+    let crowd = Crowd::new(&place, 20, "--quota 10");
+    let mut clients = crowd.clients();
+    // Until all rest.
+    std::thread::sleep(Duration::from_millis(200));
+    let process = crowd.server.process.id();
+    let before = waits(process);
+    std::thread::sleep(Duration::from_millis(500));
+    let waits = waits(process) - before;
+    // Each had 40 of the reading half and 20 of the other.
+    assert!(waits < 60, "{waits} waits");
+    for client in &mut clients {
+        client.ask(&[[7; 32]], &[1; 32], &mut NoProgress).unwrap();
+    }
+    drop(clients);
+    stop(crowd.server);
+}
+
+/// A thousand clients at once: what they cost while they are idle, and how long each waits for an answer and for the set.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "a thousand clients"]
+fn a_thousand_clients_at_once() {
+    const CLIENTS: usize = 1000;
+    let seconds = |process: u32| -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let ticks = |field: usize| fields[field].parse::<f64>().unwrap();
+        (ticks(11) + ticks(12)) / 100.0
+    };
+    let place = Place::new();
+    place.write("all.csv", table(0..1 << 16));
+    publish(&place, "--input all.csv --key id").expect_success();
+    let crowd = Crowd::new(&place, CLIENTS, "--quota 1000 --set set.vset");
+    let clients = crowd.clients();
+    let process = crowd.server.process.id();
+    let before = seconds(process);
+    std::thread::sleep(Duration::from_secs(30));
+    let idle = seconds(process) - before;
+    eprintln!("idle for 30 s: {idle:.2} s of the processor");
+    assert!(idle < 1.0, "{idle}");
+    all_at_once("64 keys each", clients, |_, mut client| {
+        let digests: Vec<[u8; 32]> = (0..64).map(|key| [key; 32]).collect();
+        client.ask(&digests, &[1; 32], &mut NoProgress).unwrap();
+    });
+    let bytes = place.path("set.vset").metadata().unwrap().len();
+    all_at_once("the set each", crowd.connections(), |number, connection| {
+        let set = place.path(&format!("{number}.vset"));
+        let fetched = Client::fetch(connection.channel, &set, place.sender, &mut NoProgress);
+        assert_eq!(fetched.unwrap().2, bytes);
+    });
+    stop(crowd.server);
+}
+
+/// Works on all of these at once, and says how long each took.
+#[cfg(target_os = "linux")]
+fn all_at_once<T: Send>(what: &str, all: Vec<T>, work: impl Fn(usize, T) + Sync) {
+    let start = Barrier::new(all.len());
+    let timed = |number, one| {
+        start.wait();
+        let began = Instant::now();
+        work(number, one);
+        began.elapsed().as_secs_f64()
+    };
+    let mut times: Vec<f64> = std::thread::scope(|scope| {
+        let timed = &timed;
+        let all = all.into_iter().enumerate();
+        let all = all.map(|(number, one)| scope.spawn(move || timed(number, one)));
+        let all: Vec<_> = all.collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    times.sort_by(f64::total_cmp);
+    let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
+    eprintln!("{what}: median {median:.2} s, slowest {slowest:.2} s");
+    assert!(slowest < 3.0 * median, "{what}");
 }
 
 #[test]
