@@ -406,7 +406,9 @@ fn published(seeds: &Seeds) -> Result<()> {
         let index = entry(block.len() as u64);
         let counts = [keys, 0].map(u64::to_le_bytes);
         let parts = [counts.as_flattened(), &length, &declared, &index, &block];
-        seeds.put("published", name, &parts.concat())?;
+        let set = parts.concat();
+        seeds.put("published", name, &set)?;
+        fetched(seeds, name, 1, &set)?;
     }
     let declared = declared(b"\x01\x04note", 3);
     let length = (declared.len() as u16).to_le_bytes();
@@ -419,7 +421,27 @@ fn published(seeds: &Seeds) -> Result<()> {
         &index,
         &[1, 2, 3],
     ];
-    seeds.put("published", "update", &parts.concat())
+    let update = parts.concat();
+    seeds.put("published", "update", &update)?;
+    fetched(seeds, "update", 2, &update)
+}
+
+/// The last file of a set from its beginning, from its middle, once more from its beginning, and with another length.
+fn fetched(seeds: &Seeds, name: &str, release: u64, set: &[u8]) -> Result<()> {
+    let files = vesica_fuzz::published::files(set).unwrap_or_default();
+    let length = files.last().map_or(0, |file| file.len() as u64);
+    for (way, have, offset, length) in [
+        ("whole", 0, 0, length),
+        ("rest", 200, 200, length),
+        ("anew", 200, 0, length),
+        ("cut", 0, 0, length - 1),
+        ("long", 0, 0, length + 1),
+    ] {
+        let said = [release, length, offset].map(u64::to_le_bytes);
+        let parts = [&u16::to_le_bytes(have)[..], said.as_flattened(), set];
+        seeds.put("fetched", &format!("{name}-{way}"), &parts.concat())?;
+    }
+    Ok(())
 }
 
 fn text(seeds: &Seeds) -> Result<()> {

@@ -1,18 +1,39 @@
-//! Published sets: whatever a publisher has signed.
+//! Published sets: whatever a publisher has signed, and however a server hands it out.
 
-use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::{fs, io};
 
-use vesica_lookup::PublishedSet;
 use vesica_lookup::voprf::SecretKey;
-use vesica_session::{Identity, random};
+use vesica_lookup::{Client, PublishedSet};
+use vesica_session::{Identity, NoProgress, random};
+use vesica_wire::{ChannelOptions, FramedChannel, ReadHalf, WriteHalf};
 
-/// A publisher, the key of its set, and a place for its files.
+/// A publisher, and the key of its set.
 struct Publisher {
     identity: Identity,
     key: [u8; 32],
-    directory: tempfile::TempDir,
+}
+
+/// A directory for the files of a set.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a directory"))
+    }
+
+    /// That of a release.
+    fn file(&self, release: usize) -> PathBuf {
+        let name = if release == 1 { "set" } else { "set.2" };
+        self.0.path().join(name)
+    }
+
+    fn put(&self, files: &[Vec<u8>]) {
+        for (release, file) in (1..).zip(files) {
+            fs::write(self.file(release), file).expect("a file");
+        }
+    }
 }
 
 fn publisher() -> &'static Publisher {
@@ -22,7 +43,6 @@ fn publisher() -> &'static Publisher {
         Publisher {
             identity: Identity::generate().expect("randomness"),
             key: *SecretKey::random(&mut rng).public_key().bytes(),
-            directory: tempfile::tempdir().expect("a directory"),
         }
     })
 }
@@ -34,15 +54,97 @@ const ENTRY: usize = 56;
 /// 2; then index and blocks. The hashes in the index are made right, and all of it is signed: nothing is refused because
 /// it is not authentic. Where keys leave it is the second release of a set of one key.
 pub fn published(bytes: &[u8]) {
-    let Some((added, rest)) = bytes.split_first_chunk::<8>() else {
+    let Some(files) = files(bytes) else { return };
+    let place = Place::new();
+    place.put(&files);
+    if let Ok(set) = PublishedSet::open(&place.file(1), publisher().identity.fingerprint()) {
+        // Whatever was signed.
+        let _ = set.verify();
+    }
+}
+
+/// What a server says: its last release, and of the file that it hands out length and offset, in 8 bytes each. Before that how
+/// many bytes of that file the client has, in 2; after it files as [`published`] takes them, of which the last is handed
+/// out and the others are here.
+pub fn fetched(bytes: &[u8]) {
+    let Some((have, rest)) = bytes.split_first_chunk::<2>() else {
         return;
     };
-    let Some((removed, rest)) = rest.split_first_chunk::<8>() else {
+    let Some((said, rest)) = rest.split_first_chunk::<24>() else {
         return;
     };
-    let Some((length, rest)) = rest.split_first_chunk::<2>() else {
-        return;
+    let Some(files) = files(rest) else { return };
+    let (file, here) = files.split_last().expect("one or two");
+    let place = Place::new();
+    place.put(here);
+    let target = place.file(files.len());
+    let mut part = target.clone().into_os_string();
+    part.push(".part");
+    let have = usize::from(u16::from_le_bytes(*have)).min(file.len());
+    if have > 0 {
+        fs::write(&part, &file[..have]).expect("a file");
+    }
+    let (release, announced) = said.split_at(8);
+    let mut stream = Vec::new();
+    let mut send = |code: u8, payload: &[&[u8]]| {
+        let payload = payload.concat();
+        stream.push(code);
+        stream.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        stream.extend_from_slice(&payload);
     };
+    send(121, &[&publisher().key, &[5, 0, 0, 0, 0, 0, 0, 0], release]);
+    send(124, &[announced]);
+    let offset = u64::from_le_bytes(said[16..].try_into().expect("8 bytes"));
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let parts = file[offset.min(file.len())..].chunks(64 << 10);
+    parts.for_each(|part| send(125, &[part]));
+    let channel = FramedChannel::new(
+        Box::new(Stream(stream, 0)),
+        Box::new(Nowhere),
+        ChannelOptions::default(),
+    );
+    let publisher = publisher().identity.fingerprint();
+    let fetched = Client::fetch(channel, &place.file(1), publisher, &mut NoProgress);
+    assert!(fetched.is_err() || target.exists());
+    // What has its name was verified.
+    if target.exists() {
+        let set = PublishedSet::open(&place.file(1), publisher).expect("a set");
+        set.verify().expect("a verified set");
+    }
+}
+
+/// A stream of bytes, and where in it the reader is.
+struct Stream(Vec<u8>, usize);
+
+impl ReadHalf for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut rest = &self.0[self.1..];
+        let count = io::Read::read(&mut rest, buf)?;
+        self.1 += count;
+        Ok(count)
+    }
+}
+
+/// Takes everything.
+struct Nowhere;
+
+impl WriteHalf for Nowhere {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn close(&mut self) {}
+}
+
+/// The files of one or two releases.
+pub fn files(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (added, rest) = bytes.split_first_chunk::<8>()?;
+    let (removed, rest) = rest.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<2>()?;
     let [added, removed] = [added, removed].map(|count| u64::from_le_bytes(*count));
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
     let (declared, rest) = rest.split_at(length);
@@ -58,37 +160,30 @@ pub fn published(bytes: &[u8]) {
         .unwrap_or(usize::MAX)
         .saturating_mul(ENTRY);
     let (index, blocks) = rest.split_at(index.min(rest.len()));
-    let path = publisher().directory.path().join("set");
-    let second = publisher().directory.path().join("set.2");
-    let _ = fs::remove_file(&second);
     if removed == 0 {
         let counts = [added, added, 0];
-        write(&path, 1, &[0; 32], counts, declared, index, blocks);
-    } else {
-        let one = [&[0; 16][..], &u64::from(payload).to_le_bytes(), &[0; 32]].concat();
-        // No more than a publisher may declare.
-        let payloads = vec![0; payload.min(4096) as usize];
-        let previous = write(&path, 1, &[0; 32], [1, 1, 0], declared, &one, &payloads);
-        let keys = 1u64.saturating_add(added).saturating_sub(removed);
-        let counts = [keys, added, removed];
-        write(&second, 2, &previous, counts, declared, index, blocks);
+        let (only, _) = release(1, &[0; 32], counts, declared, index, blocks);
+        return Some(vec![only]);
     }
-    if let Ok(set) = PublishedSet::open(&path, publisher().identity.fingerprint()) {
-        // Whatever was signed.
-        let _ = set.verify();
-    }
+    let one = [&[0; 16][..], &u64::from(payload).to_le_bytes(), &[0; 32]].concat();
+    // No more than a publisher may declare.
+    let payloads = vec![0; payload.min(4096) as usize];
+    let (first, previous) = release(1, &[0; 32], [1, 1, 0], declared, &one, &payloads);
+    let keys = 1u64.saturating_add(added).saturating_sub(removed);
+    let counts = [keys, added, removed];
+    let (second, _) = release(2, &previous, counts, declared, index, blocks);
+    Some(vec![first, second])
 }
 
-/// Writes a release; returns the hash of its header. The counts are keys of the set, those that come and those that leave.
-fn write(
-    path: &Path,
-    release: u64,
+/// The file of a release, and the hash of its header. The counts are keys of the set, those that come and those that leave.
+fn release(
+    number: u64,
     previous: &[u8; 32],
     counts: [u64; 3],
     declared: &[u8],
     index: &[u8],
     blocks: &[u8],
-) -> [u8; 32] {
+) -> (Vec<u8>, [u8; 32]) {
     let mut index = index.to_vec();
     let mut start = 0;
     for entry in index.as_chunks_mut::<ENTRY>().0 {
@@ -108,7 +203,7 @@ fn write(
         &[2],
         &identity.public_key().0[..],
         key,
-        &release.to_le_bytes(),
+        &number.to_le_bytes(),
         previous,
         &[7; 32],
         counts.map(u64::to_le_bytes).as_flattened(),
@@ -127,6 +222,6 @@ fn write(
         blocks,
     ]
     .concat();
-    fs::write(path, file).expect("a file");
-    blake3::derive_key("vesica/1 release of a published set", &header)
+    let hash = blake3::derive_key("vesica/1 release of a published set", &header);
+    (file, hash)
 }

@@ -8,7 +8,7 @@ use std::fs::{File, TryLockError, remove_file, rename};
 use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{FileId, sync_name};
+use vesica_files::{FileId, is_exhausted, sync_name};
 use vesica_session::codec::differ;
 use vesica_session::{Fingerprint, Progress};
 use vesica_wire::{Error as WireError, FramedChannel, Limit, recv_exact};
@@ -158,6 +158,17 @@ impl Part {
         Error::io(&self.path, e)
     }
 
+    /// Why the rest of a file cannot be written, and how much that is if there is no room for it.
+    fn no_room(&self, e: &io::Error, length: u64) -> Error {
+        if !is_exhausted(e) {
+            return self.fail(e);
+        }
+        let here = self.file.metadata().map_or(self.bytes, |file| file.len());
+        let (path, missing) = (self.path.display(), length.saturating_sub(here));
+        let line = format!("{path}: no room for the set, {missing} bytes are missing: {e}");
+        WireError::limit(Limit::Storage, line).into()
+    }
+
     fn wrong(&self, problem: SetProblem) -> Error {
         Error::set(&self.path, problem)
     }
@@ -211,7 +222,8 @@ impl Part {
         seek.map_err(|e| self.fail(&e))?;
         for bytes in announced.parts() {
             let part = recv_exact(&mut client.channel, PART, bytes)?;
-            self.file.write_all(&part).map_err(|e| self.fail(&e))?;
+            let written = self.file.write_all(&part);
+            written.map_err(|e| self.no_room(&e, announced.length))?;
             self.bytes += bytes as u64;
             *fetched += bytes as u64;
             if self.header.is_none() {

@@ -168,10 +168,6 @@ fn what_cannot_be_is_refused_with_its_code() {
     publish(&place, "--input all.csv --key id --max-keys 9")
         .expect_failure(2, "10 keys are more than the 9 that were declared");
     publish(&place, "--input all.csv --key id --lambda 65").expect_failure(2, "40 to 64");
-    publish(
-        &place,
-        "--input all.csv --key id --payload remark --payload-width 3",
-    )
     for option in ["--queries", "--max-keys"] {
         let words = format!("--input all.csv --key id {option} 2^41");
         publish(&place, &words).expect_failure(2, "at most 2^40");
@@ -182,6 +178,10 @@ fn what_cannot_be_is_refused_with_its_code() {
         &format!("--input all.csv --key id {most} --lambda 49"),
     )
     .expect_failure(2, "masks of more than 128 bits");
+    publish(
+        &place,
+        "--input all.csv --key id --payload remark --payload-width 3",
+    )
     .expect_failure(3, "take 6 bytes, and there are 3");
     // The database of queries is another one.
     let of_queries = place.run_after(
@@ -215,13 +215,13 @@ fn what_cannot_be_is_refused_with_its_code() {
     serve(&place, "--quota 2^20")
         .wait()
         .expect_failure(2, "is in use by another process");
+    serve(&place, "--quota 2^41")
+        .wait()
+        .expect_failure(2, "at most 2^40");
     let ask = |words: &str| look_up(&place, &endpoint, words);
     ask("--input all.csv --key remark,id").expect_failure(6, "number of key columns");
     ask("--input all.csv --key id --normalize id=integer").expect_failure(6, "normalization");
     ask("--input none.csv --key id").expect_failure(3, "no row has a usable key");
-    serve(&place, "--quota 2^41")
-        .wait()
-        .expect_failure(2, "at most 2^40");
     ask("--input none.csv --key id --allow-empty").expect_success();
     ask("--input all.csv --key id --set all.csv").expect_failure(2, "set");
     let stranger = place.run(&format!(
@@ -264,23 +264,6 @@ fn what_cannot_be_is_refused_with_its_code() {
     stop(server);
 }
 
-/// The publisher adds, removes and rotates while clients keep what they know.
-#[test]
-fn a_published_set_changes() {
-    let place = Place::new();
-    place.write("all.csv", table(0..2000));
-    place.write("mine.csv", table((0..3000).step_by(500)));
-    publish(
-        &place,
-        "--input all.csv --key id --payload remark --max-keys 3000",
-    )
-    .expect_success();
-    let mut server = serve(&place, "--quota 100");
-    let endpoint = server.endpoint();
-    let words = "--input mine.csv --key id --state state --log-format json";
-    let first = look_up(&place, &endpoint, words);
-    assert_eq!(report(&first)["asked"], 6);
-    let old = std::fs::read(place.path("database/key")).unwrap();
 /// A set is for anybody, as far as the publisher's mask lets others read its files; its database is not.
 #[cfg(unix)]
 #[test]
@@ -308,6 +291,23 @@ fn a_set_has_the_permissions_of_a_new_file() {
     assert_eq!(mode("set.vset"), 0o600);
 }
 
+/// The publisher adds, removes and rotates while clients keep what they know.
+#[test]
+fn a_published_set_changes() {
+    let place = Place::new();
+    place.write("all.csv", table(0..2000));
+    place.write("mine.csv", table((0..3000).step_by(500)));
+    publish(
+        &place,
+        "--input all.csv --key id --payload remark --max-keys 3000",
+    )
+    .expect_success();
+    let mut server = serve(&place, "--quota 100");
+    let endpoint = server.endpoint();
+    let words = "--input mine.csv --key id --state state --log-format json";
+    let first = look_up(&place, &endpoint, words);
+    assert_eq!(report(&first)["asked"], 6);
+    let old = std::fs::read(place.path("database/key")).unwrap();
     place.write("more.csv", "id,remark\n2500,new\n500,other\n0,of 0\n");
     place.write("less.csv", "remark,id\nx,1000\nx,77777\n");
     let update = |words: &str| publish(&place, &format!("{words} --key id"));
@@ -796,19 +796,27 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     let mut server = serve(&place, "--quota 100 --set set.vset");
     let endpoint = server.endpoint();
     // To another name, as a client elsewhere.
-    let fetch = |words: &str| {
-        place.run(&format!(
-            "lookup --identity receiver.key --peer {} --set got.vset --fetch --input mine.csv --key id --state state \
-             --progress none --log-format json {endpoint} {words}",
-            place.sender
-        ))
-    };
-    let first = fetch("");
-    assert_eq!(first.text(), "id\n7\n");
+    let words = format!(
+        "lookup --identity receiver.key --peer {} --set got.vset --fetch --input mine.csv --key id --state state \
+         --progress none {endpoint}",
+        place.sender
+    );
+    let fetch = || place.run(&format!("{words} --log-format json"));
     let bytes = |name: &str| place.path(name).metadata().unwrap().len();
-    assert_eq!(report(&first)["fetched"], bytes("set.vset"));
+    // A disk that is full after 4 KiB of the file; once there is room it goes on from there.
+    let full = place.run_after("ulimit -f 8", &words);
+    let missing = bytes("set.vset") - 4096;
+    full.expect_failure(
+        7,
+        &format!("no room for the set, {missing} bytes are missing"),
+    );
+    assert!(full.out.is_empty() && !place.path("got.vset").exists());
+    assert_eq!(bytes("got.vset.part"), 4096);
+    let first = fetch();
+    assert_eq!(first.text(), "id\n7\n");
+    assert_eq!(report(&first)["fetched"], missing);
     publish(&place, "--add more.csv --key id").expect_success();
-    let second = fetch("");
+    let second = fetch();
     assert_eq!(second.text(), "id\n7\n1007\n");
     let said = report(&second);
     assert_eq!(
@@ -817,7 +825,7 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     );
     assert!(!place.path("got.vset.part").exists() && !place.path("got.vset.2.part").exists());
     let ended = stop(server);
-    let handed_out = bytes("set.vset") + bytes("set.vset.2");
+    let handed_out = bytes("set.vset") + missing + bytes("set.vset.2");
     assert!(
         ended
             .err
