@@ -41,7 +41,7 @@ fn main() {
         let scalar = curve25519_dalek::Scalar::random(&mut rng);
         let multiply = || {
             for point in &points {
-                black_box(black_box(point) * &scalar);
+                black_box(black_box(point) * scalar);
             }
         };
         let answer = |proves: bool| {
