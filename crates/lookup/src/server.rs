@@ -98,7 +98,8 @@ struct Counters {
 }
 
 impl Database {
-    /// Answers clients until the interrupt of the options is raised. `tell` gets figures from time to time if something
+    /// Answers clients until the interrupt of the options is raised. Clients send no heartbeats: one that asks nothing for the
+    /// timeout of the options is left, whatever their patience. `tell` gets figures from time to time if something
     /// has happened, and at the end.
     ///
     /// # Errors
