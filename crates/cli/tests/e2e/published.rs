@@ -718,8 +718,8 @@ fn idle_clients_do_not_wake_the_server() {
     let before = waits(process);
     std::thread::sleep(Duration::from_millis(500));
     let waits = waits(process) - before;
-    // Each had 40 of the reading half and 20 of the other.
-    assert!(waits < 60, "{waits} waits");
+    // It would be 40 for each client if both of its threads woke every 25 ms.
+    assert!(waits < 200, "{waits} waits");
     for client in &mut clients {
         client.ask(&[[7; 32]], &[1; 32], &mut NoProgress).unwrap();
     }
