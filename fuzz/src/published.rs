@@ -104,8 +104,7 @@ pub fn fetched(bytes: &[u8]) {
         ChannelOptions::default(),
     );
     let publisher = publisher().identity.fingerprint();
-    let fetched = Client::fetch(channel, &place.file(1), publisher, &mut NoProgress);
-    assert!(fetched.is_err() || target.exists());
+    let _ = Client::fetch(channel, &place.file(1), publisher, &mut NoProgress);
     // What has its name was verified.
     if target.exists() {
         let set = PublishedSet::open(&place.file(1), publisher).expect("a set");
