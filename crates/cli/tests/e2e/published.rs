@@ -559,11 +559,11 @@ fn a_publication_goes_on_after_a_failure() {
 fn killed_publications_go_on() {
     let mut dice = Dice::new(0x9b11_5e00);
     let place = Place::new();
-    place.write("all.csv", table(0..20_000));
+    place.write("all.csv", table(0..17_000));
     // Longer each time, so that something is done in the end however slow the machine is.
     let mut finish = |words: &str, mut most: u64| {
         loop {
-            most += most / 4;
+            most += most / 2;
             let running = place.start_after("true", &format!("{PUBLISH} {words} --key id"));
             std::thread::sleep(Duration::from_millis(dice.below(most)));
             running.signal(nix::sys::signal::Signal::SIGKILL);
@@ -590,12 +590,12 @@ fn killed_publications_go_on() {
         assert!(again.err.contains("nothing has changed"), "{}", again.err);
     };
     let all = "--input all.csv --max-keys 2^17";
-    finish(all, 400);
-    finish(&format!("{all} --rotate"), 400);
-    for round in 0..part(4) {
-        let first = 20_000 + 1000 * round;
+    finish(all, 700);
+    finish(&format!("{all} --rotate"), 700);
+    for round in 0..part(2) {
+        let first = 17_000 + 1000 * round;
         place.write("more.csv", table(first..first + 1000));
-        finish("--add more.csv", 100);
+        finish("--add more.csv", 200);
     }
 }
 
