@@ -4,6 +4,8 @@ own libraries cannot. Run it in this folder.
 `lists.parquet` is from pyarrow 18.1, which does not write how many bytes the texts of a column have.
 `shared.parquet` is not from here: the Rust library wrote it, 3000 rows whose texts are one entry of a dictionary."""
 
+import datetime as dt
+
 import polars as pl
 import pyarrow as pa
 from pyarrow import parquet as pq
@@ -80,3 +82,14 @@ pq.write_table(
     store_schema=False,
     write_statistics=False,
 )
+
+# Timestamps of 96 bits, as Spark and Hive write them, far from now; with an embedded schema of seconds too.
+DAYS = [dt.datetime(9999, 12, 31), dt.datetime(2024, 2, 29, 8, 30), dt.datetime(1600, 1, 1)]
+for name, unit in (("int96", "us"), ("int96-seconds", "s")):
+    pq.write_table(
+        pa.table({"at": pa.array(DAYS, pa.timestamp(unit))}),
+        f"{name}.parquet",
+        use_deprecated_int96_timestamps=True,
+        store_schema=unit == "s",
+        write_statistics=False,
+    )

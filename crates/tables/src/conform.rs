@@ -109,12 +109,21 @@ pub(crate) fn is_in_parquet(data_type: &DataType) -> bool {
 
 /// A schema in which `change` was made to every type that is not nested.
 fn with_types(schema: &Schema, change: &dyn Fn(&DataType) -> DataType) -> Schema {
-    let fields: Fields = schema
-        .fields()
-        .iter()
-        .map(|field| with_type(field, change))
-        .collect();
-    Schema::new_with_metadata(fields, schema.metadata().clone())
+    with_types_in(schema, |_| true, change)
+}
+
+/// The same in those of its columns whose place is wanted.
+pub(crate) fn with_types_in(
+    schema: &Schema,
+    is_wanted: impl Fn(usize) -> bool,
+    change: &dyn Fn(&DataType) -> DataType,
+) -> Schema {
+    let fields = schema.fields().iter().enumerate();
+    let fields = fields.map(|(place, field)| match is_wanted(place) {
+        true => with_type(field, change),
+        false => field.clone(),
+    });
+    Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
 }
 
 fn with_type(field: &FieldRef, change: &dyn Fn(&DataType) -> DataType) -> FieldRef {

@@ -165,7 +165,8 @@ impl<'a> HandedOver<'a> {
 
 /// How many of these labels of so many bytes are none of these columns.
 pub(crate) fn unreadable(labels: &[u8], bytes: usize, columns: &[PeerColumn]) -> usize {
-    let labels = labels.chunks_exact(bytes);
+    // Where there is no key there are no bytes.
+    let labels = labels.chunks_exact(bytes.max(1));
     labels
         .filter(|label| decode(label, columns).is_none())
         .count()

@@ -112,6 +112,15 @@ impl Part {
         }
     }
 
+    /// Whether it is an object of a store.
+    pub(crate) fn is_object(&self) -> bool {
+        match &self.backing {
+            #[cfg(feature = "object-stores")]
+            Backing::Object(_) => true,
+            _ => false,
+        }
+    }
+
     /// The object that it is, if it is one.
     #[cfg(all(feature = "object-stores", feature = "parquet"))]
     pub(crate) fn object(&self) -> Option<&Arc<crate::objects::object::Object>> {

@@ -1,36 +1,53 @@
 //! Waits that end as soon as an interrupt is raised.
 //!
-//! All of a process share one pipe, whose writing end is closed when any interrupt is raised: whoever waits wakes up, looks
-//! at its own, and waits on the next pipe. Interrupts are raised rarely.
+//! All of a process share one pipe, into which a byte is written when any interrupt is raised: nobody reads it, and so
+//! whoever waits wakes up, looks at its own, and waits on the next pipe. Interrupts are raised rarely. A process that was
+//! forked has the pipe of the first, and gets its own.
 
-use std::io::{PipeReader, PipeWriter, pipe};
+use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The pipe on which all wait until the next alarm; `None` until somebody does.
-static ALARM: Mutex<Option<(Arc<PipeReader>, PipeWriter)>> = Mutex::new(None);
+/// The pipe on which all wait until the next alarm.
+struct Pipe {
+    reader: Arc<PipeReader>,
+    writer: PipeWriter,
+    process: u32,
+}
 
-fn lock() -> MutexGuard<'static, Option<(Arc<PipeReader>, PipeWriter)>> {
+/// `None` until somebody waits.
+static ALARM: Mutex<Option<Pipe>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<Pipe>> {
     ALARM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What rings at the next alarm; `None` if the system has no more files.
 pub(crate) fn next() -> Option<Alarm> {
-    let mut alarm = lock();
-    if alarm.is_none() {
+    let (mut alarm, process) = (lock(), std::process::id());
+    if alarm.as_ref().is_none_or(|pipe| pipe.process != process) {
         let (reader, writer) = pipe().ok()?;
-        *alarm = Some((Arc::new(reader), writer));
+        *alarm = Some(Pipe {
+            reader: Arc::new(reader),
+            writer,
+            process,
+        });
     }
-    let (reader, _) = alarm.as_ref()?;
-    Some(Alarm(Arc::clone(reader)))
+    let pipe = alarm.as_ref()?;
+    Some(Alarm(Arc::clone(&pipe.reader)))
 }
 
 /// Wakes all who wait.
 pub(crate) fn ring() {
-    *lock() = None;
+    if let Some(mut pipe) = lock().take()
+        && pipe.process == std::process::id()
+    {
+        // The end alone would not do: a forked process may hold it open.
+        let _ = pipe.writer.write_all(&[0]);
+    }
 }
 
 /// An alarm that has not rung when it was taken.

@@ -116,6 +116,20 @@ fn columns_keep_their_types() {
 }
 
 #[test]
+fn a_receiver_without_keys_gets_no_columns_filled() {
+    let place = place();
+    place.write("ours.csv", "key,x\n,1\n");
+    exchange(
+        &place,
+        &ours().with("--take-values --allow-empty --rows all"),
+        &theirs().with("--value city"),
+    )
+    .expect_success();
+    let expected = "key,x,in_both,peer_city\n,1,false,\n";
+    assert_eq!(place.read("out.csv"), expected);
+}
+
+#[test]
 fn keys_of_other_types_are_said() {
     let place = Place::new();
     let prices = Decimal128Array::from(vec![1250, 333]);

@@ -201,7 +201,7 @@ pub(super) fn copy<F: ColumnFormat>(
         Format::Arrow if is_arrow_file && (!is_same || parts.len() > 1) => {
             without_dictionaries(&common)
         }
-        Format::Parquet if !is_same => for_parquet(&common),
+        Format::Parquet if !is_same || common != F::schema(&first) => for_parquet(&common),
         _ => Schema::clone(&common),
     };
     if changed != *common {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::root_as_message;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
@@ -29,6 +29,7 @@ use rayon::prelude::*;
 use super::columnar::{self, ColumnFormat, RowWriter, Written};
 use super::ipc;
 use crate::backing::Handle;
+use crate::conform::with_types_in;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::guard::catching;
@@ -76,18 +77,49 @@ fn call<T>(f: impl FnOnce() -> std::result::Result<T, ParquetError>) -> Result<T
 
 fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
     let handle = Chunks::of_footer(part)?;
-    call(|| check_footer(&handle))?;
+    call(|| check_footer(&handle, part.most_at_once()))?;
     let load = |skip| {
         let options = ArrowReaderOptions::new()
             .with_skip_arrow_metadata(skip)
             .with_encoding_stats_as_mask(false);
         call(|| ArrowReaderMetadata::load(&handle, options))
     };
-    load(false).map_err(|e| {
+    let metadata = load(false).map_err(|e| {
         // It may be the embedded Arrow schema alone that the library does not know.
         let column = load(true).ok().and_then(|m| unknown_type(m.metadata()));
         column.unwrap_or(e)
-    })
+    })?;
+    with_instants(metadata)
+}
+
+/// The metadata of a file whose INT96 timestamps are of a unit that has room for them: microseconds, unless an embedded Arrow
+/// schema names another. In nanoseconds, which they count, the years are 1677 to 2262, and others would wrap around.
+fn with_instants(metadata: ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
+    let descriptor = metadata.parquet_schema();
+    let of_column = |root: usize| {
+        let mut leaves = descriptor.columns().iter().enumerate();
+        leaves.any(|(i, leaf)| {
+            leaf.physical_type() == PhysicalType::INT96 && descriptor.get_column_root_idx(i) == root
+        })
+    };
+    let entries = metadata.metadata().file_metadata().key_value_metadata();
+    let is_told = entries.is_some_and(|all| all.iter().any(|entry| entry.key == ARROW_SCHEMA));
+    let schema = with_types_in(metadata.schema(), of_column, &|data_type| match data_type {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) if !is_told => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        other => other.clone(),
+    });
+    match schema == **metadata.schema() {
+        true => Ok(metadata),
+        false => {
+            let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+            call(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options))
+        }
+    }
 }
 
 /// The rows that a file says that it has.
@@ -112,7 +144,7 @@ const FOOTER_BYTES: u64 = 8;
 const OBJECT_FOOTER_BYTES: u64 = 64 << 10;
 
 /// Refuses a file whose metadata claims more than it has. What else is wrong with it, the library says.
-fn check_footer(handle: &Chunks) -> ParquetResult<()> {
+fn check_footer(handle: &Chunks, most: u64) -> ParquetResult<()> {
     let Some(end) = handle.len().checked_sub(FOOTER_BYTES) else {
         return Ok(());
     };
@@ -121,6 +153,10 @@ fn check_footer(handle: &Chunks) -> ParquetResult<()> {
         return Ok(());
     };
     let length = u32::from_le_bytes(*length);
+    if u64::from(length) > most {
+        let problem = format!("its metadata has {length} bytes, more than memory is for");
+        return Err(ParquetError::General(problem));
+    }
     match end.checked_sub(length.into()) {
         Some(start) => {
             let metadata = handle.get_bytes(start, length as usize)?;
@@ -516,7 +552,11 @@ impl ColumnFormat for Rows {
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()> {
         let metadata = as_views(&file)?;
-        let pieces = pieces(&metadata, rows.clone())?;
+        let mut pieces = pieces(&metadata, rows.clone())?;
+        if part.is_object() {
+            // What is asked for tells a store, and whoever counts bytes on the way, which rows are wanted.
+            pieces.iter_mut().for_each(|piece| piece.wanted = true);
+        }
         let roots = 0..metadata.parquet_schema().root_schema().get_fields().len();
         for pieces in pieces.chunk_by(|a, b| a.group == b.group) {
             if !pieces.iter().any(|piece| piece.wanted) {
@@ -635,7 +675,7 @@ fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<Arrow
         .with_skip_arrow_metadata(true);
     // The file's own schema keeps what Arrow has no word for, such as UUID and JSON columns and
     // field numbers. The long deprecated INT96 timestamps cannot be written; they come out as
-    // nanosecond timestamps.
+    // timestamps of the unit in which they are read.
     let schema = file.schema_descr();
     if schema
         .columns()

@@ -72,7 +72,8 @@ impl Address {
             ));
         }
         let is_account = scheme == Scheme::Azure && !host.contains(':');
-        if host.contains('@') && !is_account || secret && scheme != Scheme::Http {
+        let has_secret = secret && scheme != Scheme::Http || !has_port_or_nothing(host);
+        if host.contains('@') && !is_account || has_secret {
             return Err(Error::usage_with(
                 "credentials are no part of an address",
                 "put them into the environment, as AWS_…, AZURE_… or GOOGLE_…",
@@ -170,6 +171,10 @@ pub fn shown(path: &Path) -> String {
         _ => host,
     };
     let (host, _) = split_secret(Scheme::Http, host);
+    if !has_port_or_nothing(host) {
+        // A password that had a slash in it.
+        return format!("{scheme}://…");
+    }
     match key {
         Some(key) => format!("{scheme}://{host}/{}", split_secret(kind, key).0),
         None => format!("{scheme}://{host}"),
@@ -203,6 +208,13 @@ fn split_secret(scheme: Scheme, key: &str) -> (&str, bool) {
         Some(at) if is_secret(&key[at..]) => (&key[..at], true),
         _ => (key, false),
     }
+}
+
+/// Whether nothing but a port is after the name of a server.
+fn has_port_or_nothing(host: &str) -> bool {
+    let name = host.rsplit_once(']').map_or(host, |(_, port)| port);
+    let port = name.split_once(':').map_or("", |(_, port)| port);
+    port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a server is this machine, to which nothing goes over a network.
@@ -276,6 +288,8 @@ mod tests {
             "http://localhost@example/a",
             "https://user:word@h/a",
             "s3://id:word@b/k",
+            "s3://id:wo/rd@b/k",
+            "https://user:wo/rd@h/a",
             "az://c/k?sv=2&sig=abc",
             "s3://b/k?X-Amz-Signature=abc",
         ] {
@@ -293,6 +307,9 @@ mod tests {
             ("ftp://u:SECRET@h/a?SECRET", "ftp://h/a"),
             ("az://c/k?sv=1&SIG=SECRET", "az://c/k"),
             ("s3://id:SECRET@b/k", "s3://b/k"),
+            ("s3://id:SEC/SECRET@b/k", "s3://…"),
+            ("https://u:SEC/SECRET@h/a", "https://…"),
+            ("https://[::1]:80/a?SECRET", "https://[::1]:80/a"),
             (
                 "abfs://c@a.dfs.core.windows.net/k",
                 "abfs://c@a.dfs.core.windows.net/k",

@@ -105,6 +105,12 @@ impl HttpConnector for Connector {
                 .referer(false)
                 .connect_timeout(self.limits.connect)
                 .user_agent(concat!("vesica/", env!("CARGO_PKG_VERSION")));
+            // What is for this machine or its cloud alone, and without TLS, is nothing for a proxy.
+            let builder = if is_plain {
+                builder.no_proxy()
+            } else {
+                builder
+            };
             let builder = match silence {
                 Some(silence) => builder.read_timeout(silence),
                 None => builder,

@@ -26,9 +26,13 @@ use super::address::{Address, Scheme};
 use super::client::{Connector, Facts, Verbatim};
 use super::limits::Limits;
 use crate::error::Problem;
+use crate::guard::catching;
 
 /// Objects that a listing may have.
 const MAX_LISTED: usize = 1_000_000;
+
+/// Bytes of an object's key; no store has longer ones.
+const MAX_KEY_BYTES: usize = 4 << 10;
 
 /// Pages of a listing that may have no name, one after another.
 const MAX_EMPTY_PAGES: usize = 1000;
@@ -58,8 +62,10 @@ fn runtime() -> Result<Arc<Runtime>, Problem> {
     }
 }
 
+/// The stores' libraries have panicked on settings and answers that no server of theirs sends.
 fn wait<F: Future>(future: F) -> Result<F::Output, Problem> {
-    Ok(runtime()?.block_on(future))
+    let runtime = runtime()?;
+    catching(|| runtime.block_on(future)).map_err(|_| Problem::Malformed)
 }
 
 /// What the runtime does beside the caller. Dropped, it is done no longer.
@@ -113,6 +119,7 @@ pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
     /// HTTPS servers have no listings.
     lister: Option<Arc<dyn PaginatedListStore>>,
+    scheme: Scheme,
     facts: Arc<Facts>,
     limits: Limits,
 }
@@ -146,6 +153,11 @@ impl Store {
         vars: &[(String, String)],
         limits: Limits,
     ) -> Result<Store, Problem> {
+        let is_broken = |(_, value): &&(String, String)| value.contains(|c: char| c.is_control());
+        if let Some((name, _)) = of_stores(vars).find(is_broken) {
+            let problem = format!("{name} has a line break, or another character without a form");
+            return Err(Problem::Settings(Some(problem)));
+        }
         let facts = Arc::new(Facts::default());
         let url = match address.secret_url() {
             Some(url) => Some(Verbatim(url.parse().map_err(|_| Problem::Name)?)),
@@ -205,6 +217,7 @@ impl Store {
         Ok(Store {
             objects,
             lister,
+            scheme: address.scheme,
             facts,
             limits,
         })
@@ -371,6 +384,12 @@ impl Store {
                 };
                 let page = lister.list_paginated(prefix, options).await;
                 let page = page.map_err(|e| self.problem(&e))?;
+                let found = &page.result;
+                let keys = found.objects.iter().map(|meta| &meta.location);
+                let mut names = keys.chain(&found.common_prefixes);
+                if names.any(|name| name.as_ref().len() > MAX_KEY_BYTES) {
+                    return Err(Problem::Malformed);
+                }
                 let keys = page.result.objects.into_iter();
                 listing.keys.extend(keys.map(|meta| meta.location.into()));
                 let directories = page.result.common_prefixes.into_iter();
@@ -398,12 +417,17 @@ impl Store {
     pub(crate) fn begin(self: &Arc<Self>, key: &str) -> Result<Multipart, Problem> {
         let key = self.key(key)?;
         wait(async {
-            // A store that takes parts without a word beforehand would say only now that it takes none.
+            // Azure takes parts without a word beforehand, and would say only then that it takes none.
             let head = GetOptions {
                 head: true,
                 ..GetOptions::default()
             };
-            match self.objects.get_opts(&key, head).await.map(|_| ()) {
+            let asked = match self.scheme {
+                Scheme::Azure => self.objects.get_opts(&key, head).await.map(|_| ()),
+                // It may be that the results' place can be written to, and not be read.
+                _ => Ok(()),
+            };
+            match asked {
                 Err(e) if self.problem(&e) != Problem::Missing => return Err(self.problem(&e)),
                 _ => {}
             }
@@ -425,14 +449,16 @@ impl Store {
 
 /// Words of a builder, unless a setting's value is in them.
 fn harmless(words: &str, vars: &[(String, String)]) -> Option<String> {
-    let is_of_store = |name: &str| {
-        ["AWS_", "AZURE_", "GOOGLE_"]
-            .iter()
-            .any(|p| name.starts_with(p))
-    };
-    let mut values = vars.iter().filter(|(name, _)| is_of_store(name));
-    let is_harmless = !values.any(|(_, value)| !value.is_empty() && words.contains(value.as_str()));
+    let is_harmless =
+        !of_stores(vars).any(|(_, value)| !value.is_empty() && words.contains(value.as_str()));
     is_harmless.then(|| words.to_owned())
+}
+
+/// The settings of stores among the variables of the environment.
+fn of_stores(vars: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
+    let prefixes = ["AWS_", "AZURE_", "GOOGLE_"];
+    vars.iter()
+        .filter(move |(name, _)| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 /// Bytes that are on their way. Dropped, they are no longer.

@@ -8,11 +8,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::*;
 use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, LogicalType};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
@@ -832,5 +832,35 @@ fn selected_batches_have_their_schema() {
         let (schema, batches) = selected.unwrap();
         assert!(batches.iter().any(|batch| batch.num_rows() > 0));
         Source::from_batches("again", schema, batches, &SourceOptions::default()).unwrap();
+    }
+}
+
+/// Nanoseconds, which they count, have no room for such years, and Parquet has none for seconds.
+#[test]
+fn timestamps_of_96_bits_are_of_any_year() {
+    let texts = "at\n9999-12-31T00:00:00Z\n2024-02-29T08:30:00Z\n1600-01-01T00:00:00Z\n";
+    let expected = keys("t.csv", texts, "at").unwrap();
+    for (bytes, unit) in [
+        (
+            &include_bytes!("../../../../vectors/tables/int96.parquet")[..],
+            TimeUnit::Microsecond,
+        ),
+        (
+            &include_bytes!("../../../../vectors/tables/int96-seconds.parquet")[..],
+            TimeUnit::Millisecond,
+        ),
+    ] {
+        let table = source("t.parquet", bytes);
+        let found = read_keys(&table, &key("at")).unwrap();
+        assert_eq!(found.digests(), expected.digests(), "{unit:?}");
+        let rest = filtered(&table, "at", |_| true);
+        let written = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(rest.clone())).unwrap();
+        let leaf = written.parquet_schema().column(0);
+        assert!(
+            matches!(leaf.logical_type_ref(), Some(LogicalType::Timestamp { .. })),
+            "{leaf:?}"
+        );
+        let again = keys("t.parquet", rest, "at").unwrap();
+        assert_eq!(again.digests(), expected.digests(), "{unit:?}");
     }
 }

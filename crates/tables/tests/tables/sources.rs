@@ -12,6 +12,7 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use vesica_tables::*;
+use vesica_testing::{ObjectServer, Request};
 
 /// Writes files and opens the inputs as one table.
 struct Place(tempfile::TempDir);
@@ -515,4 +516,50 @@ fn rows_are_counted_approximately_before_they_are_read() {
     let batch = batch(&[("k", Arc::new(strings))]);
     assert_eq!(about("t.arrow", arrow_file(&batch)), None);
     assert_eq!(about("t.parquet", parquet(&batch)), Some(777));
+}
+
+/// What a store is asked for while rows are written says nothing of which these are.
+#[test]
+fn a_store_does_not_learn_which_rows_are_wanted() {
+    let server = ObjectServer::start();
+    let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..40));
+    // Rows that do not compress, so that groups of them are far from each other.
+    let mut state = 1u64;
+    let text = |_| {
+        let mut letter = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            char::from(b'!' + (state >> 58) as u8)
+        };
+        (0..16 << 10).map(|_| letter()).collect::<String>()
+    };
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..40).map(text)));
+    let table = batch(&[("id", ids), ("text", texts)]);
+    for (name, content) in [
+        ("t.parquet", parquet(&table)),
+        ("t.arrow", arrow_file(&table)),
+    ] {
+        server.put(&format!("/b/{name}"), content);
+        let address = format!("http://{}/b/{name}", server.address());
+        let asked = |wanted: &dyn Fn(usize) -> bool| {
+            let source = Source::open(Path::new(&address), SourceOptions::default()).unwrap();
+            let keys = read_keys(&source, &key("id")).unwrap();
+            let matched: Vec<bool> = (0..keys.digests().len()).map(wanted).collect();
+            server.requests();
+            let mut out = Vec::new();
+            let rows = write_rows_to(&source, &keys.rows_of(&matched), &mut out).unwrap();
+            let mut ranges: Vec<_> = server.requests().iter().map(Request::range).collect();
+            ranges.sort_unstable();
+            (rows, ranges)
+        };
+        let (none, all) = (asked(&|_| false), asked(&|_| true));
+        let (one, last) = (asked(&|item| item == 17), asked(&|item| item == 39));
+        assert_eq!([none.0, all.0, one.0, last.0], [0, 40, 1, 1]);
+        assert!(!all.1.is_empty());
+        assert!(
+            [none.1, one.1, last.1]
+                .iter()
+                .all(|ranges| *ranges == all.1),
+            "{name}"
+        );
+    }
 }
