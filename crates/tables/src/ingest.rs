@@ -161,14 +161,13 @@ impl TargetTable {
                         advice!["make it with ", (Argument::OutputTableMode, "create")],
                     ));
                 }
-                (IngestMode::Append, Ok(there)) => check_columns(kind, &there, &columns)?,
                 // Other drivers do not all tell a table that is not there from one that they cannot look at.
                 (_, Err(e)) if kind != Kind::Other && e.status != Status::NotFound => {
                     return Err(self.refused(&e, false));
                 }
                 _ => {}
             }
-            begin(&mut connection).map_err(|e| self.refused(&e, false))?;
+            self.begin(&mut connection, &columns)?;
             if kind.undoes_tables() {
                 let none = RecordBatchIterator::new([], columns);
                 let written = self.write(&mut connection, Box::new(none));
@@ -180,6 +179,35 @@ impl TargetTable {
             Ok(())
         };
         catching(check).map_err(|panic| failed("broke off", &panic))?
+    }
+
+    /// Begins a transaction, in which the table is to take these columns. One that rows are appended to is as it was
+    /// looked at until the transaction ends: PostgreSQL's is locked, and the first look at SQLite's keeps others from writing.
+    fn begin(&self, connection: &mut ManagedConnection, columns: &Schema) -> Result<()> {
+        let kind = self.database.kind;
+        let refused = |e| self.refused(&e, false);
+        let off = connection.set_option(OptionConnection::AutoCommit, "false".into());
+        off.map_err(refused)?;
+        if self.mode != IngestMode::Append {
+            return Ok(());
+        }
+        if kind == Kind::PostgreSql {
+            let lock = format!("LOCK TABLE {} IN ROW EXCLUSIVE MODE", self.quoted());
+            run(connection, &lock).map_err(refused)?;
+        }
+        let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
+        match there {
+            Ok(there) => check_columns(kind, &there, columns),
+            Err(e) if kind != Kind::Other => Err(refused(e)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What SQL calls it.
+    fn quoted(&self) -> String {
+        let names = self.schema.iter().chain([&self.name]);
+        let quoted = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+        quoted.collect::<Vec<_>>().join(".")
     }
 
     /// Writes rows, in the transaction that has begun.
@@ -205,7 +233,13 @@ impl TargetTable {
         let written = || {
             let (rows, failure) = DriverRows::new(rows, self.database.kind)?;
             let mut connection = self.database.connect(Access::Write)?;
-            begin(&mut connection).map_err(|e| self.refused(&e, false))?;
+            let columns = rows.schema();
+            let begun = self.begin(&mut connection, &columns);
+            begun.map_err(|error| match error.kind() {
+                // It is so for columns of the peer, or since the run has begun.
+                ErrorKind::Usage { reason, .. } => failed("the table does not take them", reason),
+                _ => error,
+            })?;
             let Err(e) = self.write(&mut connection, Box::new(rows)) else {
                 return Ok(connection);
             };
@@ -227,9 +261,11 @@ impl TargetTable {
     }
 }
 
-/// Begins a transaction.
-fn begin(connection: &mut ManagedConnection) -> AdbcResult<()> {
-    connection.set_option(OptionConnection::AutoCommit, "false".into())
+/// Runs a statement that answers nothing.
+fn run(connection: &mut ManagedConnection, sql: &str) -> AdbcResult<()> {
+    let mut statement = connection.new_statement()?;
+    statement.set_sql_query(sql)?;
+    statement.execute_update().map(|_| ())
 }
 
 /// Refuses a table that lacks one of the columns, or would take its values for others.

@@ -378,6 +378,46 @@ fn results_in_tables() {
     );
 }
 
+/// Columns of the peer are not known before it is met: those that a table has in another type, or not at all, are refused
+/// then, and not written as values of its type.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn columns_of_the_peer_that_a_table_does_not_take() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n2\n");
+    secret(&place, "uri", &postgresql());
+    let typed = query("SELECT '1' AS id, 7::bigint AS n", "id")
+        .with("--database-file uri --output theirs.parquet");
+    let typed = typed.option("--driver", &driver("postgresql"));
+    exchange(&place, &typed, &Arguments::new("ours.csv", "id")).expect_success();
+    let ours = Arguments::new("ours.csv", "id")
+        .with("--database-file uri --take-values --output-table strict --output-table-mode append")
+        .option("--driver", &driver("postgresql"));
+    let theirs = Arguments::new("theirs.parquet", "id").with("--value n");
+    for (column, words) in [
+        (
+            ", peer_n double precision",
+            "column \"peer_n\" is of type float8 there, and of type Int64 in the result",
+        ),
+        (
+            ", peer_n timestamp",
+            "column \"peer_n\" is of type timestamp there",
+        ),
+        ("", "it has no column \"peer_n\""),
+    ] {
+        psql(&format!(
+            "DROP TABLE IF EXISTS strict; CREATE TABLE strict (id text{column})"
+        ));
+        let ended = exchange(&place, &ours, &theirs).receiver;
+        ended.expect_failure(3, words);
+        assert!(ended.err.contains("nothing was written"), "{}", ended.err);
+        assert_eq!(psql("SELECT count(*) FROM strict"), "0");
+    }
+    psql("ALTER TABLE strict ADD peer_n bigint");
+    exchange(&place, &ours, &theirs).expect_success();
+    assert_eq!(psql("SELECT * FROM strict"), "1|7");
+}
+
 /// What SQLite has no type for is text, and a text's columns are texts.
 #[test]
 #[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
