@@ -208,7 +208,7 @@ pub(crate) struct OutputTable {
     )]
     output_table: Option<String>,
     /// create makes the table, and refuses one that is there; append adds rows to one that is there, by the names of its
-    /// columns; replace makes it in the place of one that may be there
+    /// columns; replace drops one that may be there, with its rights, indexes and triggers, and makes a new one
     #[arg(help_heading = "Result", long, value_name = "create|append|replace", default_value = "create",
           requires = "output_table", value_parser = IngestMode::from_str)]
     output_table_mode: IngestMode,

@@ -201,8 +201,8 @@ impl AdbcDatabase {
     pub(crate) fn refused(&self, e: &AdbcError, executes: bool, told: &str) -> Error {
         let state: String = e.sqlstate.iter().map(|c| char::from(*c as u8)).collect();
         let state = state.trim_matches('\0');
-        // Connections, authorisations, catalogues, resources and the operator's interventions.
-        let classes = ["08", "0A", "28", "3D", "3F", "42", "53", "57"];
+        // Connections, authorisations, catalogues, resources, locks and the operator's interventions.
+        let classes = ["08", "0A", "28", "3D", "3F", "42", "53", "55P03", "57"];
         let is_about_query = match state {
             "" => !executes,
             // A name that may be made of a value, as by a cast to a table's name.

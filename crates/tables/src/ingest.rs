@@ -10,6 +10,7 @@ use adbc_core::error::{Error as AdbcError, Result as AdbcResult, Status};
 use adbc_core::options::{IngestMode as Mode, OptionConnection, OptionStatement, OptionValue};
 use adbc_core::{Connection, Optionable, Statement};
 use adbc_driver_manager::ManagedConnection;
+use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
@@ -23,6 +24,9 @@ use crate::text::read_error;
 
 mod types;
 
+/// How long PostgreSQL waits for a lock on a table; who comes later waits behind it.
+const LOCK_SECONDS: u32 = 5;
+
 /// What becomes of a table that is there, or is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,7 +36,7 @@ pub enum IngestMode {
     Create,
     /// The rows go to a table that is there, column by column by name.
     Append,
-    /// The table is made, in the place of one that may be there.
+    /// One that may be there is dropped, with its rights, indexes and triggers, and a new one made.
     Replace,
 }
 
@@ -167,10 +171,16 @@ impl TargetTable {
                 }
                 _ => {}
             }
-            self.begin(&mut connection, &columns)?;
+            self.begin(&mut connection, &columns, false)?;
             if kind.undoes_tables() {
                 let none = RecordBatchIterator::new([], columns);
-                let written = self.write(&mut connection, Box::new(none));
+                let mut rehearsed = self.clone();
+                if kind == Kind::PostgreSql && self.mode == IngestMode::Replace {
+                    // To drop the table would wait for all that read it, and let others wait.
+                    let random = getrandom::u64().map_err(|e| unwritable(e.into()))?;
+                    rehearsed.name = format!("vesica_{random:016x}");
+                }
+                let written = rehearsed.write(&mut connection, Box::new(none));
                 let written = written.map_err(|e| self.refused(&e, false));
                 // It goes with the connection in any case.
                 let _ = connection.rollback();
@@ -182,18 +192,36 @@ impl TargetTable {
     }
 
     /// Begins a transaction, in which the table is to take these columns. One that rows are appended to is as it was
-    /// looked at until the transaction ends: PostgreSQL's is locked, and the first look at SQLite's keeps others from writing.
-    fn begin(&self, connection: &mut ManagedConnection, columns: &Schema) -> Result<()> {
+    /// looked at until the transaction ends: PostgreSQL's is locked, and SQLite refuses to write after another change.
+    /// `writes` locks one that is replaced, too.
+    fn begin(
+        &self,
+        connection: &mut ManagedConnection,
+        columns: &Schema,
+        writes: bool,
+    ) -> Result<()> {
         let kind = self.database.kind;
         let refused = |e| self.refused(&e, false);
         let off = connection.set_option(OptionConnection::AutoCommit, "false".into());
         off.map_err(refused)?;
-        if self.mode != IngestMode::Append {
-            return Ok(());
-        }
         if kind == Kind::PostgreSql {
-            let lock = format!("LOCK TABLE {} IN ROW EXCLUSIVE MODE", self.quoted());
-            run(connection, &lock).map_err(refused)?;
+            let timeout = format!("SET LOCAL lock_timeout = '{LOCK_SECONDS}s'");
+            run(connection, &timeout).map_err(refused)?;
+        }
+        let lock = |mode: &str| format!("LOCK TABLE {} IN {mode} MODE", self.quoted());
+        match (self.mode, kind) {
+            (IngestMode::Append, Kind::PostgreSql) => {
+                run(connection, &lock("ROW EXCLUSIVE")).map_err(refused)?;
+            }
+            (IngestMode::Replace, Kind::PostgreSql) => {
+                if self.is_replaced(connection)? && writes {
+                    run(connection, &lock("ACCESS EXCLUSIVE")).map_err(refused)?;
+                    self.is_replaced(connection)?;
+                }
+                return Ok(());
+            }
+            (IngestMode::Append, _) => {}
+            _ => return Ok(()),
         }
         let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
         match there {
@@ -201,6 +229,51 @@ impl TargetTable {
             Err(e) if kind != Kind::Other => Err(refused(e)),
             Err(_) => Ok(()),
         }
+    }
+
+    /// Whether there is a table of PostgreSQL to replace. One that it would not drop is refused, and one that keeps rows from
+    /// some users, as a new table would not.
+    fn is_replaced(&self, connection: &mut ManagedConnection) -> Result<bool> {
+        let schema = self.schema.as_deref();
+        let schema = schema.map_or_else(|| "current_schema()".to_owned(), literal);
+        let sql = format!(
+            "SELECT c.relkind IN ('r', 'p'), c.relrowsecurity, \
+             pg_has_role(c.relowner, 'USAGE') OR pg_has_role(n.nspowner, 'USAGE') \
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+             WHERE n.nspname = {schema}::name AND c.relname = {}::name",
+            literal(&self.name)
+        );
+        let mut ask = || {
+            let mut statement = connection.new_statement()?;
+            statement.set_sql_query(&sql)?;
+            let answer = statement
+                .execute()?
+                .collect::<std::result::Result<Vec<_>, _>>()?;
+            Ok(answer.into_iter().find(|rows| rows.num_rows() > 0))
+        };
+        let found: AdbcResult<Option<RecordBatch>> = ask();
+        let Some(found) = found.map_err(|e| self.refused(&e, false))? else {
+            return Ok(false);
+        };
+        let is = |column: usize| found.column(column).as_boolean().value(0);
+        let words = match (is(0), is(1), is(2)) {
+            (false, ..) => "it is no table, which could be replaced",
+            (_, true, _) => "it has row security, which the table in its place would not have",
+            (.., false) => {
+                return Err(failed(
+                    of_status(Status::Unauthorized),
+                    "it has another owner",
+                ));
+            }
+            _ => return Ok(true),
+        };
+        Err(Error::usage_with(
+            words,
+            advice![
+                "name another, or say ",
+                (Argument::OutputTableMode, "append")
+            ],
+        ))
     }
 
     /// What SQL calls it.
@@ -230,14 +303,15 @@ impl TargetTable {
 
     /// Writes all rows, or none.
     fn ingest(&self, rows: StreamReader<BufReader<ScratchReader>>) -> Result<()> {
+        let kind = self.database.kind;
         let written = || {
-            let (rows, failure) = DriverRows::new(rows, self.database.kind)?;
+            let (rows, failure) = DriverRows::new(rows, kind)?;
             let mut connection = self.database.connect(Access::Write)?;
             let columns = rows.schema();
-            let begun = self.begin(&mut connection, &columns);
+            let begun = self.begin(&mut connection, &columns, true);
             begun.map_err(|error| match error.kind() {
                 // It is so for columns of the peer, or since the run has begun.
-                ErrorKind::Usage { reason, .. } => failed("the table does not take them", reason),
+                ErrorKind::Usage { reason, .. } => failed("the rows do not go there", reason),
                 _ => error,
             })?;
             let Err(e) = self.write(&mut connection, Box::new(rows)) else {
@@ -251,7 +325,10 @@ impl TargetTable {
             Err(of_rows.unwrap_or_else(|| self.refused(&e, true)))
         };
         let ingest = || {
-            let mut connection = written().map_err(|error| error.and("; nothing was written"))?;
+            let mut connection = written().map_err(|error| match kind.undoes_tables() {
+                true => error.and("; nothing was written"),
+                false => error,
+            })?;
             connection.commit().map_err(|e| {
                 let words = "it does not say whether the rows are there";
                 failed(of_status(e.status), words)
@@ -259,6 +336,11 @@ impl TargetTable {
         };
         catching(ingest).map_err(|panic| failed("broke off", &panic))?
     }
+}
+
+/// A string of PostgreSQL.
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// Runs a statement that answers nothing.

@@ -1,6 +1,6 @@
 //! Tables that are results of queries. `scripts/databases.py` starts a server for these tests and fetches the drivers.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -416,6 +416,84 @@ fn columns_of_the_peer_that_a_table_does_not_take() {
     psql("ALTER TABLE strict ADD peer_n bigint");
     exchange(&place, &ours, &theirs).expect_success();
     assert_eq!(psql("SELECT * FROM strict"), "1|7");
+}
+
+/// What a table in the place of another would not have, and who holds the other.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn tables_that_are_not_replaced() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n");
+    secret(&place, "uri", &postgresql());
+    let ours = Arguments::new("ours.csv", "id")
+        .with("--database-file uri --output-table-mode replace")
+        .option("--driver", &driver("postgresql"));
+    let alone = |arguments: &Arguments, code: i32, words: &str| {
+        let ended = place.receiver(arguments, "--connect 127.0.0.1:1").wait();
+        ended.expect_failure(code, words);
+    };
+    psql(
+        "DROP VIEW IF EXISTS \"it's\\\"; DROP TABLE IF EXISTS kept; CREATE TABLE kept (id text); \
+          CREATE VIEW \"it's\\\" AS SELECT 1 AS id; ALTER TABLE kept ENABLE ROW LEVEL SECURITY",
+    );
+    alone(
+        &ours.clone().with("--output-table kept"),
+        2,
+        "it has row security",
+    );
+    alone(
+        &ours.clone().with("--output-table it's\\"),
+        2,
+        "it is no table",
+    );
+    psql(
+        "ALTER TABLE kept DISABLE ROW LEVEL SECURITY; DROP ROLE IF EXISTS maker; \
+          CREATE ROLE maker LOGIN PASSWORD 'slash'; GRANT ALL ON SCHEMA public TO maker; GRANT ALL ON kept TO maker",
+    );
+    let host = variable("PGHOST");
+    secret(
+        &place,
+        "maker",
+        &format!("postgresql://maker:slash@/postgres?host={host}"),
+    );
+    let made = ours.clone().with("--output-table kept");
+    alone(
+        &made
+            .clone()
+            .without("--database-file")
+            .with("--database-file maker"),
+        3,
+        "it has another owner",
+    );
+    // Held by another, the table is not dropped for a rehearsal, and is waited for a while.
+    let mut holder = Command::new(variable("VESICA_TEST_PSQL"));
+    holder
+        .args(["-qAt", "-d", "postgres"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut holder = holder.spawn().unwrap();
+    let mut statements = holder.stdin.take().unwrap();
+    writeln!(statements, "BEGIN; LOCK TABLE kept; SELECT 'locked';").unwrap();
+    let mut said = [0; 6];
+    holder
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut said)
+        .unwrap();
+    let theirs = Arguments::new("ours.csv", "id");
+    let pair = exchange(&place, &made, &theirs);
+    pair.sender.expect_success();
+    pair.receiver.expect_failure(3, "lock timeout");
+    assert!(
+        pair.receiver.err.contains("nothing was written"),
+        "{}",
+        pair.receiver.err
+    );
+    drop(statements);
+    assert!(holder.wait().unwrap().success());
+    exchange(&place, &made, &theirs).expect_success();
+    assert_eq!(psql("SELECT * FROM kept"), "1");
 }
 
 /// What SQLite has no type for is text, and a text's columns are texts.
