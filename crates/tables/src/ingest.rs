@@ -144,7 +144,7 @@ impl TargetTable {
     fn check(&self, columns: &Schema) -> Result<()> {
         let check = || {
             let kind = self.database.kind;
-            let columns = kind.schema(columns)?;
+            let columns = kind.schema(columns, columns.fields().len())?;
             let mut connection = self.database.connect(Access::Write)?;
             let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
             match (self.mode, there) {
@@ -301,11 +301,11 @@ impl TargetTable {
         statement.execute_update().map(|_| ())
     }
 
-    /// Writes all rows, or none.
-    fn ingest(&self, rows: StreamReader<BufReader<ScratchReader>>) -> Result<()> {
+    /// Writes all rows, or none. Columns after the first `own` are the peer's.
+    fn ingest(&self, rows: StreamReader<BufReader<ScratchReader>>, own: usize) -> Result<()> {
         let kind = self.database.kind;
         let written = || {
-            let (rows, failure) = DriverRows::new(rows, kind)?;
+            let (rows, failure) = DriverRows::new(rows, kind, own)?;
             let mut connection = self.database.connect(Access::Write)?;
             let columns = rows.schema();
             let begun = self.begin(&mut connection, &columns, true);
@@ -382,8 +382,9 @@ impl DriverRows {
     fn new(
         rows: StreamReader<BufReader<ScratchReader>>,
         kind: Kind,
+        own: usize,
     ) -> Result<(DriverRows, Arc<Mutex<Option<Error>>>)> {
-        let schema = kind.schema(&rows.schema())?;
+        let schema = kind.schema(&rows.schema(), own)?;
         let failure = Arc::default();
         let shared = Arc::clone(&failure);
         let rows = DriverRows {
@@ -427,6 +428,8 @@ fn unreadable(e: ArrowError) -> Error {
 /// The rows of a result on their way to a table: in an encrypted file without a name, until all are there.
 pub(crate) struct Ingest {
     table: TargetTable,
+    /// How many columns are not the peer's.
+    own: usize,
     rows: ScratchWriter,
 }
 
@@ -445,6 +448,7 @@ impl Ingest {
         table.check(columns)?;
         Ok(Ingest {
             table: table.clone(),
+            own: columns.fields().len(),
             rows: ScratchWriter::create(directory).map_err(unwritable)?,
         })
     }
@@ -453,8 +457,8 @@ impl Ingest {
     pub(crate) fn commit(self) -> Result<()> {
         let rows = self.rows.finish().map_err(unwritable)?;
         let rows = BufReader::new(ScratchReader::new(Arc::new(rows)));
-        self.table
-            .ingest(StreamReader::try_new(rows, None).map_err(unreadable)?)
+        let rows = StreamReader::try_new(rows, None).map_err(unreadable)?;
+        self.table.ingest(rows, self.own)
     }
 }
 

@@ -496,6 +496,34 @@ fn tables_that_are_not_replaced() {
     assert_eq!(psql("SELECT * FROM kept"), "1");
 }
 
+/// Names that a database takes for one, but the peer does not.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn names_of_the_peer_that_a_database_takes_for_one() {
+    let place = Place::new();
+    place.write("ours.csv", "id\n1\n");
+    let long = "n".repeat(70);
+    place.write("theirs.csv", format!("id,{long}1,{long}2,a,A\n1,p,q,r,s\n"));
+    place.write("names.db", "");
+    secret(&place, "postgresql", &postgresql());
+    secret(&place, "sqlite", "sqlite:names.db");
+    psql("DROP TABLE IF EXISTS names");
+    let theirs = Arguments::new("theirs.csv", "id").with(&format!("--value {long}1,{long}2,a,A"));
+    for name in ["postgresql", "sqlite"] {
+        let ours = Arguments::new("ours.csv", "id")
+            .with(&format!(
+                "--database-file {name} --output-table names --take-values"
+            ))
+            .option("--driver", &driver(name));
+        exchange(&place, &ours, &theirs).expect_success();
+    }
+    let cut = "n".repeat(56);
+    let found = psql(&format!("SELECT \"peer_{cut}_2\", \"peer_A\" FROM names"));
+    assert_eq!(found, "q|s");
+    let found = in_sqlite(&place, "names.db", "SELECT peer_a, peer_A_2 FROM names");
+    assert_eq!(found, "[('r', 's')]");
+}
+
 /// What SQLite has no type for is text, and a text's columns are texts.
 #[test]
 #[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]

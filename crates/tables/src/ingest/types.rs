@@ -1,5 +1,6 @@
 //! What databases make of the types of Arrow. Drivers would cut values off, or read them as another type, without a word.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -15,6 +16,9 @@ use crate::guard::catching;
 /// The keys under which PostgreSQL's driver tells a type that Arrow has not, and any type.
 const UNKNOWN_TYPE: &str = "ADBC:postgresql:typname";
 const ANY_TYPE: &str = "POSTGRESQL:type";
+
+/// Bytes of a name in PostgreSQL; the rest is cut off.
+const POSTGRESQL_NAME: usize = 63;
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -100,17 +104,42 @@ impl Kind {
         })
     }
 
-    /// The schema under which the driver takes rows.
-    pub(super) fn schema(self, of: &Schema) -> Result<SchemaRef> {
-        let field = |field: &Arc<Field>| match self.ingested(field.data_type()) {
-            Some(ingested) => Ok(Field::clone(field).with_data_type(ingested)),
+    /// The names under which the database has columns. Those after the first `own` are the peer's, and get a number where
+    /// the database would take one for another: PostgreSQL cuts names off, and others do not tell upper from lower case.
+    fn names(self, of: &Schema, own: usize) -> Vec<String> {
+        let most = match self {
+            Kind::PostgreSql => POSTGRESQL_NAME,
+            _ => usize::MAX,
+        };
+        let mut taken = HashSet::new();
+        let mut takes = |name: &str| match self {
+            Kind::PostgreSql => taken.insert(name.to_owned()),
+            _ => taken.insert(name.to_ascii_lowercase()),
+        };
+        let name = |(index, field): (usize, &Arc<Field>)| {
+            let mut name = cut(field.name(), most).to_owned();
+            let mut number = 1;
+            while !takes(&name) && index >= own {
+                number += 1;
+                let suffix = format!("_{number}");
+                name = cut(field.name(), most - suffix.len()).to_owned() + &suffix;
+            }
+            name
+        };
+        of.fields().iter().enumerate().map(name).collect()
+    }
+
+    /// The schema under which the driver takes rows, whose columns after the first `own` are the peer's.
+    pub(super) fn schema(self, of: &Schema, own: usize) -> Result<SchemaRef> {
+        let field = |(field, name): (&Arc<Field>, String)| match self.ingested(field.data_type()) {
+            Some(ingested) => Ok(Field::clone(field).with_name(name).with_data_type(ingested)),
             None => {
                 let (found, format) = (field.data_type().to_string(), self.name());
                 let error = Error::new(ErrorKind::NotInFormat { found, format });
                 Err(error.in_column(field.name()))
             }
         };
-        let fields = of.fields().iter().map(field);
+        let fields = of.fields().iter().zip(self.names(of, own)).map(field);
         Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?)))
     }
 
@@ -159,6 +188,13 @@ impl Kind {
     }
 }
 
+/// The characters of a text that have room in so many bytes.
+fn cut(text: &str, most: usize) -> &str {
+    let ends = (0..=most.min(text.len())).rev();
+    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
 /// What a database calls the type of a column.
 pub(super) fn shown(column: &Field) -> String {
     let name = column.metadata().get(ANY_TYPE).cloned();
@@ -201,7 +237,7 @@ mod tests {
 
     fn ingested(kind: Kind, column: ArrayRef) -> Result<ArrayRef> {
         let batch = batch(column);
-        let schema = kind.schema(&batch.schema())?;
+        let schema = kind.schema(&batch.schema(), 1)?;
         Ok(kind.rows(&batch, &schema)?.column(0).clone())
     }
 
@@ -259,6 +295,32 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_the_peer_have_names_of_their_own() {
+        let long = "é".repeat(40);
+        let (cut, numbered) = ("é".repeat(31), format!("{}_2", "é".repeat(30)));
+        let third = numbered.replace('2', "3");
+        for (kind, names, expected) in [
+            (
+                Kind::PostgreSql,
+                [&*long, &*long, &*long],
+                [&*cut, &*numbered, &*third],
+            ),
+            (Kind::PostgreSql, ["a", "A", "A_2"], ["a", "A", "A_2"]),
+            (Kind::Sqlite, ["a", "A", "A_2"], ["a", "A_2", "A_2_2"]),
+            (Kind::Sqlite, [&*long, "é", "É"], [&*long, "é", "É"]),
+        ] {
+            let fields = names.map(|name| Field::new(name, DataType::Utf8, true));
+            let schema = kind.schema(&Schema::new(fields.to_vec()), 1).unwrap();
+            let found = schema.fields().iter().map(|field| field.name());
+            assert!(found.eq(expected), "{kind:?} {schema}");
+        }
+        // What is wrong with the table's own is for the database to say.
+        let own = ["a", "A"].map(|name| Field::new(name, DataType::Utf8, true));
+        let schema = Kind::Sqlite.schema(&Schema::new(own.to_vec()), 2).unwrap();
+        assert_eq!(schema.field(1).name(), "A");
+    }
+
+    #[test]
     fn types_without_a_place_are_refused_with_the_column() {
         let item = Field::new_list_field(DataType::Int64, true);
         let lists = DataType::List(Arc::new(item));
@@ -270,7 +332,7 @@ mod tests {
             (Kind::Other, &nested, true),
         ] {
             let schema = Schema::new(vec![Field::new("c", of.clone(), true)]);
-            match kind.schema(&schema) {
+            match kind.schema(&schema, 1) {
                 Ok(_) => assert!(has_room, "{kind:?} {of}"),
                 Err(error) => {
                     assert!(!has_room && error.class() == ErrorClass::Data, "{error}");
