@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
 use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
@@ -151,14 +153,20 @@ impl Kind {
             if is_written_out && *to == DataType::Utf8 {
                 return texts(column);
             }
-            let changed = catching(|| of_type(column, to)).map_err(Error::corrupt)?;
-            changed.map_err(|e| {
-                let value = match e {
-                    ArrowError::InvalidArgumentError(value) => value,
-                    e => e.to_string(),
-                };
+            let not_kept = |value| {
                 let by = self.name();
                 Error::new(ErrorKind::NotKept { value, by }).in_column(field.name())
+            };
+            if self == Kind::Sqlite && has_nan(column) {
+                // It would be null there.
+                return Err(not_kept("NaN".to_owned()));
+            }
+            let changed = catching(|| of_type(column, to)).map_err(Error::corrupt)?;
+            changed.map_err(|e| {
+                not_kept(match e {
+                    ArrowError::InvalidArgumentError(value) => value,
+                    e => e.to_string(),
+                })
             })
         };
         let columns = batch.columns().iter().zip(schema.fields());
@@ -185,6 +193,28 @@ impl Kind {
             return extension(there) == extension(appended) && named(there) == named(appended);
         }
         in_postgresql(appends).equals_datatype(there.data_type())
+    }
+}
+
+/// Whether a value is a float that is no number.
+fn has_nan(column: &ArrayRef) -> bool {
+    match column.data_type() {
+        DataType::Float16 => column
+            .as_primitive::<Float16Type>()
+            .iter()
+            .flatten()
+            .any(|value| value.is_nan()),
+        DataType::Float32 => column
+            .as_primitive::<Float32Type>()
+            .iter()
+            .flatten()
+            .any(f32::is_nan),
+        DataType::Float64 => column
+            .as_primitive::<Float64Type>()
+            .iter()
+            .flatten()
+            .any(f64::is_nan),
+        _ => false,
     }
 }
 
@@ -227,7 +257,7 @@ mod tests {
     use crate::error::ErrorClass;
     use arrow_array::types::Int8Type;
     use arrow_array::{
-        Decimal64Array, Decimal128Array, DictionaryArray, Int64Array, StringArray,
+        Decimal64Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray,
         Time32SecondArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
     };
 
@@ -258,6 +288,7 @@ mod tests {
         let micros = TimestampMicrosecondArray::from(vec![1]).with_timezone("UTC");
         let texts: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::from_iter([Some("a"), None]));
         let text = |texts: &[Option<&str>]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(0.5), None, Some(f64::NAN)]));
         let time: ArrayRef = Arc::new(Time32SecondArray::from(vec![30_600]));
         use Kind::{Other, PostgreSql, Sqlite};
         for (kind, column, expected) in [
@@ -278,6 +309,8 @@ mod tests {
                 &(nanos(1001) as ArrayRef),
                 Some(text(&[Some("1970-01-01T00:00:00.000001001Z")])),
             ),
+            (Sqlite, &floats, None),
+            (PostgreSql, &floats, Some(floats.clone())),
             (PostgreSql, &texts, Some(text(&[Some("a"), None]))),
             (Sqlite, &time, Some(text(&[Some("08:30:00")]))),
             (PostgreSql, &time, Some(time.clone())),
