@@ -211,7 +211,7 @@ def receive(
     output_table   instead of `output`, a table of `database` for the matching rows, as "matches" or "schema.matches". It is
                written in one transaction; a SQLite file has to be there, perhaps empty
     output_table_mode   `create` makes the table, and refuses one that is there; `append` adds rows to one that is there;
-               `replace` makes it in the place of one that may be there
+               `replace` makes it in the place of one that may be there, whose rights and indexes it does not have
     reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, or what `threshold` makes; several of these numbers at
                once as `["size", "sum"]`
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`

@@ -76,6 +76,8 @@ impl LabelTerms {
             Some("from 1 to 64 columns can be handed over")
         } else if !(1..=MAX_LABEL_BYTES).contains(&self.bytes) {
             Some("what is handed over with a key takes from 1 to 4096 bytes")
+        } else if (self.bytes as usize) < 2 * self.columns.len() {
+            Some("what is handed over with a key takes two bytes and more for each column")
         } else if !self.columns.iter().all(is_name) {
             Some("a column to hand over has a name of 1 to 255 bytes without hidden characters")
         } else if self.columns.iter().enumerate().any(repeats) {
@@ -275,6 +277,7 @@ mod tests {
             (shared(MAX_STRING_BYTES), Role::Sender),
             (wanted(1), Role::Receiver),
             (offered(64, &["Größe, brutto", "b"]), Role::Sender),
+            (offered(4, &["a", "b"]), Role::Sender),
             (offered(MAX_LABEL_BYTES, &many[1..]), Role::Sender),
             (typed(&["int64", "whatever(1,2)"]), Role::Sender),
         ] {
@@ -297,6 +300,8 @@ mod tests {
             (offered(64, &["a\x1b[2J"]), Role::Sender),
             (offered(64, &["a\u{202e}b"]), Role::Sender),
             (offered(0, &["a"]), Role::Sender),
+            (offered(1, &["a"]), Role::Sender),
+            (offered(3, &["a", "b"]), Role::Sender),
             (offered(MAX_LABEL_BYTES + 1, &["a"]), Role::Sender),
             (offered(64, &many), Role::Sender),
         ] {

@@ -202,7 +202,12 @@ terms! {
     pub KEY_CLASSES: Term<Vec<String>> = Term {
         is_of_each_run: true,
         problem: |classes| classes_problem(classes),
-        ..Term::new("key_classes", "classes of key columns", Vec::new, either)
+        ..Term::new(
+            "key_classes",
+            "classes of key columns",
+            Vec::new,
+            |_, ours, theirs| Ok(either(ours, theirs)),
+        )
     };
 
     /// The bits of keys that are numbers of a declared width, 1 to 64: a set has the number of each key beside its digest,
@@ -319,17 +324,13 @@ pub fn smaller<T: TermValue + Ord>(_: &Term<T>, ours: &T, theirs: &T) -> Result<
 }
 
 /// Of each column one class, or both with a `/` between them; none where a side has none.
-fn either(
-    _: &Term<Vec<String>>,
-    ours: &Vec<String>,
-    theirs: &Vec<String>,
-) -> Result<Vec<String>, WireError> {
+fn either(ours: &[String], theirs: &[String]) -> Vec<String> {
     let both = |(one, other): (&String, &String)| match one.cmp(other) {
         Ordering::Less => format!("{one}/{other}"),
         Ordering::Equal => one.clone(),
         Ordering::Greater => format!("{other}/{one}"),
     };
-    Ok(ours.iter().zip(theirs).map(both).collect())
+    ours.iter().zip(theirs).map(both).collect()
 }
 
 /// What is wrong with this statistical security for a run.

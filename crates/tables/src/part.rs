@@ -113,6 +113,7 @@ impl Part {
     }
 
     /// Whether it is an object of a store.
+    #[cfg(feature = "parquet")]
     pub(crate) fn is_object(&self) -> bool {
         match &self.backing {
             #[cfg(feature = "object-stores")]

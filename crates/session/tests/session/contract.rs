@@ -1298,7 +1298,7 @@ fn the_longest_hello_fits() {
     let mut hello = with_facts(|facts| {
         facts.labels = LabelExchange::Offered(LabelTerms {
             types: vec!["t".repeat(64); 64],
-            ..LabelTerms::texts(1, columns)
+            ..LabelTerms::texts(128, columns)
         });
         facts.offline = Some(vec![offer(1); MAX_OFFERS]);
     });
