@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, St
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::conform::named_by_parquet;
+use crate::profile::Profile;
 use crate::render::{self, Kind, MS, NS, SECONDS_A_DAY, US};
 
 /// What the values of a column are whose texts are handed over: texts, or a type that Parquet and Arrow have.
@@ -46,9 +47,7 @@ impl ColumnType {
     /// The type that has the values of this one; texts if there is none.
     pub(crate) fn of(data_type: &DataType) -> ColumnType {
         use DataType as T;
-        match data_type {
-            T::Dictionary(_, values) => ColumnType::of(values),
-            T::RunEndEncoded(_, values) => ColumnType::of(values.data_type()),
+        match of_values(data_type) {
             T::Decimal32(digits, scale)
             | T::Decimal64(digits, scale)
             | T::Decimal128(digits, scale)
@@ -256,9 +255,7 @@ pub enum KeyClass {
 impl KeyClass {
     pub(crate) fn of(data_type: &DataType) -> KeyClass {
         use DataType as T;
-        match data_type {
-            T::Dictionary(_, values) => KeyClass::of(values),
-            T::RunEndEncoded(_, values) => KeyClass::of(values.data_type()),
+        match of_values(data_type) {
             T::Decimal32(_, scale)
             | T::Decimal64(_, scale)
             | T::Decimal128(_, scale)
@@ -276,6 +273,16 @@ impl KeyClass {
         }
     }
 
+    /// The two classes that a contract has of a key column, such as `decimal/text`, if texts are likely to differ where
+    /// values do not under this normalisation: one that takes values as they come.
+    pub fn apart<'c>(classes: &'c str, normalization: &str) -> Option<(&'c str, &'c str)> {
+        let is_by_value = normalization == Profile::Exact.id();
+        let as_they_come =
+            is_by_value || normalization == Profile::ExactByScale.id() || normalization == "text/1";
+        let meet = classes == "integer/text" || is_by_value && classes == "decimal/integer";
+        classes.split_once('/').filter(|_| as_they_come && !meet)
+    }
+
     /// The name in contracts.
     pub fn name(self) -> &'static str {
         match self {
@@ -285,6 +292,15 @@ impl KeyClass {
             KeyClass::Time => "time",
             KeyClass::Bytes => "bytes",
         }
+    }
+}
+
+/// The type of the values of dictionaries and runs.
+fn of_values(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => of_values(values),
+        DataType::RunEndEncoded(_, values) => of_values(values.data_type()),
+        plain => plain,
     }
 }
 
@@ -482,6 +498,22 @@ mod tests {
             ),
         ] {
             assert_eq!(KeyClass::of(&data_type).name(), class, "{data_type}");
+        }
+    }
+
+    #[test]
+    fn classes_are_apart_where_values_count_as_they_come() {
+        for (classes, normalization, are_apart) in [
+            ("decimal/text", "exact/2", true),
+            ("decimal/integer", "exact/2", false),
+            ("decimal/integer", "exact/1", true),
+            ("text/time", "text/1", true),
+            ("integer/text", "exact/1", false),
+            ("decimal/text", "decimal/1", false),
+            ("text", "exact/2", false),
+        ] {
+            let found = KeyClass::apart(classes, normalization);
+            assert_eq!(found, classes.split_once('/').filter(|_| are_apart));
         }
     }
 

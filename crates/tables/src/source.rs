@@ -228,12 +228,12 @@ impl Source {
         Ok(types.iter().map(ColumnType::of).collect())
     }
 
-    /// What the values of a key's columns are.
+    /// What the values of a key's columns are, in the first file.
     ///
     /// # Errors
     /// Data: a file is damaged.
     pub fn key_classes(&self, key: &KeySpec) -> Result<Vec<KeyClass>> {
-        let types = self.format().column_types(self.parts(), &key.names())?;
+        let types = (self.format()).column_types(&self.parts()[..1], &key.names())?;
         Ok(types.iter().map(KeyClass::of).collect())
     }
 

@@ -16,6 +16,7 @@ use vesica_tables::{
 };
 use zeroize::Zeroizing;
 
+use crate::party::beside;
 use crate::published::check_key;
 use crate::{Error, ErrorClass, Observer};
 
@@ -225,8 +226,9 @@ impl OpenLookUp {
         if !columns.is_empty() {
             source.check_added_texts()?;
         }
+        let scratch = beside(output);
         let file = output
-            .map(|output| Output::open(output, source, &std::env::temp_dir()))
+            .map(|output| Output::open(output, source, &scratch))
             .transpose()?;
         let mut keys = self.read(source, observer)?;
         report.counts = *keys.counts();

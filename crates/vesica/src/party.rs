@@ -19,8 +19,9 @@ use vesica_session::{
     connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, Destination, KeyBytes, KeySpec, Matched, Output, Passes, RowSet, Rows,
-    Source, TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within, write_rows,
+    ColumnType, Counts, Destination, KeyBytes, KeyClass, KeySpec, Matched, Output, Passes, RowSet,
+    Rows, Source, TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within,
+    write_rows,
 };
 use vesica_wire::{Error as WireError, Limit};
 
@@ -710,7 +711,8 @@ impl Party {
     /// them.
     ///
     /// `-` is standard output. The output is opened before the peer is met, and appears under its name only once it is
-    /// complete; rows go to a table of a database in one transaction, once all of them are there. A dishonest receiver can lie to a sender about the matches.
+    /// complete; rows go to a table of a database in one transaction, once all of them are there. A dishonest receiver
+    /// can lie to a sender about the matches.
     ///
     /// # Errors
     /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already complete:
@@ -909,7 +911,7 @@ impl Party {
 }
 
 /// The directory of an output that is a file, else the one for temporary files. `-` might as well be in the current one.
-fn beside(output: Option<Destination<'_>>) -> PathBuf {
+pub(crate) fn beside(output: Option<Destination<'_>>) -> PathBuf {
     let path = output.and_then(Destination::path);
     match path.filter(|path| !is_address(path)) {
         Some(file) => directory_of(file).to_owned(),
@@ -1036,16 +1038,7 @@ fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
 fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) {
     let (normalizations, classes) = (contract.get(&NORMALIZATION), contract.get(&KEY_CLASSES));
     for ((at, normalization), class) in (1..).zip(&normalizations).zip(&classes) {
-        let as_they_come = match normalization.as_str() {
-            // By value.
-            "exact/2" => class != "decimal/integer",
-            "exact/1" | "text/1" => true,
-            _ => false,
-        };
-        if let Some((one, other)) = class.split_once('/')
-            && as_they_come
-            && class != "integer/text"
-        {
+        if let Some((one, other)) = KeyClass::apart(class, normalization) {
             observer.warning(&advice![
                 format!(
                     "key column {at} is {one} on one side and {other} on the other, and values are compared by their texts: \

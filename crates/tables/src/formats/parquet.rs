@@ -1,6 +1,6 @@
 //! Parquet files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,15 +96,18 @@ fn metadata(part: &Part) -> Result<ArrowReaderMetadata> {
 /// schema names another. In nanoseconds, which they count, the years are 1677 to 2262, and others would wrap around.
 fn with_instants(metadata: ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
     let descriptor = metadata.parquet_schema();
-    let of_column = |root: usize| {
-        let mut leaves = descriptor.columns().iter().enumerate();
-        leaves.any(|(i, leaf)| {
-            leaf.physical_type() == PhysicalType::INT96 && descriptor.get_column_root_idx(i) == root
-        })
-    };
+    let leaves = descriptor.columns().iter().enumerate();
+    let old = leaves.filter(|(_, leaf)| leaf.physical_type() == PhysicalType::INT96);
+    let roots: HashSet<usize> = old
+        .map(|(i, _)| descriptor.get_column_root_idx(i))
+        .collect();
+    if roots.is_empty() {
+        return Ok(metadata);
+    }
     let entries = metadata.metadata().file_metadata().key_value_metadata();
     let is_told = entries.is_some_and(|all| all.iter().any(|entry| entry.key == ARROW_SCHEMA));
-    let schema = with_types_in(metadata.schema(), of_column, &|data_type| match data_type {
+    let is_old = |column| roots.contains(&column);
+    let schema = with_types_in(metadata.schema(), is_old, &|data_type| match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, zone) if !is_told => {
             DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
         }
@@ -113,13 +116,8 @@ fn with_instants(metadata: ArrowReaderMetadata) -> Result<ArrowReaderMetadata> {
         }
         other => other.clone(),
     });
-    match schema == **metadata.schema() {
-        true => Ok(metadata),
-        false => {
-            let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-            call(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options))
-        }
-    }
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    call(|| ArrowReaderMetadata::try_new(metadata.metadata().clone(), options))
 }
 
 /// The rows that a file says that it has.

@@ -155,7 +155,7 @@ impl Store {
     ) -> Result<Store, Problem> {
         let is_broken = |(_, value): &&(String, String)| value.contains(|c: char| c.is_control());
         if let Some((name, _)) = of_stores(vars).find(is_broken) {
-            let problem = format!("{name} has a line break, or another character without a form");
+            let problem = format!("{name} has a line break or another control character");
             return Err(Problem::Settings(Some(problem)));
         }
         let facts = Arc::new(Facts::default());
@@ -417,19 +417,17 @@ impl Store {
     pub(crate) fn begin(self: &Arc<Self>, key: &str) -> Result<Multipart, Problem> {
         let key = self.key(key)?;
         wait(async {
-            // Azure takes parts without a word beforehand, and would say only then that it takes none.
             let head = GetOptions {
                 head: true,
                 ..GetOptions::default()
             };
-            let asked = match self.scheme {
-                Scheme::Azure => self.objects.get_opts(&key, head).await.map(|_| ()),
-                // It may be that the results' place can be written to, and not be read.
-                _ => Ok(()),
-            };
-            match asked {
-                Err(e) if self.problem(&e) != Problem::Missing => return Err(self.problem(&e)),
-                _ => {}
+            // Azure takes parts without a word beforehand, and would say only then that it takes none. Elsewhere a place for
+            // results need not be one that can be read.
+            if self.scheme == Scheme::Azure
+                && let Err(e) = self.objects.get_opts(&key, head).await
+                && self.problem(&e) != Problem::Missing
+            {
+                return Err(self.problem(&e));
             }
             let begun = self
                 .objects

@@ -477,3 +477,42 @@ fn an_upload_appears_complete_or_not_at_all() {
         assert_eq!(begin(text).unwrap_err().class(), class, "{text}");
     }
 }
+
+#[test]
+fn a_place_for_results_need_not_be_readable() {
+    use std::io::Write;
+    let server = ObjectServer::start();
+    server.answer(|r| {
+        let reads = r.method == "GET" || r.method == "HEAD";
+        reads.then(|| Answer::error(403, "AccessDenied"))
+    });
+    let begun = Upload::begin_with(&address("s3://b/o"), &server.settings(), Limits::USUAL);
+    let mut upload = begun.unwrap();
+    upload.write_all(b"id\n1\n").unwrap();
+    upload.commit().unwrap();
+    assert_eq!(server.get("/b/o").unwrap(), b"id\n1\n");
+}
+
+#[test]
+fn settings_with_line_breaks_are_named() {
+    let server = ObjectServer::start();
+    let mut settings = server.settings();
+    settings.retain(|(name, _)| name != "AWS_SECRET_ACCESS_KEY");
+    settings.push(("AWS_SECRET_ACCESS_KEY".into(), "SECRET\r\n".into()));
+    let mut found = Vec::new();
+    let error = Finder::new(settings, Limits::USUAL).find(&address("s3://b/o"), &mut found);
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("AWS_SECRET_ACCESS_KEY has a line break"),
+        "{error}"
+    );
+    assert!(!error.contains("SECRET\r"), "{error}");
+}
+
+#[test]
+fn listings_have_keys_of_stores() {
+    let server = ObjectServer::start();
+    server.put(&format!("/b/d/{}.csv", "k".repeat(5000)), "id\n1\n");
+    let error = find(&server, "s3://b/d/").unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Data, "{error}");
+}

@@ -12,7 +12,6 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use vesica_tables::*;
-use vesica_testing::{ObjectServer, Request};
 
 /// Writes files and opens the inputs as one table.
 struct Place(tempfile::TempDir);
@@ -519,8 +518,10 @@ fn rows_are_counted_approximately_before_they_are_read() {
 }
 
 /// What a store is asked for while rows are written says nothing of which these are.
+#[cfg(feature = "object-stores")]
 #[test]
 fn a_store_does_not_learn_which_rows_are_wanted() {
+    use vesica_testing::{ObjectServer, Request};
     let server = ObjectServer::start();
     let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..40));
     // Rows that do not compress, so that groups of them are far from each other.
