@@ -6,6 +6,9 @@
 //! grows with the sizes. The coefficients minimise the squares of relative errors: a run of a millisecond counts as much as
 //! one of a minute.
 
+use std::array;
+use std::iter::zip;
+
 /// What the seconds of a run depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
@@ -69,23 +72,22 @@ impl Fit {
         // Relative to what was measured: a row is 1 where the fit is right.
         let row = |(work, seconds): &&(Work, f64)| work.terms().map(|term| term / seconds);
         let rows: Vec<[f64; TERMS]> = runs.iter().map(row).collect();
+        let dot = |left: usize, right: usize| -> f64 {
+            rows.iter().map(|row| row[left] * row[right]).sum()
+        };
+        let sums: [f64; TERMS] = array::from_fn(|k| rows.iter().map(|row| row[k]).sum());
+        let products: [[f64; TERMS]; TERMS] = array::from_fn(|k| array::from_fn(|j| dot(k, j)));
         let mut coefficients = [0.0; TERMS];
-        let mut errors = vec![1.0; rows.len()];
         for _ in 0..PASSES {
-            for (k, coefficient) in coefficients.iter_mut().enumerate().take(terms) {
-                let (mut along, mut square) = (0.0, RIDGE);
-                for (row, error) in rows.iter().zip(&errors) {
-                    along += row[k] * error;
-                    square += row[k] * row[k];
-                }
-                let better = f64::max(*coefficient + along / square, 0.0);
-                let step = better - *coefficient;
-                *coefficient = better;
-                for (row, error) in rows.iter().zip(&mut errors) {
-                    *error -= row[k] * step;
-                }
+            for k in 0..terms {
+                let explained: f64 = zip(products[k], coefficients).map(|(p, c)| p * c).sum();
+                let step = (sums[k] - explained) / (RIDGE + products[k][k]);
+                coefficients[k] = f64::max(coefficients[k] + step, 0.0);
             }
         }
+        let error =
+            |row: &[f64; TERMS]| 1.0 - zip(row, coefficients).map(|(r, c)| r * c).sum::<f64>();
+        let errors: Vec<f64> = rows.iter().map(error).collect();
         let used = coefficients.iter().filter(|c| **c > 0.0).count();
         let free = rows.len().saturating_sub(used).max(1) as f64;
         let squares: f64 = errors.iter().map(|error| error * error).sum();
@@ -113,7 +115,7 @@ impl Fit {
     #[cfg(test)]
     pub(crate) fn picoseconds(&self) -> [u64; 5] {
         let units = [1.0, MILLION, MILLION, MILLION, MILLION];
-        std::array::from_fn(|k| (self.coefficients[k] * 1e12 / units[k]).round() as u64)
+        array::from_fn(|k| (self.coefficients[k] * 1e12 / units[k]).round() as u64)
     }
 
     /// The spread for work of these sizes: a tenth more for each factor of four beyond what was measured.
