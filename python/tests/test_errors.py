@@ -168,7 +168,7 @@ def test_data() -> None:
     assert getattr(error.value, "__notes__", ["hint: " + error.value.hint]) == [
         'hint: did you mean "id"?'
     ]
-    with pytest.raises(vesica.DataError, match='column "n" cannot be a key') as error:
+    with pytest.raises(vesica.DataError, match='column "n" has no exact text') as error:
         vesica.receive(TABLE, on="n", link=left)
     assert 'take normalize={COL: "integer"} if' in error.value.hint
     unusable = pytest.warns(vesica.RunWarning, match="2 of 2 rows have no usable key")

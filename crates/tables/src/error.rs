@@ -184,7 +184,7 @@ pub enum ErrorKind {
     },
     /// A path leads below something that is no JSON object.
     NoObject,
-    /// A key column of a type whose values have no exact text (floats) or no single one
+    /// A key or label column of a type whose values have no exact text (floats, as keys) or no single one
     /// (lists, structs, maps).
     KeyType {
         /// The type, as its format calls it.
@@ -595,7 +595,7 @@ impl fmt::Display for Error {
             ErrorKind::KeyType { found } => {
                 write!(
                     f,
-                    "column {column:?} cannot be a key: it is of type {}",
+                    "column {column:?} has no exact text: it is of type {}",
                     one_line(found)
                 )
             }

@@ -17,7 +17,7 @@ macro_rules! for_formats {
             /// Parquet.
             Parquet = "Parquet", columnar parquet if "parquet", ["parquet", "pq"], [b"PAR1"];
             /// One JSON object per line, possibly in gzip.
-            Jsonl = "JSON Lines", lines jsonl, ["jsonl", "ndjson", "json"], [b"{"];
+            Jsonl = "JSON Lines", lines jsonl, ["jsonl", "ndjson", "json"], [b"{\"", b"{}", b"{ ", b"{\t", b"{\n", b"{\r"];
             /// Arrow IPC: a file (Feather version 2) or a stream.
             Arrow = "Arrow IPC", columnar ipc, ["arrow", "arrows", "feather", "ipc"], [ARROW_FILE_START, ARROW_STREAM_START];
         }

@@ -68,6 +68,10 @@ pub(crate) fn sniff(
                 return Err(Error::new(ErrorKind::OtherEncoding(encoding)));
             }
         }
+        if has_old_line_ends(&sample) {
+            let found = "lines that end in carriage returns alone; end them with line feeds";
+            return Err(Error::unsupported(found));
+        }
     }
     Ok(Found {
         format,
@@ -150,6 +154,16 @@ fn guess_text(sample: &[u8]) -> Format {
     found.copied().unwrap_or(Format::Csv)
 }
 
+/// Whether lines end in carriage returns alone, as before Unix: to us that is one line.
+fn has_old_line_ends(sample: &[u8]) -> bool {
+    let first = memchr::memchr2(b'\r', b'\n', sample);
+    let Some((line, [b'\r', rest @ ..])) = first.map(|end| sample.split_at(end)) else {
+        return false;
+    };
+    let is_quoted = line.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
+    !is_quoted && !rest.is_empty() && memchr::memchr(b'\n', rest).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,5 +189,24 @@ mod tests {
             ErrorClass::Data
         );
         assert_eq!(guess_text(b"\xef\xbb\xbf {\"a\":1}"), Format::Jsonl);
+        assert_eq!(guess_text(b"{ }\n"), Format::Jsonl);
+        assert_eq!(guess_text(b"{id},v\n"), Format::Csv);
+    }
+
+    #[test]
+    fn old_line_ends_are_told_from_others() {
+        for text in [&b"id,v\r1,2\r"[..], b"id\r\r1", b"\"a\",b\r1,2"] {
+            assert!(has_old_line_ends(text));
+        }
+        for text in [
+            &b"id\r\n1\r\n"[..],
+            b"id\r",
+            b"\"a\rb\",c",
+            b"id\n1\r2",
+            b"id",
+            b"",
+        ] {
+            assert!(!has_old_line_ends(text));
+        }
     }
 }

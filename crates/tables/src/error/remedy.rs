@@ -106,7 +106,7 @@ impl Error {
                 " if they are whole numbers, or write them as integers, decimals or text",
             ],
             ErrorKind::KeyType { .. } => {
-                "keys are strings, integers, decimals, booleans, dates, times, UUIDs or bytes"
+                "keys, and columns to hand over, are strings, integers, decimals, booleans, dates, times, UUIDs or bytes"
                     .into()
             }
             ErrorKind::ValueType { .. } => {
