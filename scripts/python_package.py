@@ -48,7 +48,7 @@ TESTS = {
         3,
         9,
     ): "deltalake==1.2.1 ipykernel==6.31.0 mypy==1.19.1 nbclient==0.10.2 pyiceberg[sql-sqlite]==0.10.0 "
-    "pytest==8.4.2 pyyaml==6.0.3 sqlalchemy==2.0.58",
+    "pydantic==2.11.10 pyparsing==3.2.5 pytest==8.4.2 pyyaml==6.0.3 sqlalchemy==2.0.58",
     (
         3,
         10,
@@ -75,16 +75,19 @@ def pins(table: dict[Version, str], version: Version = sys.version_info[:2]) -> 
 
 
 def pythons() -> dict[Version, str]:
-    """The Pythons on the path that the package runs on, and the one that runs this."""
+    """The Pythons that the package runs on, of those on the path and of pyenv's, and the one that runs this."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = {}
     for minor in range(9, 30):
-        path = shutil.which(f"python3.{minor}")
-        try:
-            # A name on the path may be one that only says where to get it.
-            subprocess.run([path or "", "-c", "import venv"], check=True, capture_output=True)
-            found[3, minor] = path
-        except (OSError, subprocess.CalledProcessError):
-            pass
+        name = f"python3.{minor}"
+        for path in [shutil.which(name), *map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/{name}")))]:
+            try:
+                # A name on the path may be one that only says where to get it.
+                subprocess.run([path or "", "-c", "import venv"], check=True, capture_output=True)
+                found[3, minor] = path
+                break
+            except (OSError, subprocess.CalledProcessError):
+                pass
     return {**found, sys.version_info[:2]: sys.executable}
 
 

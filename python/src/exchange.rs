@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::terms::LEARNS;
 use vesica::{
-    CourierStep, Destination, Endpoint, Gets, Interrupt, Learns, Party, Passes, PeerLimits,
-    Resources, Rows, SourceOptions, Terms, parse_max_items, parse_protocol, rfc3339,
+    CourierStep, Endpoint, Gets, Interrupt, Learns, Party, Passes, PeerLimits, Resources, Rows,
+    SourceOptions, Terms, parse_max_items, parse_protocol, rfc3339,
 };
 
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::identity::Identity;
-use crate::options::{Reading, Table, fingerprint, named, set_terms, threads};
+use crate::options::{Output, Reading, Table, fingerprint, named, set_terms, threads};
 use crate::run::{Finished, Rowed, role_of};
 use crate::supervise::watched;
 
@@ -87,7 +87,8 @@ pub(crate) fn exchange<'py>(
     party.check(role).map_err(Failure::from)?;
     let gets = Gets::of(role, &party.terms);
     let finishes = step == CourierStep::Finish;
-    check(step, gets, message.is_some(), options.output.is_some())?;
+    let output = reading.output(py, options.output.clone())?;
+    check(step, gets, message.is_some(), output.is_some())?;
     let key = reading.key()?;
     let source = reading.source(SourceOptions {
         passes: match finishes && gets == Gets::Rows {
@@ -98,9 +99,8 @@ pub(crate) fn exchange<'py>(
         ..SourceOptions::default()
     })?;
     let table = Table::of(table, &reading)?;
-    if let Some(output) = &options.output {
-        table.check_output(output, &reading, &identity.0)?;
-    }
+    let file = output.as_ref().and_then(Output::file);
+    table.check_output(file, &reading, &identity.0)?;
     events.stage("reading");
     let (mut heard, raised) = (events.clone(), interrupt.clone());
     let work = move || -> Result<_, Failure> {
@@ -112,7 +112,7 @@ pub(crate) fn exchange<'py>(
             return Ok((made, None));
         }
         let source = table.open(&key, &[], source)?;
-        let output = options.output.as_deref().map(Destination::File);
+        let output = output.as_ref().map(Output::destination);
         let carried = courier.step(step, message, &source, output, &mut heard)?;
         let finished = carried.outcome.map(|outcome| {
             let finished = Finished::of(outcome, gets, &source, output.is_some(), &raised, &heard)?;
@@ -139,7 +139,7 @@ fn check(step: CourierStep, gets: Gets, message: bool, output: bool) -> Result<(
             "this side learns no rows, and has nothing to finish: it answers"
         }
         _ if output && !(finishes && gets == Gets::Rows) => {
-            "output: is for finish, on a side that learns the matches"
+            "output and output_table are for finish, on a side that learns the matches"
         }
         _ => return Ok(()),
     }))

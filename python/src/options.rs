@@ -10,10 +10,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
-    AdbcDatabase, ConnectOptions, CsvOptions, Encoding, Fingerprint, FingerprintError, Format,
-    KeyColumn, KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits, Profile,
-    ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, TargetTable, Terms,
-    ValueColumn, adbc_database, database_path, half_of_the_machine, import_batches, is_in,
+    AdbcDatabase, ConnectOptions, CsvOptions, Destination, Encoding, Fingerprint, FingerprintError,
+    Format, KeyColumn, KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits,
+    Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, TargetTable,
+    Terms, ValueColumn, adbc_database, database_path, half_of_the_machine, import_batches, is_in,
     label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
     parse_max_items, parse_protocol, same_file, shown, value_columns,
 };
@@ -62,13 +62,16 @@ impl Table {
         }
     }
 
-    /// Refuses an output in the place of something that the run reads.
+    /// Refuses a file for the output in the place of something that the run reads.
     pub(crate) fn check_output(
         &self,
-        output: &Path,
+        output: Option<&Path>,
         reading: &Reading,
         identity: &KeyPair,
     ) -> Result<(), Failure> {
+        let Some(output) = output else {
+            return Ok(());
+        };
         self.check_not_an_input(output)?;
         let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", shown(output))));
         if identity.is_kept_in(output) {
@@ -113,9 +116,23 @@ fn with_package(py: Python<'_>, database: AdbcDatabase) -> PyResult<AdbcDatabase
     })
 }
 
-/// The refusal of a result in two places.
-pub(crate) fn either_output() -> Failure {
-    Failure::usage("give either output or output_table")
+/// Where rows go that do not go back to the program.
+pub(crate) enum Output {
+    File(PathBuf),
+    Table(TargetTable),
+}
+
+impl Output {
+    pub(crate) fn destination(&self) -> Destination<'_> {
+        match self {
+            Output::File(path) => Destination::File(path),
+            Output::Table(table) => Destination::Table(table),
+        }
+    }
+
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.destination().path()
+    }
 }
 
 /// Which columns make the key, how a table is read, and the database.
@@ -192,15 +209,19 @@ impl Reading {
         with_package(py, database.map_err(Failure::from)?)
     }
 
-    /// The table of the database that the result goes to, if it goes to one.
-    pub(crate) fn target(&self, py: Python<'_>) -> PyResult<Option<TargetTable>> {
-        let Some(name) = &self.output_table else {
-            return Ok(None);
+    /// Where the result goes, if it goes to this file or to a table of the database.
+    pub(crate) fn output(&self, py: Python<'_>, file: Option<PathBuf>) -> PyResult<Option<Output>> {
+        let name = match (&self.output_table, file) {
+            (None, file) => return Ok(file.map(Output::File)),
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage("give either output or output_table").into());
+            }
+            (Some(name), None) => name,
         };
         let mode = self.output_table_mode.as_deref().map(str::parse);
         let mode = named("output_table_mode", mode.transpose())?.unwrap_or_default();
         let target = TargetTable::new(name, mode, self.database(py)?);
-        Ok(Some(target.map_err(Failure::from)?))
+        Ok(Some(Output::Table(target.map_err(Failure::from)?)))
     }
 
     /// Refuses what says how to read text where a table has types.

@@ -14,8 +14,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 use vesica::{
-    ConnectOptions, Database, Destination, Endpoint, ErrorClass, Figures, Interrupt, KeySpec,
-    LabelTerms, Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, Service, SetUpdate,
+    ConnectOptions, Database, Endpoint, ErrorClass, Figures, Interrupt, KeySpec, LabelTerms,
+    Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, Service, SetUpdate,
     SourceOptions, parse_address, select_rows,
 };
 
@@ -23,7 +23,7 @@ use crate::errors::Failure;
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::link::Link;
-use crate::options::{Reading, Table, fingerprint, seconds, threads};
+use crate::options::{Output, Reading, Table, fingerprint, seconds, threads};
 use crate::run::{Rowed, row_numbers};
 use crate::stream::Batches;
 use crate::supervise::watched;
@@ -80,7 +80,7 @@ pub(crate) fn publish(
     let of = |table: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Table>> {
         let Some(table) = table else { return Ok(None) };
         let table = Table::of(table, &reading)?;
-        table.check_output(&options.output, &reading, &identity.0)?;
+        table.check_output(Some(&options.output), &reading, &identity.0)?;
         Ok(Some(table))
     };
     let (table, add, remove) = (of(table)?, of(add)?, of(remove)?);
@@ -235,16 +235,16 @@ impl LookupHandle {
             ..SourceOptions::default()
         })?;
         let table = Table::of(table, &reading)?;
-        if let Some(output) = &output {
-            table.check_output(output, &reading, &link.identity)?;
-        }
+        let output = reading.output(py, output)?;
+        let file = output.as_ref().and_then(Output::file);
+        table.check_output(file, &reading, &link.identity)?;
         let (open, key) = (Arc::clone(&self.open), self.key.clone());
         let (mut events, interrupt) = (self.events.clone(), self.interrupt.clone());
         events.stage("reading");
         let work = move || -> Result<_, Failure> {
             let source = table.open(&key, &[], options)?;
             let mut open = lock(&open);
-            let to = output.as_deref().map(Destination::File);
+            let to = output.as_ref().map(Output::destination);
             let found = open_one(&mut open)?.find(&source, to, &mut events)?;
             let json = serde_json::to_string(found.report());
             let json = json.map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;

@@ -1,21 +1,19 @@
 //! One side of a run.
 
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Destination, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party,
-    Report, Role, Rows, Source, SourceOptions, TargetTable, no_match_hint, prepare_work_dir,
-    rfc3339, select_rows,
+    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Report, Role,
+    Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
 use crate::events::Events;
 use crate::identity::KeyPair;
 use crate::link::Link;
-use crate::options::{Options, Reading, Table, either_output};
+use crate::options::{Options, Output, Reading, Table};
 use crate::stream::Batches;
 use crate::supervise::{supervise, unless_asked_to_end};
 
@@ -61,15 +59,14 @@ pub(crate) fn run<'py>(
     let role = role_of(role)?;
     let started = rfc3339(SystemTime::now());
     let events = Events::default();
-    let target = reading.target(py)?;
-    let job = Job::new(role, &reading, &options, target, link, &events);
+    let output = reading.output(py, options.output.clone())?;
+    let job = Job::new(role, &reading, &options, output, link, &events);
     let job = told(py, || party_that_fails(link), job)?;
     let interrupt = job.party.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
-    if let Some(output) = &job.output {
-        let checked = table.check_output(output, &reading, &link.identity);
-        told(py, || job.party.clone(), checked)?;
-    }
+    let file = job.output.as_ref().and_then(Output::file);
+    let checked = table.check_output(file, &reading, &link.identity);
+    told(py, || job.party.clone(), checked)?;
     events.stage("reading");
     let heard = events.clone();
     let tell = || events.tell(listener);
@@ -232,8 +229,7 @@ struct Job {
     gets: Gets,
     key: KeySpec,
     source: SourceOptions,
-    output: Option<PathBuf>,
-    target: Option<TargetTable>,
+    output: Option<Output>,
     party: Party,
 }
 
@@ -242,23 +238,21 @@ impl Job {
         role: Role,
         reading: &Reading,
         options: &Options,
-        target: Option<TargetTable>,
+        output: Option<Output>,
         link: &Link,
         events: &Events,
     ) -> Result<Job, Failure> {
         let party = party(role, reading, options, link, events)?;
         let key = reading.key()?;
         let gets = Gets::of(role, &party.terms);
-        match (gets, options.output.is_some() || target.is_some()) {
-            (_, true) if options.output.is_some() && target.is_some() => {
-                return Err(either_output());
-            }
+        let file = output.as_ref().and_then(Output::file);
+        match (gets, output.is_some()) {
             (Gets::Nothing, true) => {
                 return Err(Failure::usage(
                     "this side gets no rows or shares for an output",
                 ));
             }
-            (Gets::Shares, _) if options.output.is_none() => {
+            (Gets::Shares, _) if file.is_none() => {
                 return Err(Failure::usage("shares go to a file: give an output"));
             }
             (Gets::Shares | Gets::Nothing, _) if options.rows()? != Rows::Matching => {
@@ -278,8 +272,7 @@ impl Job {
             gets,
             key,
             source,
-            output: options.output.clone(),
-            target,
+            output,
             party,
         })
     }
@@ -297,7 +290,7 @@ impl Job {
                 party.tell_problem(problem);
             }
         })?;
-        let output = Destination::of(self.target.as_ref(), self.output.as_deref());
+        let output = self.output.as_ref().map(Output::destination);
         let ran = party.run(self.role, &source, &self.key, output, &mut events);
         let outcome = ran.map_err(|error| {
             let resume = party.resume_hint(&error);

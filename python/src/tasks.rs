@@ -8,15 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
 use vesica::{
-    Attempt, ConnectOptions, Destination, Endpoint, Interrupt, Observer, OnRefused, Party, Passes,
-    RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
+    Attempt, ConnectOptions, Endpoint, Interrupt, Observer, OnRefused, Party, Passes, RemoteKeys,
+    Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
     row_digests, select_rows,
 };
 
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
-use crate::options::{Options, Reading, Table, either_output, named, seconds, threads};
+use crate::options::{Options, Output, Reading, Table, named, seconds, threads};
 use crate::run::{party, party_that_fails, role_of, row_bytes, told};
 use crate::stream::{Batches, digests_of};
 use crate::supervise::supervise;
@@ -339,12 +339,9 @@ impl SplitJob {
             ..Resources::default()
         };
         let table = Table::of(table, &reading)?;
-        let target = reading.target(py)?;
-        if let Some(output) = &output {
-            table.check_not_an_input(output)?;
-            if target.is_some() {
-                return Err(either_output().into());
-            }
+        let output = reading.output(py, output)?;
+        if let Some(file) = output.as_ref().and_then(Output::file) {
+            table.check_not_an_input(file)?;
         }
         let job = Arc::clone(&self.0);
         let (rows, table) = supervise(
@@ -353,7 +350,7 @@ impl SplitJob {
             || Ok(()),
             move || {
                 let source = table.open(&key, &[], options)?;
-                let to = Destination::of(target.as_ref(), output.as_deref());
+                let to = output.as_ref().map(Output::destination);
                 let rows = collect(&job, &source, &key, &resources, to)?;
                 let table = match to {
                     None if !source.format().is_text() => {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,39 @@ def test_messages_make_a_run(tmp_path: Path) -> None:
     assert finished.result.table.to_polars()["id"].to_list() == [2, 4]
 
 
+def test_a_query_is_matched_and_rows_go_to_a_table(tmp_path: Path) -> None:
+    sender, receiver = sides(tmp_path)
+    path = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table ours as select 1 as id, 'ann' as name union select 4, 'dan'")
+    del receiver["table"]
+    receiver |= {"query": "select id, name from ours", "database": f"sqlite:{path}"}
+    offer = vesica.exchange("offer", **sender).message
+    with pytest.raises(vesica.UsageError, match="output and output_table are for finish"):
+        vesica.exchange("start", offer, output_table="shared", **receiver)
+    question = vesica.exchange("start", offer, **receiver).message
+    answer = vesica.exchange("answer", question, **sender).message
+    with pytest.raises(vesica.UsageError, match="either output or output_table"):
+        vesica.exchange("finish", answer, output="x", output_table="shared", **receiver)
+    finished = vesica.exchange("finish", answer, output_table="shared", **receiver)
+    assert finished.result is not None and list(finished.result.rows or []) == [1]
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        assert database.execute("select * from shared").fetchall() == [(4, "dan")]
+
+
+def test_columns_of_other_classes_are_warned_of(tmp_path: Path) -> None:
+    sender, receiver = sides(tmp_path)
+    receiver["table"] = polars.DataFrame({"id": ["2024-01-31", "2"]})
+    sender["table"] = polars.DataFrame({"id": [datetime.datetime(2024, 1, 31)]})
+    message = vesica.exchange("offer", **sender).message
+    message = vesica.exchange("start", message, **receiver).message
+    warning = "key column 1 is text on one side and time on the other"
+    with pytest.warns(vesica.RunWarning, match=warning):
+        message = vesica.exchange("answer", message, **sender).message
+    with pytest.warns(vesica.RunWarning, match=warning):
+        vesica.exchange("finish", message, **receiver)
+
+
 def test_both_sides_can_learn_the_matches(tmp_path: Path) -> None:
     sender, receiver = sides(tmp_path, both=True, protocol="dh", security="semi-honest")
     message = vesica.exchange("offer", **sender).message
@@ -68,7 +104,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             vesica.exchange(step, message, **sender)  # type: ignore[arg-type]
     with pytest.raises(vesica.UsageError, match="learns no rows"):
         vesica.exchange("finish", b"x", **sender)
-    with pytest.raises(vesica.UsageError, match="output: is for finish"):
+    with pytest.raises(vesica.UsageError, match="output and output_table are for finish"):
         vesica.exchange("offer", output=tmp_path / "x", **sender)
     with pytest.raises(vesica.UsageError, match="no run by courier"):
         vesica.exchange("answer", b"x", **receiver)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,27 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     assert (published["keys"], published["max_keys"], published["queries"]) == (300, 400, 2**20)
     assert published["bytes"] == shop.set.stat().st_size
     yield shop
+
+
+def test_a_query_is_looked_up_and_rows_go_to_a_table(shop: Shop) -> None:
+    path = shop.place / "charity.db"
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table donors as select 7 as id union select 9 union select 1007")
+    asked: dict[str, Any] = {"query": "select id from donors", "database": f"sqlite:{path}"}
+    to: dict[str, Any] = {"output_table": "shared", "output_table_mode": "replace"}
+    with shop.serve() as server:
+        link = shop.link(server)
+        found = vesica.lookup(on="id", set=shop.set, link=link, **asked, **to)
+        assert found.matches == 2
+        with pytest.raises(vesica.UsageError, match="written to `output`"):
+            _ = found.table
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            rows = database.execute("select * from shared order by id").fetchall()
+        assert rows == [(7, "tier 7"), (9, None)]
+        with vesica.open_lookup(shop.set, on="id", link=link) as opened:
+            assert list(opened.find(**asked).rows) == [0, 1]
+            with pytest.raises(vesica.UsageError, match="either output or output_table"):
+                opened.find(output="x.csv", **asked, **to)
 
 
 def test_a_frame_is_looked_up_with_the_publishers_columns(shop: Shop) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from . import _vesica
 from ._progress import Listener, ProgressOption
-from ._runs import Format, Path, Result, Rows, Texts, reading_of, terms_of
+from ._runs import Database, Format, Mode, Path, Result, Rows, Texts, reading_of, terms_of
 from ._sources import readable
 from ._vesica import Identity
 
@@ -27,13 +27,15 @@ def exchange(
     step: Literal["offer", "start", "answer", "finish"],
     message: bytes | None = None,
     *,
-    table: Rows,
+    table: Rows = None,
     on: Texts,
     role: Literal["receiver", "sender"],
     identity: Identity,
     peer: str,
     state: Path,
     output: Path | None = None,
+    output_table: str | None = None,
+    output_table_mode: Mode = "create",
     normalize: Mapping[str, str] | None = None,
     protocol: str = "auto",
     security: Literal["malicious", "malicious-sender", "semi-honest"] = "malicious",
@@ -44,6 +46,10 @@ def exchange(
     threads: int | None = None,
     allow_empty: bool = False,
     null: Texts = (),
+    query: str | None = None,
+    database: Database | None = None,
+    database_file: Path | None = None,
+    driver: str | None = None,
     format: Format | None = None,
     delimiter: str | None = None,
     header: bool = True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from . import _vesica
 from ._errors import UsageError
 from ._progress import Listener, ProgressOption
-from ._runs import Format, Path, Rows, Texts, reading_of, table_of, texts
+from ._runs import Database, Format, Mode, Path, Rows, Texts, reading_of, table_of, texts
 from ._sources import readable
 from ._table import Table, facts
 from ._vesica import Identity, Link, Server
@@ -167,10 +167,16 @@ class OpenLookup:
 
     def find(
         self,
-        table: Rows,
+        table: Rows = None,
         *,
         output: Path | None = None,
+        output_table: str | None = None,
+        output_table_mode: Mode = "create",
         rows: Literal["matching", "rest", "all"] = "matching",
+        query: str | None = None,
+        database: Database | None = None,
+        database_file: Path | None = None,
+        driver: str | None = None,
         format: Format | None = None,
         delimiter: str | None = None,
         header: bool = True,
@@ -267,7 +273,7 @@ def open_lookup(
 
 
 def lookup(
-    table: Rows,
+    table: Rows = None,
     *,
     on: Texts,
     set: Path,
@@ -275,6 +281,8 @@ def lookup(
     fetch: bool = False,
     state: Path | None = None,
     output: Path | None = None,
+    output_table: str | None = None,
+    output_table_mode: Mode = "create",
     rows: Literal["matching", "rest", "all"] = "matching",
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
@@ -283,6 +291,10 @@ def lookup(
     timeout: float = 120,
     allow_empty: bool = False,
     null: Texts = (),
+    query: str | None = None,
+    database: Database | None = None,
+    database_file: Path | None = None,
+    driver: str | None = None,
     format: Format | None = None,
     delimiter: str | None = None,
     header: bool = True,
@@ -299,12 +311,15 @@ def lookup(
     link       how to reach the server, and who it is: `connect`
     fetch      get from the server what of the set's files is missing here; a server with `set` hands them out
     state      directory for what the server has answered, encrypted: no key is asked about again
-    output     a file for the rows, instead of `LookupResult.table`
+    output, output_table   a file or a table for the rows, instead of `LookupResult.table`
 
     Raises a subclass of `Error`.
     """
     arguments = dict(locals())
-    names = "table output rows format delimiter header quote escape encoding progress"
+    names = (
+        "table output output_table output_table_mode rows query database database_file driver "
+        "format delimiter header quote escape encoding progress"
+    )
     of_find = {name: arguments.pop(name) for name in names.split()}
     with open_lookup(**arguments) as opened:
         return opened.find(**of_find)

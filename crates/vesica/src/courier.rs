@@ -21,7 +21,7 @@ use vesica_session::{
 use vesica_tables::{Destination, KeySpec, Rows, Source};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::party::{Gets, Outcome, Party, Ready, words};
+use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
 use crate::work_dir::{failed, lock, read_if_there, refused, seal, unseal};
 use crate::{Error, Observer, WorkDirProblem};
 
@@ -266,11 +266,12 @@ impl Courier<'_> {
         let (party, gets) = (self.party, Gets::of(self.job.role, &self.job.terms));
         let finishes = step == CourierStep::Finish;
         let output = output.filter(|_| finishes && gets == Gets::Rows);
-        let ready = party.prepare(&self.job, source, self.key, output, observer)?;
+        let job = with_column_types(self.job.clone(), source, self.key)?;
+        let ready = party.prepare(&job, source, self.key, output, observer)?;
         let Ready {
             file, directory, ..
         } = ready;
-        let mut keys = party.read(&self.job, source, self.key, &directory, None, observer)?;
+        let mut keys = party.read(&job, source, self.key, &directory, None, observer)?;
         if let Some(file) = &file {
             file.check_utf8(source, keys.counts())?;
         }
@@ -288,13 +289,16 @@ impl Courier<'_> {
             sides,
             heard,
             &self.said,
-            &self.job,
+            &job,
             &mut keys,
             observer,
         )?;
         let (report, said) = match turn {
             Turn::Said(said) => (None, Some(said)),
-            Turn::Over { report, said } => (Some(report), said),
+            Turn::Over { report, said } => {
+                warn_of_classes(&report.contract, observer);
+                (Some(report), said)
+            }
         };
         let usage = |problem: &str| Err(SessionError::Usage(problem.into()).into());
         match (step, &report) {

@@ -1007,7 +1007,11 @@ impl KeySet for Elsewhere {
 }
 
 /// With the classes of key columns, and the types of the columns that are handed over.
-fn with_column_types(mut job: Job, source: &Source, key: &KeySpec) -> Result<Job, Error> {
+pub(crate) fn with_column_types(
+    mut job: Job,
+    source: &Source,
+    key: &KeySpec,
+) -> Result<Job, Error> {
     let classes = source.key_classes(key)?;
     let classes = classes.iter().map(|class| class.name().to_owned());
     job.terms.set(&KEY_CLASSES, classes.collect());
@@ -1035,7 +1039,7 @@ fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
 }
 
 /// Warns of key columns whose texts are likely to differ where their values do not.
-fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) {
+pub(crate) fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) {
     let (normalizations, classes) = (contract.get(&NORMALIZATION), contract.get(&KEY_CLASSES));
     for ((at, normalization), class) in (1..).zip(&normalizations).zip(&classes) {
         if let Some((one, other)) = KeyClass::apart(class, normalization) {
