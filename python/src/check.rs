@@ -1,7 +1,7 @@
 //! Dry runs.
 
 use pyo3::prelude::*;
-use vesica::{Interrupt, Passes, SourceOptions, check_within, key_memory};
+use vesica::{Interrupt, Passes, SourceOptions, check_within, key_memory, text_columns};
 
 use crate::errors::Failure;
 use crate::options::{Reading, Table};
@@ -13,11 +13,14 @@ pub(crate) fn check(
     py: Python<'_>,
     table: &Bound<'_, PyAny>,
     reading: Reading,
+    value: Vec<String>,
+    value_width: Option<u32>,
 ) -> PyResult<(String, String)> {
     let key = reading.key()?;
-    // A quarter of the limit is for keys, as in a run.
+    // What of the limit is for keys in a run.
     let memory = reading.memory()?;
-    let memory = memory.map_or(u64::MAX, |memory| key_memory(memory, false));
+    let texts = text_columns(&key, value, value_width).map_err(Failure::from)?;
+    let memory = memory.map_or(u64::MAX, |memory| key_memory(memory, texts.is_some()));
     let options = reading.source(SourceOptions {
         passes: Passes::One,
         ..SourceOptions::default()
@@ -29,7 +32,7 @@ pub(crate) fn check(
         || Ok(()),
         move || {
             let source = table.open(&key, &[], options)?;
-            let check = check_within(&source, &key, memory, &std::env::temp_dir())?;
+            let check = check_within(&source, &key, texts.as_ref(), memory, &std::env::temp_dir())?;
             let json = serde_json::to_string(&check)
                 .map_err(|e| Failure::usage(format!("the result is not JSON: {e}")))?;
             Ok((json, check.to_string()))

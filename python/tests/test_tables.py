@@ -405,6 +405,25 @@ def test_a_query_is_a_table(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_check_says_which_texts_do_not_fit() -> None:
+    frame = polars.DataFrame({"id": [1, 2], "x": [0.1, 5e-324], "n": ["Bern", "Winterthur"]})
+    with pytest.raises(vesica.UsageError, match="width is for columns"):
+        vesica.check(frame, on="id", value_width=10)
+    checked = vesica.check(frame, on="id", value=["x", "n"], value_width=16)
+    assert checked["labels"]["columns"] == [["x", "float64"], ["n", "text"]]
+    assert checked["labels"]["too_wide"] == {"count": 1, "rows": [2]}
+    needed = checked["labels"]["needed"]
+    sides = {"table": frame, "on": "id"}
+    with pytest.raises(vesica.DataError, match=f"take {needed} bytes"):
+        vesica.rehearse(
+            sides | {"take_values": True, "value_width": 64},
+            sides | {"value": ["x", "n"], "value_width": needed - 1},
+        )
+    vesica.rehearse(
+        sides | {"take_values": True}, sides | {"value": ["x", "n"], "value_width": needed}
+    )
+
+
 def test_a_result_goes_to_a_table_of_a_database(tmp_path: Path) -> None:
     path = tmp_path / "shared.db"
     path.touch()

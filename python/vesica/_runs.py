@@ -440,6 +440,8 @@ def check(
     table: Rows = None,
     *,
     on: Texts,
+    value: Texts | None = None,
+    value_width: int | None = None,
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
     null: Texts = (),
@@ -456,7 +458,8 @@ def check(
 ) -> Check:
     """Reports what a run would see of `table`: counts, blanks, repeated keys, and what normalisation changes.
 
-    The arguments are those of `receive`. Needs no peer, and contains no value of the table.
+    The arguments are those of `receive`; `value` names columns to hand over, as for `send`, of which it says whether they
+    fit. Needs no peer, and contains no value of the table.
 
     Raises DataError for a table that cannot be used.
 
@@ -466,7 +469,8 @@ def check(
     (3, 1, 1, 1, 1)
     """
     arguments = dict(locals())
-    report, text = _vesica.check(readable(arguments.pop("table")), reading_of(arguments))
+    table, columns = readable(arguments.pop("table")), texts(value)
+    report, text = _vesica.check(table, reading_of(arguments), columns, value_width)
     return Check(json.loads(report), text)
 
 

@@ -176,7 +176,9 @@ def exchange(
     identity: Identity,
     listener: _Listener,
 ) -> tuple[bytes | None, tuple[str, bytes | None, Batches | None] | None]: ...
-def check(table: Any, reading: dict[str, Any]) -> tuple[str, str]: ...
+def check(
+    table: Any, reading: dict[str, Any], value: list[str], value_width: int | None
+) -> tuple[str, str]: ...
 def split(
     role: str,
     table: Any,

@@ -25,10 +25,10 @@ use vesica::{
     AdbcDatabase, ConnectOptions, CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint,
     FingerprintError, Format, Identity, IngestMode, KeySpec, LabelExchange, Learns,
     MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, PayloadColumn, PeerLimits, Query, Resources, Reveal,
-    Role, Rows, Source, SourceOptions, TargetTable, Terms, ValueColumn, adbc_database,
+    Role, Rows, Source, SourceOptions, TargetTable, Terms, TextColumns, ValueColumn, adbc_database,
     database_path, find_protocol, half_of_the_machine, has_credentials, label_exchange,
     parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
-    parse_protocol, parse_size, value_columns,
+    parse_protocol, parse_size, text_columns, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -654,10 +654,7 @@ impl Meeting {
 
     /// The names of the columns of values.
     fn columns(&self) -> Result<Vec<String>, Failure> {
-        Ok(match &self.value {
-            Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
-            None => Vec::new(),
-        })
+        names_of(&self.value)
     }
 
     /// The columns of values to compute with.
@@ -843,6 +840,13 @@ pub(crate) struct Send {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) table: Table,
+    /// Columns to hand over with the rows that match, separated by commas as in --key: says which rows would not fit
+    #[arg(long, value_name = "COL[,COL…]")]
+    value: Option<String>,
+    /// Bytes that these columns take together for each key: their texts, and two more for each column; 64 if not given
+    #[arg(long, value_name = "BYTES", requires = "value",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
+    value_width: Option<u32>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -852,7 +856,20 @@ pub(crate) struct Check {
     memory: Option<u64>,
 }
 
+/// The names in a list of columns.
+fn names_of(list: &Option<String>) -> Result<Vec<String>, Failure> {
+    Ok(match list {
+        Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
+        None => Vec::new(),
+    })
+}
+
 impl Check {
+    /// The columns to hand over, if there are some.
+    pub(crate) fn texts(&self, key: &KeySpec) -> Result<Option<TextColumns>, Failure> {
+        Ok(text_columns(key, names_of(&self.value)?, self.value_width)?)
+    }
+
     /// Approximate memory in bytes; `None` is no limit.
     pub(crate) fn memory(&self) -> Option<u64> {
         self.memory.or_else(half_of_the_machine)

@@ -18,9 +18,10 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         ..SourceOptions::default()
     })?;
     let directory = std::env::temp_dir();
+    let texts = options.texts(&key)?;
     let for_keys = options.memory();
-    let for_keys = for_keys.map_or(u64::MAX, |memory| key_memory(memory, false));
-    let check = vesica::check_within(&source, &key, for_keys, &directory)?;
+    let for_keys = for_keys.map_or(u64::MAX, |memory| key_memory(memory, texts.is_some()));
+    let check = vesica::check_within(&source, &key, texts.as_ref(), for_keys, &directory)?;
     let text = if options.json {
         serde_json::to_string(&check)
             .map_err(|e| Failure::new(RESOURCE, format!("the result is not JSON: {e}")))?

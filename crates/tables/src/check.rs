@@ -2,17 +2,20 @@
 
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use serde::Serialize;
+use zeroize::Zeroizing;
 
+use crate::column_type::ColumnType;
 use crate::columns_read::ColumnsRead;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::format::Format;
 use crate::key::KeySpec;
 use crate::keys::{Counts, RowValues};
+use crate::labels::TextColumns;
 use crate::profile::is_nfc;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
@@ -48,6 +51,9 @@ pub struct Check {
     pub most_repeated: Vec<Repeated>,
     /// The key's columns, in the key's order.
     pub columns: Vec<ColumnCheck>,
+    /// The columns to hand over, if there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<LabelCheck>,
     /// What may surprise, one line each.
     pub warnings: Vec<String>,
 }
@@ -91,6 +97,21 @@ pub struct ColumnCheck {
     pub raw_bytes: Finding,
 }
 
+/// What the columns hold that a sender hands over with the rows that match. Rows without a key count for nothing.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabelCheck {
+    /// Each with its type, which that of the receiver has too.
+    pub columns: Vec<(String, String)>,
+    /// Bytes for each key.
+    pub width: usize,
+    /// Bytes that the largest row takes of these.
+    pub needed: usize,
+    /// Rows that take more than the width.
+    pub too_wide: Finding,
+    /// Rows with a text that is not UTF-8, or has control characters.
+    pub refused: Finding,
+}
+
 /// How many values have a property, and the first few rows with one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -116,16 +137,18 @@ impl Finding {
 /// # Errors
 /// The same as those of `read_keys`.
 pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
-    check_within(source, key, u64::MAX, &std::env::temp_dir())
+    check_within(source, key, None, u64::MAX, &std::env::temp_dir())
 }
 
-/// Reads a table as [`read_keys_within`](crate::read_keys_within) does, and reports on its keys.
+/// Reads a table as [`read_keys_within`](crate::read_keys_within) does, and reports on its keys, and on the texts to hand
+/// over with them.
 ///
 /// # Errors
-/// The same as those of `read_keys_within`.
+/// The same as those of `read_keys_within`, but that texts need not fit.
 pub fn check_within(
     source: &Source,
     key: &KeySpec,
+    texts: Option<&TextColumns>,
     memory: u64,
     directory: &Path,
 ) -> Result<Check> {
@@ -147,13 +170,21 @@ pub fn check_within(
         typed_elsewhere: Finding::default(),
         raw_bytes: Finding::default(),
     });
+    let label_bytes = texts.map_or(0, |_| blake3::OUT_LEN);
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: StoreBuilder::new(memory, directory, key, &[], 0),
+        keys: StoreBuilder::new(memory, directory, key, &[], label_bytes),
         columns: columns.collect(),
+        labels: match texts {
+            Some(texts) => Some((texts, LabelCheck::new(source, texts)?)),
+            None => None,
+        },
+        pending: VecDeque::new(),
     };
-    let facts = scan(source, ColumnsRead::key(key), &mut sink)?;
+    let wanted = ColumnsRead::key(key).with_texts(texts);
+    let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain();
+    let labels = sink.labels.map(|(_, labels)| labels);
     let rest = rest.and_then(|()| Ok((sink.keys.finish()?, sink.columns)));
     let (keys, columns) = rest.map_err(|e| source.locate(e, &facts.ends))?;
     let mut check = Check {
@@ -167,6 +198,7 @@ pub fn check_within(
         counts: *keys.counts(),
         most_repeated: keys.most_repeated(EXAMPLES)?,
         columns,
+        labels,
         warnings: Vec::new(),
     };
     check.counts.not_utf8 = facts.not_utf8;
@@ -178,27 +210,69 @@ struct CheckSink<'k> {
     canonical: Canonical<'k>,
     keys: StoreBuilder<'k>,
     columns: Vec<ColumnCheck>,
+    labels: Option<(&'k TextColumns, LabelCheck)>,
+    /// Hashes of the labels of the rows that are pending in `canonical`.
+    pending: VecDeque<RowValues>,
 }
 
 impl CheckSink<'_> {
     fn drain(&mut self) -> Result<()> {
         let CheckSink {
-            canonical, keys, ..
+            canonical,
+            keys,
+            pending,
+            ..
         } = self;
-        canonical.drain(|item| keys.add(item, RowValues::default()))
+        canonical.drain(|item| keys.add(item, pending.pop_front().unwrap_or_default()))
     }
 }
 
 impl Sink for CheckSink<'_> {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
         let columns = &mut self.columns;
+        let (first_text, mut has_key) = (columns.len(), true);
         let full = self
             .canonical
             .add(row, |i, value, verdict| {
+                has_key &= verdict.is_valid();
                 columns[i].note(value, verdict, at.row)
             })
             .map_err(|e| e.at_row(at.row, at.line))?;
+        if let Some((texts, labels)) = &mut self.labels {
+            let mut of_row = RowValues {
+                line: at.line,
+                ..RowValues::default()
+            };
+            if has_key {
+                let (needed, hash) = texts.measure(row, first_text);
+                labels.note(needed, at.row);
+                of_row.label = Zeroizing::new(hash.to_vec());
+            }
+            self.pending.push_back(of_row);
+        }
         if full { self.drain() } else { Ok(()) }
+    }
+}
+
+impl LabelCheck {
+    fn new(source: &Source, texts: &TextColumns) -> Result<LabelCheck> {
+        let names = texts.columns().names();
+        let types = source.column_types(&names)?;
+        let types = types.iter().map(ColumnType::to_string);
+        Ok(LabelCheck {
+            columns: names.into_iter().zip(types).collect(),
+            width: texts.bytes(),
+            needed: 0,
+            too_wide: Finding::default(),
+            refused: Finding::default(),
+        })
+    }
+
+    fn note(&mut self, needed: Result<usize>, row: u64) {
+        self.refused.note(needed.is_err(), row);
+        let needed = needed.unwrap_or(0);
+        self.too_wide.note(needed > self.width, row);
+        self.needed = self.needed.max(needed);
     }
 }
 

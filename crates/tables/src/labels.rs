@@ -82,17 +82,30 @@ impl TextColumns {
         Ok(label)
     }
 
+    /// How many bytes a row's label takes, whatever the width, and a hash of its texts: rows with the same have the same
+    /// label.
+    pub(crate) fn measure<R: Row>(&self, row: &R, first: usize) -> (Result<usize>, [u8; 32]) {
+        let (mut needed, mut hasher) = (Ok(0), blake3::Hasher::new());
+        for index in first..first + self.columns.columns().len() {
+            let value = row.value(index);
+            let text = value.text().filter(|text| !self.columns.is_null(text));
+            let length = text.map_or(0, |text| text.len() as u64 + 1);
+            hasher.update(&length.to_le_bytes());
+            hasher.update(text.unwrap_or_default());
+            let bytes = check(text.unwrap_or_default()).map(<[u8]>::len);
+            needed = needed.and_then(|sum| Ok(sum + LENGTH_BYTES + bytes?));
+        }
+        (needed, *hasher.finalize().as_bytes())
+    }
+
     /// Appends a value as far as there is room, and returns how many bytes it takes.
     fn push(&self, text: Option<&[u8]>, label: &mut Vec<u8>) -> Result<usize> {
         let has_length = self.form == Form::Label;
         let text = text.filter(|text| !self.columns.is_null(text));
         let mut bytes: [&[u8]; 2] = [&[], &[]];
-        let mut length = [0; 2];
+        let mut length = [0; LENGTH_BYTES];
         if let Some(text) = text {
-            let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
-            if chars.contains(is_control) {
-                return Err(Error::new(ErrorKind::LabelControls));
-            }
+            check(text)?;
             // One that is too long for its length is too long for any label.
             length = u16::try_from(text.len() + 1)
                 .unwrap_or(u16::MAX)
@@ -108,6 +121,18 @@ impl TextColumns {
             label.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
         Ok(bytes[0].len() + bytes[1].len())
+    }
+}
+
+/// Bytes of the length of a text in a label.
+const LENGTH_BYTES: usize = 2;
+
+/// Fails for a text that is not handed over.
+fn check(text: &[u8]) -> Result<&[u8]> {
+    let chars = str::from_utf8(text).map_err(|_| Error::new(ErrorKind::NotUtf8))?;
+    match chars.contains(is_control) {
+        true => Err(Error::new(ErrorKind::LabelControls)),
+        false => Ok(text),
     }
 }
 

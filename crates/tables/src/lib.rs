@@ -112,7 +112,7 @@ mod write;
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
-pub use check::{Check, ColumnCheck, Finding, check, check_within};
+pub use check::{Check, ColumnCheck, Finding, LabelCheck, check, check_within};
 pub use column_type::{ColumnType, KeyClass};
 pub use compression::Compression;
 #[cfg(feature = "adbc")]

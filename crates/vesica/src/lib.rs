@@ -81,7 +81,7 @@ pub use observer::Observer;
 pub use options::{
     PayloadColumn, find_protocol, half_of_the_machine, label_exchange, parse_address,
     parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_quote,
-    value_columns,
+    text_columns, value_columns,
 };
 pub use party::{Gets, Outcome, Party, RemoteKeys, Resources, collect, no_match_hint};
 pub use published::{PAYLOAD_BYTES, Publication, Published, Release, SetUpdate, Updated};
@@ -124,6 +124,6 @@ pub use vesica_tables::{
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Destination, Encoding,
     Error as TableError, Format, KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet,
-    Rows, SchemaRef, Source, SourceOptions, ValueColumn, check, check_within, import_batches,
-    is_address, is_in, panic_is_caught, same_file, select_rows, shown,
+    Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn, check, check_within,
+    import_batches, is_address, is_in, panic_is_caught, same_file, select_rows, shown,
 };

@@ -11,7 +11,7 @@ use vesica_psi::Spec;
 use vesica_session::{
     LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, ProtocolRequest, Registry, Reveal, Reveals, Role,
 };
-use vesica_tables::ValueColumn;
+use vesica_tables::{KeySpec, TextColumns, ValueColumn};
 
 use crate::Error;
 #[cfg(feature = "adbc")]
@@ -19,6 +19,25 @@ use crate::{AdbcDatabase, read_secret};
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
+
+/// The columns that a sender would hand over with the keys of a table, if it names some: as texts of the width that
+/// [`label_exchange`] gives them.
+///
+/// # Errors
+/// Usage: columns that do not go together, or a width without them.
+pub fn text_columns(
+    key: &KeySpec,
+    columns: Vec<String>,
+    bytes: Option<u32>,
+) -> Result<Option<TextColumns>, Error> {
+    match label_exchange(Role::Sender, Reveal::Matches.into(), columns, false, bytes)? {
+        LabelExchange::Offered(terms) => {
+            let bytes = terms.bytes as usize;
+            Ok(Some(TextColumns::labels(key, &terms.columns, bytes)?))
+        }
+        _ => Ok(None),
+    }
+}
 
 /// What a side does about columns that the sender hands over with the matches: `columns` are those of a sender (columns of
 /// values otherwise), `takes` says that a receiver wants some, and `bytes` is the width that a key's take, or the most

@@ -27,6 +27,25 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
             many(counts.not_utf8, "row"),
         ));
     }
+    if let Some(labels) = &check.labels {
+        let (too_wide, refused) = (&labels.too_wide, &labels.refused);
+        if too_wide.count > 0 {
+            lines.push(format!(
+                "{} to hand over with more than {} bytes (first at row {}); a width of {} does",
+                many(too_wide.count, "row"),
+                labels.width,
+                too_wide.rows[0],
+                labels.needed,
+            ));
+        }
+        if refused.count > 0 {
+            lines.push(format!(
+                "{} to hand over with control characters or bytes that are not UTF-8, which a run refuses (first at row {})",
+                many(refused.count, "row"),
+                refused.rows[0],
+            ));
+        }
+    }
     for (column, spec) in check.columns.iter().zip(key.columns()) {
         let exact = spec.profile.is_exact();
         let mut warn = |finding: &Finding, what: &str| {
@@ -225,6 +244,14 @@ impl fmt::Display for Check {
                 f.write_str(if more { ", …)" } else { ")" })?;
             }
             writeln!(f)?;
+        }
+        if let Some(labels) = &self.labels {
+            let columns = labels.columns.iter();
+            let columns: Vec<_> = columns
+                .map(|(name, kind)| format!("{name:?} as {kind}"))
+                .collect();
+            let (columns, needed) = (columns.join(", "), labels.needed);
+            writeln!(f, "to hand over: {columns}; at most {needed} bytes")?;
         }
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;

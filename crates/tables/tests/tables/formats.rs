@@ -18,8 +18,8 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 use std::io::Cursor;
 use vesica_tables::{
-    ErrorClass, ErrorKind, Format, KeySpec, Keys, RowSet, Rows, Source, SourceOptions, check,
-    read_keys, write_rows_to,
+    ErrorClass, ErrorKind, Format, KeySpec, Keys, RowSet, Rows, Source, SourceOptions, TextColumns,
+    check, check_within, read_keys, write_rows_to,
 };
 
 /// Items of a one-column table of this array in each columnar format.
@@ -610,9 +610,63 @@ fn a_dry_run_counts_what_a_run_would() {
         "{ids}"
     );
     let json = serde_json::to_value(&report).unwrap();
+    assert!(json.get("labels").is_none());
     assert_eq!(json["rows"], 6);
     assert_eq!(json["format"], "csv");
     assert!(report.to_string().contains("never matching"));
+}
+
+/// What a check says of columns to hand over is what a run meets: it takes the width that is said, and no smaller one.
+#[test]
+fn a_dry_run_says_which_texts_do_not_fit() {
+    let floats: Float64Array = [Some(5e-324), Some(0.5), Some(f64::NAN), None]
+        .iter()
+        .collect();
+    let names = ["x\u{7}", "Zürich", "Z", "q"];
+    let table = batch(&[
+        (
+            "id",
+            Arc::new(Int64Array::from(vec![Some(1), Some(2), Some(3), None])) as ArrayRef,
+        ),
+        ("f", Arc::new(floats)),
+        ("n", Arc::new(StringArray::from_iter_values(names))),
+    ]);
+    let parquet = source("t.parquet", parquet(&table));
+    let (spec, memory, place) = (key("id"), u64::MAX, std::env::temp_dir());
+    let columns = |names: &[&str], bytes| {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        TextColumns::labels(&spec, &names, bytes).unwrap()
+    };
+    let checked = |texts: &TextColumns| {
+        check_within(&parquet, &spec, Some(texts), memory, &place).map(|check| {
+            let said = check.to_string();
+            (check.labels.unwrap(), said)
+        })
+    };
+    let (found, said) = checked(&columns(&["n", "f"], 12)).unwrap();
+    assert_eq!(found.refused.rows, [1]);
+    // Of the row without a key nothing is handed over. A length of two bytes goes with each text.
+    assert_eq!((found.needed, &found.too_wide.rows[..]), (14, &[2][..]));
+    let types: Vec<&str> = found.columns.iter().map(|(_, kind)| &**kind).collect();
+    assert_eq!(types, ["text", "float64"]);
+    assert!(said.contains("a width of 14 does"), "{said}");
+    let (found, said) = checked(&columns(&["f"], 64)).unwrap();
+    assert_eq!((found.too_wide.count, found.refused.count), (0, 0));
+    assert!(
+        said.contains(&format!("at most {} bytes", found.needed)),
+        "{said}"
+    );
+    let run = |bytes| {
+        let texts = columns(&["f"], bytes);
+        vesica_tables::read_keys_within(&parquet, &spec, &[], Some(&texts), memory, &place)
+    };
+    assert!(run(found.needed).is_ok() && run(found.needed - 1).is_err());
+
+    let twice = source("t.csv", "id,n\n1,a\n2,b\n1,c\n");
+    let texts = columns(&["n"], 64);
+    let error = check_within(&twice, &spec, Some(&texts), memory, &place).unwrap_err();
+    let of_run = vesica_tables::read_keys_within(&twice, &spec, &[], Some(&texts), memory, &place);
+    assert_eq!(error.to_string(), of_run.unwrap_err().to_string());
 }
 
 proptest! {
