@@ -12,7 +12,7 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 
 use super::field::{Lanes, Limbs, canonical_bytes, limbs_of};
-use super::{Bytes32, Multiples};
+use super::{Bytes32, Multiples, Uniform};
 use crate::Backend;
 
 /// Whether this machine runs the functions of this module.

@@ -1,9 +1,9 @@
 //! Curve25519 in batches: the Montgomery ladder, and Elligator 2 in both directions.
 //!
-//! The curve is v² = u³ + 486662·u² + u over the field of p = 2^255 − 19 (RFC 7748). Points are
-//! their u-coordinates, 32 bytes little-endian. Elligator 2 is that of Bernstein, Hamburg, Krasnova
-//! and Lange (CCS 2013) with the non-square 2, as in RFC 9380, section 6.7.1. Everything here runs in
-//! constant time in scalars, points and representatives.
+//! The curve is v² = u³ + 486662·u² + u over the field of p = 2^255 − 19 (RFC 7748). Points are their u-coordinates,
+//! 32 bytes little-endian. Elligator 2 is that of Bernstein, Hamburg, Krasnova and Lange (CCS 2013) with the
+//! non-square 2, as in RFC 9380, section 6.7.1. Elements of ristretto255 are encoded as in RFC 9496. Everything here
+//! runs in constant time in scalars, points, representatives and elements.
 
 /// Compiles every operation for a field and the features that it needs.
 #[cfg(target_arch = "x86_64")]
@@ -18,6 +18,7 @@ macro_rules! instantiate {
                 found: &mut [u8],
             );
             fn map_to_curve(elements: &[Bytes32], top_byte: u8, out: &mut [Bytes32]);
+            fn multiply_derived(half: &Bytes32, strings: &[Uniform], out: &mut [Bytes32]);
         );
 
         /// # Safety
@@ -41,6 +42,7 @@ macro_rules! instantiate {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod edwards;
 mod field;
 #[cfg(target_arch = "x86_64")]
 mod ifma;
@@ -48,8 +50,10 @@ mod multiples;
 mod ops;
 mod portable;
 mod powers;
+mod ristretto;
 
 pub use multiples::Multiples;
+pub use ristretto::Uniform;
 
 use crate::Backend;
 use crate::backend::first_version;
@@ -160,6 +164,21 @@ pub fn decode(backend: Backend, representatives: &[Bytes32], out: &mut [Bytes32]
 pub fn map_to_curve(backend: Backend, elements: &[Bytes32], out: &mut [Bytes32]) {
     assert_eq!(elements.len(), out.len());
     dispatch!(backend, map_to_curve(elements, 0x7f, out))
+}
+
+/// ristretto255: the encodings of 2·`half`·P for the element P that RFC 9496, section 4.3.4, derives from each string.
+/// The scalar is below 2^254.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn multiply_derived(
+    backend: Backend,
+    half: &Bytes32,
+    strings: &[Uniform],
+    out: &mut [Bytes32],
+) {
+    assert_eq!(strings.len(), out.len());
+    dispatch!(backend, multiply_derived(half, strings, out))
 }
 
 /// Whether `u` is the coordinate of a point on the curve rather than on its twist (0 counts as on it).

@@ -1,48 +1,24 @@
 //! Many multiples of one point, from a table of some of them.
 //!
-//! On the twisted Edwards form −x² + y² = 1 + d·x²y², with u = (1 + y)/(1 − y), the sum of two points is one
-//! formula without exceptions (Hisil, Wong, Carter and Dawson, ASIACRYPT 2008). A scalar becomes 64 digits from −8
-//! to 7 to the base 16 and a carry, and each picks one of the table's multiples: 65 additions of seven products
-//! each, where a ladder takes some 2300 products.
+//! A scalar becomes 64 digits from −8 to 7 to the base 16 and a carry, and each picks one of the table's multiples: 65
+//! additions of seven products each, where a ladder takes some 2300 products.
 
 use zeroize::Zeroizing;
 
+use super::edwards::{D, Extended};
 use super::field::{Lanes, Limbs, limbs_of};
 use super::portable::Field;
-use super::powers::{invert, invert_all, sqrt_ratio};
+use super::powers::{everywhere, invert, invert_all, sqrt_ratio};
 use super::{Bytes32, is_on_curve};
 
 /// Digits that pick from eight multiples; one more is 0 or 1.
-const DIGITS: usize = 64;
+pub(super) const DIGITS: usize = 64;
 
 /// A point (x, y) as y + x, y − x and 2d·xy.
 type Affine = [Limbs; 3];
 
 /// 16^i·j times a point P, for i below 64 and j from 1 to 8, and 16^64·P.
 pub struct Multiples(Vec<Affine>);
-
-/// (X : Y : Z : T) with x = X/Z, y = Y/Z and T = XY/Z.
-#[derive(Clone, Copy)]
-struct Extended<F>([F; 4]);
-
-impl<F: Lanes> Extended<F> {
-    #[inline(always)]
-    fn neutral() -> Self {
-        let (zero, one) = (F::small(0), F::small(1));
-        Extended([zero, one, one, zero])
-    }
-
-    /// The sum with (x, y), from (y + x), (y − x) and 2d·xy times its z, and that z doubled.
-    #[inline(always)]
-    fn add(self, [plus, minus, product]: [F; 3], double_z: F) -> Self {
-        let Extended([x, y, _, t]) = self;
-        let a = y.sub(x).mul(minus);
-        let b = y.add(x).mul(plus);
-        let c = t.mul(product);
-        let (e, f, g, h) = (b.sub(a), double_z.sub(c), double_z.add(c), b.add(a));
-        Extended([e.mul(f), g.mul(h), f.mul(g), e.mul(h)])
-    }
-}
 
 impl Multiples {
     /// Of the point with this u-coordinate; which of its two points does not matter, since only u-coordinates
@@ -52,8 +28,7 @@ impl Multiples {
         if !is_on_curve(u) {
             return None;
         }
-        let (zero, one) = (Field::small(0), Field::small(1));
-        let d = zero.sub(Field::small(121_665).mul(invert(Field::small(121_666))));
+        let (one, d): (Field, Field) = (Field::small(1), everywhere(&D));
         let u = Field::load(&[*u]);
         let y = u.sub(one).mul(invert(u.add(one)));
         // −x² + y² = 1 + d·x²y².
@@ -65,10 +40,10 @@ impl Multiples {
             let mut multiple = step;
             for _ in 0..8 {
                 points.push(multiple);
-                multiple = sum(multiple, step, d);
+                multiple = multiple.plus(step.addend(d));
             }
             let eight = points[points.len() - 1];
-            step = sum(eight, eight, d);
+            step = eight.plus(eight.addend(d));
         }
         points.push(step);
         let mut inverses: Vec<Field> = points.iter().map(|Extended([_, _, z, _])| *z).collect();
@@ -110,25 +85,18 @@ impl Multiples {
     }
 }
 
-/// The sum of two points.
-fn sum(a: Extended<Field>, b: Extended<Field>, d: Field) -> Extended<Field> {
-    let Extended([x, y, z, t]) = b;
-    let double_z = a.0[2].mul(z.add(z));
-    a.add([y.add(x), y.sub(x), t.mul(d.add(d))], double_z)
-}
-
 /// A digit of every lane: lanes with the digits ±1 to ±8, and lanes with a negative one.
 #[derive(Clone, Copy, Default)]
-struct Digit {
-    sizes: [u8; 8],
-    negative: u8,
+pub(super) struct Digit {
+    pub(super) sizes: [u8; 8],
+    pub(super) negative: u8,
 }
 
 impl zeroize::DefaultIsZeroes for Digit {}
 
 /// The signed digits of scalars to the base 16, lowest first; the last one is 0 or 1. Written in place, so that no
 /// copy of them stays behind.
-fn recode(scalars: &[Bytes32], digits: &mut [Digit; DIGITS + 1]) {
+pub(super) fn recode(scalars: &[Bytes32], digits: &mut [Digit; DIGITS + 1]) {
     for (lane, scalar) in scalars.iter().enumerate() {
         let mut carry = 0;
         for (i, digit) in digits.iter_mut().enumerate() {

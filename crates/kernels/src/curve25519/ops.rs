@@ -2,6 +2,7 @@
 
 use super::field::Lanes;
 use super::powers::{invert_all, is_zero, is_zero_or_one, quadratic_character, sqrt_ratio};
+pub(super) use super::ristretto::multiply_derived;
 use super::{Bytes32, CHUNK, Multiples};
 use zeroize::Zeroizing;
 

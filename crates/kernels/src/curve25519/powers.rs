@@ -4,13 +4,13 @@ use super::Bytes32;
 use super::field::Lanes;
 
 /// A square root of −1 modulo p: 2^((p − 1)/4).
-const SQRT_MINUS_ONE: Bytes32 = [
+pub(super) const SQRT_MINUS_ONE: Bytes32 = [
     0xb0, 0xa0, 0x0e, 0x4a, 0x27, 0x1b, 0xee, 0xc4, 0x78, 0xe4, 0x2f, 0xad, 0x06, 0x18, 0x43, 0x2f,
     0xa7, 0xd7, 0xfb, 0x3d, 0x99, 0x00, 0x4d, 0x2b, 0x0b, 0xdf, 0xc1, 0x4f, 0x80, 0x24, 0x83, 0x2b,
 ];
 
 #[inline(always)]
-fn everywhere<F: Lanes>(bytes: &Bytes32) -> F {
+pub(super) fn everywhere<F: Lanes>(bytes: &Bytes32) -> F {
     F::load(&[*bytes; 8][..F::N])
 }
 
@@ -54,15 +54,34 @@ pub(super) fn quadratic_character<F: Lanes>(x: F) -> F {
 /// A square root of n/d, and the mask of lanes that have one; d is not 0.
 #[inline(always)]
 pub(super) fn sqrt_ratio<F: Lanes>(n: F, d: F) -> (F, u8) {
+    let (root, check) = fourth_root_candidate(n, d);
+    let direct = is_zero(check.sub(n));
+    let turned = is_zero(check.add(n));
+    let root = F::select(turned, root, root.mul(everywhere(&SQRT_MINUS_ONE)));
+    (root, direct | turned)
+}
+
+/// SQRT_RATIO_M1 of RFC 9496, section 4.2, but for the sign: as [`sqrt_ratio`], and a square root of √−1·n/d in the
+/// other lanes; 0 where d is.
+#[inline(always)]
+pub(super) fn sqrt_ratio_or_of_i<F: Lanes>(n: F, d: F) -> (F, u8) {
+    let (root, check) = fourth_root_candidate(n, d);
+    let i = everywhere::<F>(&SQRT_MINUS_ONE);
+    let direct = is_zero(check.sub(n));
+    let turned = is_zero(check.add(n));
+    let turned_of_i = is_zero(check.add(n.mul(i)));
+    let root = F::select(turned | turned_of_i, root, root.mul(i));
+    (root, direct | turned)
+}
+
+/// An r with r⁴ = n²/d² or −n²/d², and d·r².
+#[inline(always)]
+fn fourth_root_candidate<F: Lanes>(n: F, d: F) -> (F, F) {
     // sqrt(n/d) = n·d³·(n·d⁷)^((p − 5)/8), or that times sqrt(−1) (RFC 8032, section 5.1.3).
     let d3 = d.square().mul(d);
     let d7 = d3.square().mul(d);
     let root = n.mul(d3).mul(n.mul(d7).pow_2_252_minus_3());
-    let check = root.square().mul(d);
-    let direct = is_zero(check.sub(n));
-    let turned = is_zero(check.add(n));
-    let root = F::select(turned, root, root.mul(everywhere::<F>(&SQRT_MINUS_ONE)));
-    (root, direct | turned)
+    (root, root.square().mul(d))
 }
 
 /// Mask of the lanes that hold 0.
@@ -72,6 +91,16 @@ pub(super) fn is_zero<F: Lanes>(x: F) -> u8 {
     for (lane, bytes) in x.to_bytes().iter().enumerate().take(F::N) {
         let any = bytes.iter().fold(0u8, |acc, b| acc | b);
         mask |= (((u16::from(any) + 0xff) >> 8) as u8 ^ 1) << lane;
+    }
+    mask
+}
+
+/// Mask of the lanes that hold a value with an odd encoding, as RFC 9496 calls it: a negative one.
+#[inline(always)]
+pub(super) fn is_negative<F: Lanes>(x: F) -> u8 {
+    let mut mask = 0;
+    for (lane, bytes) in x.to_bytes().iter().enumerate().take(F::N) {
+        mask |= (bytes[0] & 1) << lane;
     }
     mask
 }

@@ -1,6 +1,6 @@
 use super::*;
-use curve25519_dalek::MontgomeryPoint;
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION, X25519_BASEPOINT};
+use curve25519_dalek::{MontgomeryPoint, RistrettoPoint, Scalar};
 use proptest::prelude::*;
 
 fn hex(s: &str) -> Bytes32 {
@@ -170,6 +170,41 @@ fn multiples_from_a_table_are_those_of_the_ladder() {
     let minus_one = number("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffec");
     let two = std::array::from_fn(|i| if i == 0 { 2 } else { 0 });
     assert!(Multiples::new(&two).is_none() && Multiples::new(&minus_one).is_none());
+}
+
+/// Against dalek, beyond the vectors of one backend and the points of one inversion, and at the ends of field elements.
+#[test]
+fn derived_elements_are_multiplied_as_dalek_does() {
+    let mut strings: Vec<Uniform> = (0..CHUNK as u64 + 9)
+        .map(|i| {
+            std::array::from_fn(|j| {
+                let word = (64 * i + j as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (word >> 40) as u8
+            })
+        })
+        .collect();
+    let p = number("7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed");
+    for (place, half) in [[0; 32], [0xff; 32], p, [1; 32]].into_iter().enumerate() {
+        strings[3 * place][..32].copy_from_slice(&half);
+        strings[3 * place + 1][32..].copy_from_slice(&half);
+        strings[3 * place + 2] = [half, half].as_flattened().try_into().unwrap();
+    }
+    let scalars = [0, 1, 8, 0x88, u64::MAX].map(Scalar::from);
+    let large = [-Scalar::ONE, Scalar::from_bytes_mod_order([0x77; 32])];
+    for half in scalars.into_iter().chain(large) {
+        let expected: Vec<Bytes32> = strings
+            .iter()
+            .map(|string| RistrettoPoint::from_uniform_bytes(string) * (half + half))
+            .map(|element| element.compress().to_bytes())
+            .collect();
+        for backend in Backend::ALL {
+            for count in [0, 1, 7, 8, 9, strings.len()] {
+                let mut out = vec![[9; 32]; count];
+                multiply_derived(backend, half.as_bytes(), &strings[..count], &mut out);
+                assert!(out == expected[..count], "{backend:?} {count} {half:?}");
+            }
+        }
+    }
 }
 
 #[test]
