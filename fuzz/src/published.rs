@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::{fs, io};
 
-use vesica_lookup::voprf::SecretKey;
 use vesica_lookup::{Client, PublishedSet};
+use vesica_primitives::voprf::SecretKey;
 use vesica_session::{Identity, NoProgress, random};
 use vesica_wire::{ChannelOptions, FramedChannel, ReadHalf, WriteHalf};
 

@@ -5,19 +5,19 @@ use num_bigint::BigUint;
 const A: u32 = 486_662;
 
 /// p = 2^255 − 19.
-fn p() -> BigUint {
+pub(crate) fn p() -> BigUint {
     (BigUint::from(1u8) << 255) - 19u8
 }
 
-fn inverse(x: &BigUint) -> BigUint {
+pub(crate) fn inverse(x: &BigUint) -> BigUint {
     x.modpow(&(p() - 2u8), &p())
 }
 
-fn minus(a: &BigUint, b: &BigUint) -> BigUint {
+pub(crate) fn minus(a: &BigUint, b: &BigUint) -> BigUint {
     (a + p() - b % p()) % p()
 }
 
-fn to_bytes(x: &BigUint) -> [u8; 32] {
+pub(crate) fn to_bytes(x: &BigUint) -> [u8; 32] {
     let mut bytes = x.to_bytes_le();
     bytes.resize(32, 0);
     bytes.try_into().unwrap()

@@ -11,3 +11,4 @@ pub mod opprf;
 pub mod ot_extension;
 pub mod rijndael;
 pub mod silent;
+pub mod voprf;

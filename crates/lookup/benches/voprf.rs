@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::ristretto::CompressedRistretto;
 use rand_core::SeedableRng;
-use vesica_lookup::voprf::{Blinded, Element, Mode, SecretKey};
+use vesica_primitives::voprf::{Blinded, Element, Mode, SecretKey};
 
 /// Elements at once, of a turn of the server and of the longest question.
 const SIZES: [usize; 2] = [1 << 8, 1 << 12];

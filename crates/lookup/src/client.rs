@@ -3,6 +3,7 @@
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use rayon::prelude::*;
+use vesica_primitives::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 use vesica_session::Progress;
 use vesica_session::codec::bad;
 use vesica_wire::{Channel, Error as WireError, FramedChannel, recv_exact};
@@ -12,7 +13,6 @@ use crate::messages::{
     ANSWER, HELLO, Lacking, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, Welcome, decode,
     encode, hello,
 };
-use crate::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 
 /// Keys that a thread blinds at once.
 const AT_ONCE: usize = 64;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use vesica_files::{WholeFile, open_regular, private_directory};
 use vesica_primitives::sealed::Sealed;
+use vesica_primitives::voprf::{ELEMENT_BYTES, SecretKey};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
@@ -14,7 +15,6 @@ use crate::error::{Error, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::voprf::{ELEMENT_BYTES, SecretKey};
 
 /// The file of the secret key.
 const KEY: &str = "key";

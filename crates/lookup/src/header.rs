@@ -1,13 +1,13 @@
 //! The signed header of a published set: its contract.
 
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::voprf::{ELEMENT_BYTES, Element, Mode, OUTPUT_BYTES};
 use vesica_session::codec::{Reader, put_name};
 use vesica_session::{MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME, PublicKey};
 use vesica_wire::is_hidden;
 
 use crate::error::SetProblem;
 use crate::rice;
-use crate::voprf::{ELEMENT_BYTES, Element, Mode, OUTPUT_BYTES};
 
 /// The mode of a published set.
 pub(crate) const MODE: Mode = Mode::Voprf;

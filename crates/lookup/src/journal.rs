@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use vesica_files::{PrivateFile, sync_name};
 use vesica_primitives::sealed::{Sealed, Unreadable};
+use vesica_primitives::voprf::{ELEMENT_BYTES, SecretKey};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
@@ -24,7 +25,6 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::header::MASK_BYTES;
 use crate::sort::Entry;
-use crate::voprf::{ELEMENT_BYTES, SecretKey};
 
 const FILE: &str = "publishing-journal";
 const MAGIC: &[u8; 20] = b"vesica publishing 1\n";

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vesica_files::{WholeFile, open_regular};
+use vesica_primitives::voprf::Element;
 use vesica_session::{Fingerprint, Identity};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, StoreProblem};
-use crate::voprf::Element;
 
 /// What names of its file begin with; the first digits of the key follow.
 const FILE: &str = "ledger";
@@ -414,7 +414,7 @@ fn rewrite(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::voprf::{Mode, SecretKey};
+    use vesica_primitives::voprf::{Mode, SecretKey};
 
     fn client(number: u8) -> Fingerprint {
         Fingerprint::from_bytes([number; 32])

@@ -1,7 +1,7 @@
 //! One side publishes its set once, others ask about keys of their own later.
 //!
-//! [`voprf`] is the oblivious pseudorandom function: the publisher applies it to its own keys, and blindly to those of
-//! who asks. A [`PublishedSet`] is the file of masks, in which a client finds the values that it gets.
+//! The publisher applies the oblivious pseudorandom function of [`vesica_primitives::voprf`] to its own keys, and blindly to
+//! those of who asks. A [`PublishedSet`] is the file of masks, in which a client finds the values that it gets.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -18,7 +18,6 @@ mod server;
 mod set;
 mod sort;
 mod state;
-pub mod voprf;
 
 pub use client::Client;
 pub use database::Database;

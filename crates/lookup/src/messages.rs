@@ -10,10 +10,9 @@
 //!    ◀── answer: elements, a proof ────────
 //! ```
 
+use vesica_primitives::voprf::{ELEMENT_BYTES, Element};
 use vesica_session::codec::{Reader, bad, differ};
 use vesica_wire::{Error as WireError, Kind};
-
-use crate::voprf::{ELEMENT_BYTES, Element};
 
 pub(crate) const HELLO: Kind = Kind {
     code: 120,

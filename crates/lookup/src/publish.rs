@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use vesica_files::directory_of;
+use vesica_primitives::voprf::SecretKey;
 use vesica_session::{Identity, random};
 
 use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock};
@@ -14,7 +15,6 @@ use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
 use crate::set::{PublishedSet, is_release, later_releases, release_path, write_release};
 use crate::sort::Sorter;
-use crate::voprf::SecretKey;
 
 /// Keys that a thread evaluates at once.
 const AT_ONCE: usize = 256;
@@ -423,7 +423,7 @@ mod tests {
 
     use super::*;
     use crate::Database;
-    use crate::voprf::Element;
+    use vesica_primitives::voprf::Element;
 
     fn declared(keys: u64, payload_bytes: u32) -> Declared {
         Declared {

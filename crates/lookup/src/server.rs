@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica_files::open_regular;
+use vesica_primitives::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 use vesica_session::codec::differ;
 use vesica_session::{
     ConnectOptions, Connection, Error as SessionError, Fingerprint, Identity, Listener, random,
@@ -25,7 +26,6 @@ use crate::messages::{
     WELCOME, Welcome, decode, encode, read_hello,
 };
 use crate::set::{PublishedSet, read_head, release_path};
-use crate::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 
 /// Elements of a turn: some ten milliseconds.
 const TURN: usize = 256;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use vesica_files::{WholeFile, open_regular};
 use vesica_primitives::sealed::Sealed;
+use vesica_primitives::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, Progress, random};
 use vesica_wire::{Blame, Error as WireError, Limit};
@@ -20,7 +21,6 @@ use crate::database::{LOCK, check_private, lock};
 use crate::error::{Error, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
-use crate::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 
 const FILE: &str = "state";
 const HEAD: &[u8] = b"vesica look-up 2\n";

@@ -11,11 +11,11 @@ use std::time::Duration;
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
-use vesica_lookup::voprf::{Element, SecretKey};
 use vesica_lookup::{
     Client, Content, Database, Declared, Error, Figures, Header, PublishedSet, Service, SetBuilder,
     SetProblem, State, Update,
 };
+use vesica_primitives::voprf::{Element, SecretKey};
 use vesica_session::{
     ConnectOptions, Endpoint, ErrorClass, Fingerprint, Identity, Interrupt, Listener, NoProgress,
     Transport, connect, random,

@@ -12,6 +12,7 @@
 //! | [`scaled`] | numbers with directed rounding, for parameter functions |
 //! | [`sealed`] | messages that outlive a process, encrypted under a long-lived key |
 //! | [`security`] | the adversary of a run, and how its events share 2^-λ |
+//! | [`voprf`] | the oblivious pseudorandom function of RFC 9497 over ristretto255 |
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -24,4 +25,5 @@ pub mod prime;
 pub mod scaled;
 pub mod sealed;
 pub mod security;
+pub mod voprf;
 pub mod yardstick;

@@ -1,24 +1,28 @@
 //! The oblivious pseudorandom function of RFC 9497, suite ristretto255-SHA512, modes OPRF and VOPRF.
 //!
-//! Source: Davidson, Faz-Hernandez, Sullivan, Wood, *Oblivious Pseudorandom Functions (OPRFs) Using Prime-Order Groups*,
-//! RFC 9497 (2023); the protocol is 2HashDH of Jarecki, Kiayias and Krawczyk (ASIACRYPT 2014), and the batched proof of
-//! equal discrete logarithms that of Davidson et al. (PoPETs 2018).
+//! Source: Davidson, Faz-Hernandez, Sullivan, Wood, *Oblivious Pseudorandom Functions (OPRFs) Using Prime-Order
+//! Groups*, RFC 9497 (2023); the protocol is 2HashDH of Jarecki, Kiayias and Krawczyk (ASIACRYPT 2014), and the
+//! batched proof of equal discrete logarithms that of Davidson et al. (PoPETs 2018).
 //!
 //! Adversary: malicious on both sides. The server learns how many inputs there are. The client learns the outputs, and
-//! in mode VOPRF that all are under the key that it knows. A server whose key answers q blinded elements solves a static
-//! Diffie–Hellman problem for whoever asks: Brown and Gallant (2004) and Cheon (2006) lose about half of log₂ q bits.
+//! in mode VOPRF that all are under the key that it knows. A server whose key answers q blinded elements solves a
+//! static Diffie–Hellman problem for whoever asks: Brown and Gallant (2004) and Cheon (2006) lose about half of log₂ q
+//! bits.
 //!
-//! Deviations: in a batch of more than two elements the weights of the composites depend on the whole batch. The RFC hashes
-//! each with its own element and result alone, so that a server that wants false results for n elements finds errors whose
-//! weighted sum is zero by a generalised-birthday search with a list for each (Wagner, CRYPTO 2002): some 2^32 hashes at
-//! n = 4096, and 2^126 at n = 2. Davidson et al. hash the whole batch, too. Encodings are computed in batches. A batch of elements is encoded as doubles of halves
-//! ([`RistrettoPoint::double_and_compress_batch`]), which gives the same bytes with one inversion.
+//! Deviations: in a batch of more than two elements the weights of the composites depend on the whole batch. The RFC
+//! hashes each with its own element and result alone, so that a server that wants false results for n elements finds
+//! errors whose weighted sum is zero by a generalised-birthday search with a list for each (Wagner, CRYPTO 2002): some
+//! 2^32 hashes at n = 4096, and 2^126 at n = 2. Davidson et al. hash the whole batch, too. Encodings are computed in
+//! batches. A batch of elements is encoded as doubles of halves ([`RistrettoPoint::double_and_compress_batch`],
+//! [`kernel::multiply_derived`]), which gives the same bytes with one inversion.
 
 use curve25519_dalek::ristretto::CompressedRistretto;
 use curve25519_dalek::traits::{Identity, VartimeMultiscalarMul};
 use curve25519_dalek::{RistrettoPoint, Scalar};
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha512};
+use vesica_kernels::Backend;
+use vesica_kernels::curve25519 as kernel;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of an encoded element or scalar.
@@ -58,14 +62,23 @@ impl Mode {
 
 /// Why an encoded element is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.problem())]
 #[non_exhaustive]
 pub enum BadElement {
     /// Not the canonical encoding of an element.
-    #[error("not an element of ristretto255")]
     Invalid,
     /// The neutral element.
-    #[error("the neutral element")]
     Identity,
+}
+
+impl BadElement {
+    /// What is wrong, for an error that names the message.
+    pub fn problem(self) -> &'static str {
+        match self {
+            BadElement::Invalid => "not an element of ristretto255",
+            BadElement::Identity => "the neutral element",
+        }
+    }
 }
 
 /// A proof that does not hold: the server used another key than the one that it published.
@@ -167,13 +180,17 @@ impl SecretKey {
     /// `Evaluate` (section 3.3.1): the outputs of these inputs, without anybody's help.
     pub fn evaluate(&self, mode: Mode, inputs: &[&[u8]]) -> Vec<[u8; OUTPUT_BYTES]> {
         let tag = mode.tag("HashToGroup-");
-        let halves = inputs
-            .iter()
-            .map(|input| hash_to_group(&[input], &tag) * self.half);
-        let encoded = RistrettoPoint::double_and_compress_batch(&halves.collect::<Vec<_>>());
-        let outputs = inputs.iter().zip(encoded);
+        let strings = inputs.iter().map(|input| expand(&[input], &tag));
+        let mut encoded = vec![[0; ELEMENT_BYTES]; inputs.len()];
+        kernel::multiply_derived(
+            Backend::Best,
+            &Zeroizing::new(self.half.to_bytes()),
+            &strings.collect::<Vec<_>>(),
+            &mut encoded,
+        );
+        let outputs = inputs.iter().zip(&encoded);
         outputs
-            .map(|(input, element)| finalize(input, element.as_bytes()))
+            .map(|(input, element)| finalize(input, element))
             .collect()
     }
 
@@ -333,6 +350,17 @@ fn challenge(
     hash_to_scalar(&[&transcript], &Mode::Voprf.tag("HashToScalar-"))
 }
 
+/// Random blinds, to be used once.
+pub struct Blinds(Zeroizing<Vec<Scalar>>);
+
+impl Blinds {
+    /// One for each of so many inputs.
+    pub fn random(inputs: usize, rng: &mut impl CryptoRng) -> Blinds {
+        let blinds = (0..inputs).map(|_| random_scalar(rng));
+        Blinds(Zeroizing::new(blinds.collect()))
+    }
+}
+
 /// A client's inputs, blinded.
 pub struct Blinded {
     /// The inverses of the blinds, and half of each.
@@ -343,11 +371,16 @@ pub struct Blinded {
 impl Blinded {
     /// `Blind` (section 3.3.1), with random blinds.
     pub fn new(mode: Mode, inputs: &[&[u8]], rng: &mut impl CryptoRng) -> Blinded {
-        let blinds = inputs.iter().map(|_| random_scalar(rng));
-        Blinded::with(mode, inputs, Zeroizing::new(blinds.collect()))
+        Blinded::with(mode, inputs, Blinds::random(inputs.len(), rng))
     }
 
-    fn with(mode: Mode, inputs: &[&[u8]], mut blinds: Zeroizing<Vec<Scalar>>) -> Blinded {
+    /// `Blind`, with these blinds.
+    ///
+    /// # Panics
+    /// If there are not as many as inputs.
+    pub fn with(mode: Mode, inputs: &[&[u8]], blinds: Blinds) -> Blinded {
+        let Blinds(mut blinds) = blinds;
+        assert_eq!(blinds.len(), inputs.len());
         let tag = mode.tag("HashToGroup-");
         let halves = inputs.iter().zip(blinds.iter()).map(|(input, blind)| {
             hash_to_group(&[input], &tag) * *Zeroizing::new(blind.div_by_2())
@@ -490,7 +523,7 @@ mod tests {
                 let inputs: Vec<Vec<u8>> = list(&batch["inputs"]).iter().map(hex).collect();
                 let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
                 let blinds = list(&batch["blinds"]).iter().map(scalar).collect();
-                let client = Blinded::with(mode, &inputs, Zeroizing::new(blinds));
+                let client = Blinded::with(mode, &inputs, Blinds(Zeroizing::new(blinds)));
                 let bytes = |elements: &[Element]| -> Vec<[u8; 32]> {
                     elements.iter().map(|element| element.bytes).collect()
                 };
