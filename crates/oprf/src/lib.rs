@@ -9,6 +9,7 @@
 //! | [`compact_dh`] | RT21, figures 4, 5 and 6 | malicious, or semi-honest |
 //! | [`dh`] | Huberman, Franklin and Hogg 1999 | semi-honest |
 //! | [`kkrt`] | KKRT16 | semi-honest |
+//! | [`oprf_dh`] | JKK14, RFC 9497 | malicious |
 //! | [`sparse`] | PRTY19, figures 5 and 7; LTSXQ26, figure 14, at the width of PRTY19 | semi-honest; figure 5 also a malicious sender |
 //! | [`vole`] | RS21 and RR22 | malicious, or semi-honest |
 //!
@@ -23,6 +24,7 @@ macro_rules! for_oprfs {
         $each! {
             compact_dh: CompactDh(Variant::Malicious), CompactDh(Variant::SemiHonest1), CompactDh(Variant::SemiHonest2);
             dh: Dh;
+            oprf_dh: OprfDh;
             vole: Vole;
             kkrt: Kkrt;
             sparse: Sparse::<Slices>::new(), Sparse::<Bins>::new(), Sparse::<Store>::new();
@@ -65,6 +67,14 @@ impl Params {
     /// Statistical security in bits of each of `events` events that share 2^-λ.
     pub fn lambda_each(&self, events: u32) -> u32 {
         lambda_each(self.lambda, events)
+    }
+
+    /// λ' + ⌈log₂(c·n_s·n_r)⌉: bits of masks of which some pair of different items collides with probability at most
+    /// 2^-λ', the share of one of `events` events. c is the number of the sender's masks per item.
+    pub fn collision_bits(&self, events: u32, masks_per_item: usize) -> u32 {
+        let masks = (self.sender_size * masks_per_item).max(1);
+        let pairs = self.receiver_size.max(1) as u128 * masks as u128;
+        self.lambda_each(events) + pairs.next_power_of_two().trailing_zeros()
     }
 }
 
@@ -166,6 +176,12 @@ pub trait Oprf: Send + Sync {
 
     /// What a receiver can compute before it knows its items or its peer. Consumed by one run.
     type Prepared: Send + 'static;
+
+    /// Bits of a mask where the sender may be malicious: all of an output, so that it cannot find two items with one
+    /// mask (RT21, section 4.1; for 128 bits that takes 2^64 hashes during the run), or what the module says.
+    fn mask_bits(_: &Params) -> u32 {
+        Self::OUTPUT_BITS as u32
+    }
 
     /// The specification of plain PSI with this OPRF.
     fn spec(&self) -> &'static Spec;

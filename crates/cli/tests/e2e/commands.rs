@@ -556,6 +556,7 @@ fn bench_prints_what_it_promises() {
         ("compact-dh", "malicious", ""),
         ("compact-dh-sh2", "semi-honest", "--network 10mbps-80ms"),
         ("dh", "semi-honest", "--transport tls --seed 5"),
+        ("oprf-dh", "malicious", "--transport tls"),
         ("vole", "malicious", "--transport tls"),
         ("vole", "semi-honest", "--security semi-honest"),
         ("kkrt", "semi-honest", "--bandwidth 1.5gbps --rtt 0.5ms"),

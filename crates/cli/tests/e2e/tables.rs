@@ -264,6 +264,7 @@ fn every_protocol_and_its_report() {
         ("compact-dh-sh1", "semi-honest"),
         ("compact-dh-sh2", "semi-honest"),
         ("dh", "semi-honest"),
+        ("oprf-dh", "malicious"),
         ("vole", "malicious"),
         ("vole", "semi-honest"),
         ("kkrt", "semi-honest"),

@@ -8,6 +8,7 @@ use vesica_encodings::two_choice;
 use vesica_oprf::compact_dh::CompactDh;
 use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::{self, Kkrt};
+use vesica_oprf::oprf_dh::OprfDh;
 use vesica_oprf::sparse::{self, Bins, Message, Slices, Sparse, Store};
 use vesica_oprf::vole::{self, Vole};
 use vesica_plan::Registry;
@@ -65,6 +66,7 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             (CompactDh::EVENTS, vec![masks::<CompactDh>(params), hashes])
         }
         "dh" => (Dh::EVENTS, vec![masks::<Dh>(params), halves(250)]),
+        "oprf-dh" => (OprfDh::EVENTS, vec![masks::<OprfDh>(params), halves(250)]),
         "kkrt" => {
             let light = light(3 * n_s, kkrt::columns(params));
             let masks = masks::<Kkrt>(params);

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use vesica_oprf::compact_dh::{self, Variant};
+use vesica_oprf::oprf_dh;
 use vesica_plan::Registry;
 use vesica_psi::{
     Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, StringBytes, Task,
     Values, indices_vartime,
 };
-use vesica_testing::{bad_value, digests, misbehaviour, pair_within, rng, try_both};
+use vesica_testing::{
+    bad_value, digests, misbehaviour, pair_within, rng, too_long, try_both, wrong_length,
+};
 use vesica_wire::{Channel, Error, Spoil, Tamper, memory_pair};
 
 fn protocol(name: &str) -> &'static dyn Protocol {
@@ -179,6 +182,8 @@ fn bytes_follow_the_formula() {
         ("compact-dh-sh1", n * 32, 32 + masks(59)),
         ("compact-dh-sh2", (n + 1) * 32, 32 + masks(59)),
         ("dh", n * 32, n * 32 + masks(59)),
+        // A pair of masks for 2^40 evaluations: 80 − log₂ n_s bits.
+        ("oprf-dh", n * 32, 32 + n * 32 + 64 + masks(70)),
     ];
     for (name, up, down) in cases {
         let (mut receiving, sending) = memory_pair();
@@ -296,6 +301,51 @@ fn cheating_peers_are_named() {
         misbehaviour(matches),
         bad_value("masks", "a number out of range")
     );
+}
+
+/// The same of the OPRF of look-ups: keys, answers and questions that no honest peer sends.
+#[test]
+fn cheats_in_the_oprf_of_look_ups_are_named() {
+    let ours = digests(0..16);
+    let theirs = digests(8..24);
+    let protocol = protocol("oprf-dh");
+    let (_, other_key) = oprf_dh::Sender::new(&mut rng(9));
+    let (key, answers) = ("public key of the OPRF", "answers to blinded elements");
+    let no_element = "not an element of ristretto255";
+    let not_under_it = bad_value(answers, "not under the public key");
+    let sender_cheats = [
+        (0, vec![0; 32], bad_value(key, "the neutral element")),
+        (0, vec![0xff; 32], bad_value(key, no_element)),
+        (0, other_key.to_vec(), not_under_it),
+        (0, vec![0; 31], wrong_length(key, 31)),
+        (
+            1,
+            vec![0; 16 * 32 + 64],
+            bad_value(answers, "the neutral element"),
+        ),
+        (1, vec![0; 16 * 32], wrong_length(answers, 16 * 32)),
+    ];
+    for (frame, payload, expected) in sender_cheats {
+        let (receiving, sending) = memory_pair();
+        let sending = Tamper::new(sending, frame, Spoil::Replace(payload));
+        let (matches, _) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
+        assert_eq!(misbehaviour(matches), expected);
+    }
+    let blinded = "blinded elements";
+    let receiver_cheats = [
+        (vec![0; 16 * 32], bad_value(blinded, "the neutral element")),
+        (vec![0xff; 16 * 32], bad_value(blinded, no_element)),
+        // More than it has declared, and fewer.
+        (vec![0; 17 * 32], too_long(blinded, 17 * 32, 16 * 32)),
+        (vec![0; 15 * 32], wrong_length(blinded, 15 * 32)),
+    ];
+    for (payload, expected) in receiver_cheats {
+        let (receiving, sending) = memory_pair();
+        let receiving = Tamper::new(receiving, 0, Spoil::Replace(payload));
+        let (matches, sent) = run_over(protocol, alone(), &ours, &theirs, receiving, sending);
+        assert_eq!(misbehaviour(sent), expected);
+        assert!(matches!(matches, Err(Error::PeerAborted { .. })));
+    }
 }
 
 /// Both sides learn the matches, if so agreed; a receiver that tells more than it can is found out.

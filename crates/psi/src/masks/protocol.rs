@@ -13,21 +13,14 @@ pub struct MaskExchange<O>(pub O);
 
 /// Bits of a mask.
 ///
-/// Where the sender may be malicious: the whole output, so that it cannot find two items with one mask (RT21, section
-/// 4.1): for 128 bits that takes 2^64 hashes during the run.
-/// Semi-honest: λ' + ⌈log₂(c·n_s·n_r)⌉, so that some pair of masks of different items collides with probability
-/// at most 2^-λ' (section A.1); c is the number of the sender's masks per item, and λ' is
-/// the masks' share of 2^-λ.
+/// Where the sender may be malicious: [`Oprf::mask_bits`]. Semi-honest: so many that some pair of masks of different
+/// items collides with probability at most the masks' share of 2^-λ (RT21, section A.1).
 pub fn width<O: Oprf>(params: &Params) -> usize {
-    match params.security {
-        Security::MaliciousSender | Security::Malicious => O::OUTPUT_BITS,
-        Security::SemiHonest => {
-            let masks = (params.sender_size * O::OUTPUTS_PER_ITEM).max(1);
-            let pairs = params.receiver_size.max(1) as u128 * masks as u128;
-            let log = pairs.next_power_of_two().trailing_zeros();
-            (params.lambda_each(O::EVENTS) + log) as usize
-        }
-    }
+    let bits = match params.security {
+        Security::MaliciousSender | Security::Malicious => O::mask_bits(params),
+        Security::SemiHonest => params.collision_bits(O::EVENTS, O::OUTPUTS_PER_ITEM),
+    };
+    bits as usize
 }
 
 impl<O: Oprf> MaskExchange<O> {

@@ -102,7 +102,13 @@ fn run(mut sides: [Side; 2]) -> Result<(usize, Found), Error> {
 fn messages_are_few_and_the_result_is_right() {
     let matches: Vec<u32> = (40..60).collect();
     let at_sender: Vec<u32> = (0..20).collect();
-    for name in ["compact-dh", "compact-dh-sh1", "compact-dh-sh2", "dh"] {
+    for name in [
+        "compact-dh",
+        "compact-dh-sh1",
+        "compact-dh-sh2",
+        "dh",
+        "oprf-dh",
+    ] {
         for (first, both, messages) in [
             (Role::Sender, false, 3),
             (Role::Receiver, false, 4),
@@ -136,7 +142,13 @@ fn protocols_of_two_messages_are_those_that_hash_to_a_group() {
     named.sort_unstable();
     assert_eq!(
         named,
-        ["compact-dh", "compact-dh-sh1", "compact-dh-sh2", "dh"]
+        [
+            "compact-dh",
+            "compact-dh-sh1",
+            "compact-dh-sh2",
+            "dh",
+            "oprf-dh"
+        ]
     );
 }
 
