@@ -453,7 +453,8 @@ impl Server {
     }
 
     /// What it has done: clients that are `connected`, `connections` so far, `questions` answered, `queries` in these,
-    /// `file_bytes` of the set handed out, `failures`, and how many queries of the key are `answered` in its life.
+    /// `file_bytes` of the set handed out, `failures`, and how many queries of the key are `answered` in its life. Up to a
+    /// fifth of a second old while it serves; once it has stopped, all that it has done.
     #[getter]
     fn figures(&self) -> HashMap<&'static str, u64> {
         let figures = *lock(&self.figures);
