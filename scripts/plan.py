@@ -68,6 +68,14 @@ LARGEST = Grid(
 )
 
 
+# Of a small set against a large one.
+UNEQUAL = Grid(
+    [(4, 4), (6, 6), (8, 8), (10, 10), (4, 10), (10, 4), (4, 14), (8, 16), (6, 18), (8, 18)],
+    [(8, 12), (8, 16)],
+    [(5, 5), (9, 9), (8, 14), (7, 17), (10, 6)],
+)
+
+
 class Form(NamedTuple):
     """A protocol and how it is run."""
 
@@ -107,6 +115,7 @@ FORMS = [
     Form("compact-dh-sh1", TRUSTED, SMALL),
     Form("compact-dh-sh2", TRUSTED, SMALL),
     Form("dh", TRUSTED, SMALL),
+    Form("oprf-dh", ("--security", "malicious"), UNEQUAL),
     Form("vole", ("--security", "malicious"), LARGEST),
     Form("vole", TRUSTED, LARGEST),
     Form("kkrt", TRUSTED, LARGEST),

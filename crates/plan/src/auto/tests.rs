@@ -139,7 +139,7 @@ fn another_table_is_another_version() {
     assert_eq!((auto_version(), hash), (1, HASH));
 }
 
-/// By the mean of both links, the choice takes at most a quarter more than any protocol that serves.
+/// By the mean of both links, the choice takes at most a quarter more than any protocol that serves and was measured.
 #[test]
 fn the_choice_is_that_of_the_forecasts() {
     for reveal in [Reveal::Matches, Reveal::Size] {
@@ -151,11 +151,11 @@ fn the_choice_is_that_of_the_forecasts() {
                     continue;
                 }
                 let mean = |p: &&dyn Protocol| {
-                    let both = LINKS.map(|link| seconds(*p, &open, link).unwrap());
-                    both.iter().product::<f64>().sqrt()
+                    let [lan, wan] = LINKS.map(|link| seconds(*p, &open, link));
+                    Some((lan? * wan?).sqrt())
                 };
-                let all: Vec<_> = order.iter().map(mean).collect();
-                let chosen = &all[0];
+                let all: Vec<_> = order.iter().filter_map(mean).collect();
+                let chosen = &mean(&order[0]).unwrap();
                 let fastest = all.iter().copied().fold(f64::INFINITY, f64::min);
                 assert!(
                     *chosen <= 1.25 * fastest,
