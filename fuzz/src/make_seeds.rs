@@ -375,7 +375,45 @@ fn parts(seeds: &Seeds) -> Result<()> {
             seeds.put("stores", &name, &[&[choice, items][..], &keys].concat())?;
         }
     }
+    served(seeds)?;
     published(seeds)
+}
+
+/// Hellos of a client that wants no files, all, the rest of the first and a release that is not there, or of another version;
+/// questions with an element, with many, with the neutral one, and with half of one.
+fn served(seeds: &Seeds) -> Result<()> {
+    let lacking = |release: u64, offset: u64| {
+        let parts = [release, offset].map(u64::to_le_bytes);
+        [&[3], parts.as_flattened(), &[7; 32]].concat()
+    };
+    // The generator of ristretto255.
+    let generator = [
+        0xe2, 0xf2, 0xae, 0x0a, 0x6a, 0xbc, 0x4e, 0x71, 0xa8, 0x84, 0xa9, 0x61, 0xc5, 0x00, 0x51,
+        0x5f, 0x58, 0xe3, 0x0b, 0x6a, 0xa5, 0x82, 0xdd, 0x8d, 0xb6, 0xa6, 0x59, 0x45, 0xe0, 0x8d,
+        0x2d, 0x76,
+    ];
+    let many = generator.repeat(20);
+    let neutral = [generator, [0; 32]].concat();
+    for (name, hello, questions) in [
+        ("asks", vec![3], vec![&generator[..], &many, &many]),
+        ("neutral", vec![3], vec![&neutral]),
+        ("half", vec![3], vec![&generator, &many[..48]]),
+        ("empty", vec![3], vec![&[]]),
+        ("fetches", lacking(1, 0), vec![&generator]),
+        ("goes-on", lacking(1, 200), vec![]),
+        ("beyond", lacking(2, 0), vec![&generator]),
+        ("none", lacking(0, 0), vec![]),
+        ("earlier", vec![2], vec![&generator]),
+    ] {
+        let mut input = vec![hello.len() as u8];
+        input.extend_from_slice(&hello);
+        for question in questions {
+            input.extend_from_slice(&(question.len() as u16).to_le_bytes());
+            input.extend_from_slice(question);
+        }
+        seeds.put("served", name, &input)?;
+    }
+    Ok(())
 }
 
 /// Sets of masks of 42 bits: one alone, one with a payload, and three; a second release in which one comes and one leaves.

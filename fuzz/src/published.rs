@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 use std::{fs, io};
 
-use vesica_lookup::{Client, PublishedSet};
+use vesica_lookup::{
+    Client, Content, Database, Declared, MAX_QUERIES, PublishedSet, Service, SetBuilder,
+};
 use vesica_primitives::voprf::SecretKey;
 use vesica_session::{Identity, NoProgress, random};
 use vesica_wire::{ChannelOptions, FramedChannel, ReadHalf, WriteHalf};
@@ -86,12 +89,7 @@ pub fn fetched(bytes: &[u8]) {
     }
     let (release, announced) = said.split_at(8);
     let mut stream = Vec::new();
-    let mut send = |code: u8, payload: &[&[u8]]| {
-        let payload = payload.concat();
-        stream.push(code);
-        stream.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        stream.extend_from_slice(&payload);
-    };
+    let mut send = |code: u8, payload: &[&[u8]]| put_frame(&mut stream, code, &payload.concat());
     send(121, &[&publisher().key, &[5, 0, 0, 0, 0, 0, 0, 0], release]);
     send(124, &[announced]);
     let offset = u64::from_le_bytes(said[16..].try_into().expect("8 bytes"));
@@ -110,6 +108,96 @@ pub fn fetched(bytes: &[u8]) {
         let set = PublishedSet::open(&place.file(1), publisher).expect("a set");
         set.verify().expect("a verified set");
     }
+}
+
+/// A server with its set, and a client of it.
+struct Served {
+    place: Place,
+    publisher: Identity,
+    client: Identity,
+    database: Database,
+}
+
+impl Served {
+    fn new() -> Served {
+        let [publisher, client] =
+            std::array::from_fn(|_| Identity::generate().expect("randomness"));
+        let place = Place::new();
+        let declared = Declared {
+            normalization: vec!["exact/2".into()],
+            lambda: 40,
+            queries: MAX_QUERIES,
+            max_keys: 3,
+            payload: vec!["note".into()],
+            payload_bytes: 1,
+        };
+        let content = Content {
+            keys: 3,
+            hash: [7; 32],
+        };
+        let directory = place.0.path().join("database");
+        let (file, memory) = (place.file(1), 1 << 20);
+        let builder = SetBuilder::new(
+            &directory, &publisher, declared, content, false, memory, &file,
+        );
+        let mut builder = builder.expect("a database");
+        let digests: Vec<[u8; 32]> = (0..3).map(|i| [i; 32]).collect();
+        builder.add(&digests, b"abc").expect("keys");
+        builder.finish().expect("a set");
+        let database = Database::open(&directory, &publisher).expect("a database");
+        Served {
+            place,
+            publisher,
+            client,
+            database,
+        }
+    }
+}
+
+/// What a client says to a server: its hello after the length in a byte, then questions, each after its length in 2 bytes.
+pub fn served(bytes: &[u8]) {
+    thread_local! {
+        // Removed with the thread.
+        static SERVED: Served = Served::new();
+    }
+    let Some((length, rest)) = bytes.split_first() else {
+        return;
+    };
+    let (hello, mut rest) = rest.split_at(usize::from(*length).min(rest.len()));
+    let mut stream = Vec::new();
+    put_frame(&mut stream, 120, hello);
+    while let Some((length, after)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length));
+        let (question, after) = after.split_at(length.min(after.len()));
+        put_frame(&mut stream, 122, question);
+        rest = after;
+    }
+    SERVED.with(|served| {
+        let service = Service {
+            clients: vec![served.client.fingerprint()],
+            set: Some(served.place.file(1)),
+            quota: MAX_QUERIES,
+            connections: 1,
+            threads: 1,
+            interval: Duration::from_secs(1),
+        };
+        let mut channel = FramedChannel::new(
+            Box::new(Stream(stream, 0)),
+            Box::new(Nowhere),
+            ChannelOptions::default(),
+        );
+        let client = served.client.fingerprint();
+        let Err(_) = served
+            .database
+            .answer(&served.publisher, &mut channel, client, &service);
+    });
+}
+
+/// Adds a frame to what a peer says.
+fn put_frame(stream: &mut Vec<u8>, code: u8, payload: &[u8]) {
+    stream.push(code);
+    stream.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    stream.extend_from_slice(payload);
 }
 
 /// A stream of bytes, and where in it the reader is.

@@ -4,6 +4,7 @@
 //! for and a few elements each, so that a client with many questions keeps no other from its answer for long.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,16 +122,7 @@ impl Database {
             interrupt: options.interrupt.child(),
             ..options.clone()
         };
-        let server = &Server {
-            database: self,
-            service,
-            public: self.secret.public_key(),
-            publisher: identity.fingerprint(),
-            turns: Turns::new(service.threads),
-            allowances: Allowances::default(),
-            counters: Counters::default(),
-            open: Mutex::default(),
-        };
+        let server = &Server::new(self, service, identity.fingerprint());
         let served = thread::scope(|scope| {
             let told = thread::Builder::new().name("figures".into());
             told.spawn_scoped(scope, || {
@@ -171,6 +163,22 @@ impl Database {
         self.ledger.close()?;
         Ok(served?)
     }
+
+    /// Answers one client over a channel of the caller's, as [`Database::serve`] answers many over TLS, whoever is on the list
+    /// of the service.
+    ///
+    /// # Errors
+    /// Always one: `Closed` once the client has left; `PeerMisbehaved`, Contract or Resource for what it has asked; those of
+    /// the channel.
+    pub fn answer(
+        &self,
+        identity: &Identity,
+        channel: &mut FramedChannel,
+        client: Fingerprint,
+        service: &Service,
+    ) -> Result<Infallible, WireError> {
+        Server::new(self, service, identity.fingerprint()).answer(channel, client)
+    }
 }
 
 /// Fails unless the set in these files is the one that was published last.
@@ -196,6 +204,19 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
+    fn new<'a>(database: &'a Database, service: &'a Service, publisher: Fingerprint) -> Server<'a> {
+        Server {
+            database,
+            service,
+            public: database.secret.public_key(),
+            publisher,
+            turns: Turns::new(service.threads),
+            allowances: Allowances::default(),
+            counters: Counters::default(),
+            open: Mutex::default(),
+        }
+    }
+
     fn connected(&self) -> usize {
         self.counters.connected.load(Ordering::SeqCst) as usize
     }
@@ -217,16 +238,15 @@ impl Server<'_> {
     fn attend(&self, mut connection: Connection) {
         if let Some(client) = connection.peer {
             let ended = match self.enter(client) {
-                true => self.answer(&mut connection, client),
+                true => self.answer(&mut connection.channel, client),
                 false => Err(WireError::limit(
                     Limit::System,
                     format!("one client has at most {MAX_OF_ONE} connections at once"),
                 )),
             };
             self.leave(client);
-            if let Err(why) = ended
-                && !matches!(why, WireError::Closed)
-            {
+            let Err(why) = ended;
+            if !matches!(why, WireError::Closed) {
                 let is_lost = matches!(why, WireError::Connection(_) | WireError::Interrupted);
                 self.counters
                     .failures
@@ -256,8 +276,11 @@ impl Server<'_> {
         }
     }
 
-    fn answer(&self, connection: &mut Connection, client: Fingerprint) -> Result<(), WireError> {
-        let channel = &mut connection.channel;
+    fn answer(
+        &self,
+        channel: &mut FramedChannel,
+        client: Fingerprint,
+    ) -> Result<Infallible, WireError> {
         let hello = channel.recv(HELLO, MAX_HELLO_BYTES)?;
         let lacking = read_hello(&hello)?;
         let (ledger, quota) = (&self.database.ledger, self.service.quota);
