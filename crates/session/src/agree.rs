@@ -10,7 +10,7 @@ use vesica_psi::{Params, Part, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::codec::{bad, offers_at_most};
-use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
+use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT, has_a_job};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
 use crate::set::MAX_CARRIED;
@@ -337,7 +337,7 @@ fn exchange_hellos(channel: &mut dyn Channel, ours: &[u8]) -> Result<Vec<u8>, Er
     let heard = match sent {
         // A peer that cannot take part says so and leaves, perhaps long before this side has read its table.
         Err(WireError::Closed | WireError::Connection(_)) | Ok(()) => {
-            channel.recv(HELLO, MAX_HELLO)
+            channel.recv(HELLO, MAX_HELLO).map_err(has_a_job)
         }
         Err(error) => return Err(error.into()),
     };

@@ -34,6 +34,9 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
         "published key" => {
             return "the set was published anew: get its file from the publisher once more".into();
         }
+        "job" => {
+            return "where one side lacks the job that the other has, begin a new one under another name, on both sides".into();
+        }
         "stored correlations" => return more_halves(),
         "columns handed over" => {
             return advice![
