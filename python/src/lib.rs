@@ -51,7 +51,7 @@ mod _vesica {
     #[pymodule_export]
     use crate::supervise::wait_for_runs;
     #[pymodule_export]
-    use crate::tasks::{SplitJob, digests, split, split_elsewhere};
+    use crate::tasks::{SplitJob, digests, split, split_elsewhere, tell_of_table};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

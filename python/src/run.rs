@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Report, Role,
-    Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Problem, Report,
+    Role, Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
@@ -207,15 +207,19 @@ pub(crate) fn told<T>(
         Err(failure) => failure,
     };
     if let Some(problem) = failure.problem() {
-        let party = party();
-        let interrupt = party.connect.interrupt.clone();
-        let tell = move || {
-            party.tell_problem(problem);
-            Ok(())
-        };
-        supervise(py, &interrupt, || Ok(()), tell)??;
+        tell(py, party(), problem)?;
     }
     Err(failure.into())
+}
+
+/// Tells the peer, if it is there, that this side cannot take part.
+pub(crate) fn tell(py: Python<'_>, party: Party, problem: Problem) -> PyResult<()> {
+    let interrupt = party.connect.interrupt.clone();
+    let tell = move || {
+        party.tell_problem(problem);
+        Ok(())
+    };
+    Ok(supervise(py, &interrupt, || Ok(()), tell)??)
 }
 
 /// Numbers of rows as 8 bytes each in the machine's order.

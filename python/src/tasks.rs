@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
 use vesica::{
-    Attempt, ConnectOptions, Endpoint, Interrupt, Observer, OnRefused, Party, Passes, RemoteKeys,
-    Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
+    Attempt, ConnectOptions, Endpoint, Interrupt, Observer, OnRefused, Party, Passes, Problem,
+    RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
     row_digests, select_rows,
 };
 
@@ -17,7 +17,7 @@ use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
 use crate::options::{Options, Output, Reading, Table, named, seconds, threads};
-use crate::run::{party, party_that_fails, role_of, row_bytes, told};
+use crate::run::{party, party_that_fails, role_of, row_bytes, tell, told};
 use crate::stream::{Batches, digests_of};
 use crate::supervise::supervise;
 
@@ -160,6 +160,12 @@ pub(crate) fn split_elsewhere(
     let job = job?;
     events.tell(listener)?;
     Ok(SplitJob(Arc::new(job)))
+}
+
+/// Tells the peer's driver, if it is there, that the table of this side cannot be used, which is on other machines.
+#[pyfunction]
+pub(crate) fn tell_of_table(py: Python<'_>, link: &Link) -> PyResult<()> {
+    tell(py, party_that_fails(link), Problem::Table)
 }
 
 /// The digest of the key of each row of a table in memory, by which both sides compare keys; null for a row that never

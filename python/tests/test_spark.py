@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from clusters import COLUMNS, Sides, descendants, eventually, processes
 
 import vesica
 
@@ -31,146 +34,41 @@ ROWS = 4000
 NUMBERS = "129M"
 # Eight buckets.
 TERMS = ["--protocol", "dh", "--security", "semi-honest", "--task-memory", "180K"]
-LOG = """rootLogger.level = fatal
-rootLogger.appenderRef.stderr.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-"""
 
 
-def eventually(what: Callable[[], Any], seconds: float = 240) -> Any:
-    """The first result that is true."""
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, "it has not come"
-        time.sleep(0.1)
-    return found
+class Place(Sides):
+    """Two tables with keys that repeat very unevenly."""
 
+    terms: ClassVar = TERMS
 
-def processes() -> Iterator[tuple[int, int, int, str]]:
-    """Number, parent and group of each process of this machine, and its command line."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            _, _, rest = (folder / "stat").read_text().rpartition(") ")
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        state, parent, group = rest.split()[:3]
-        if state != "Z":
-            yield int(folder.name), int(parent), int(group), line
-
-
-def descendants(ancestor: int) -> set[int]:
-    found, parents = {ancestor}, {pid: parent for pid, parent, _, _ in processes()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {ancestor}
-
-
-class Place:
-    """Two tables with keys that repeat very unevenly, identities, and staging directories of two sides."""
-
-    def __init__(self, path: Path, command: str) -> None:
+    def __init__(self, path: Path, command: str, rows: int = ROWS) -> None:
         import pyarrow
         from pyarrow import parquet
 
-        self.path, self.command = path, command
+        super().__init__(path, command)
         rng = random.Random(7)
-        near = [rng.randrange(0, 2 * ROWS) for _ in range(ROWS)]
-        far = [rng.randrange(ROWS, 3 * ROWS) for _ in range(ROWS)]
+        near = [rng.randrange(0, 2 * rows) for _ in range(rows)]
+        far = [rng.randrange(rows, 3 * rows) for _ in range(rows)]
         # A tenth of each table is one key: one that the other lacks, and one that both have.
-        near[: ROWS // 10] = [7] * (ROWS // 10)
-        near[-1] = far[: ROWS // 10][0] = ROWS + 11
-        far[: ROWS // 10] = [ROWS + 11] * (ROWS // 10)
+        near[: rows // 10] = [7] * (rows // 10)
+        near[-1] = far[: rows // 10][0] = rows + 11
+        far[: rows // 10] = [rows + 11] * (rows // 10)
         self.near = [
-            None if row == 5 else f" User{key}@Example.org" for row, key in enumerate(near)
+            None if place == 5 else f" User{key}@Example.org" for place, key in enumerate(near)
         ]
         self.far = [f"user{key}@example.org" for key in far]
-        numbers = list(range(ROWS))
+        numbers = list(range(rows))
         parquet.write_table(pyarrow.table({"mail": self.near, "x": numbers}), path / "near.parquet")
         parquet.write_table(
             pyarrow.table({"contact": self.far, "y": numbers}), path / "far.parquet"
         )
-        self.fingerprints = {}
-        for name in ("near", "far"):
-            identity = vesica.Identity.generate()
-            identity.save(path / f"{name}.key")
-            self.fingerprints[name] = identity.fingerprint
-            (path / f"staging-{name}").mkdir()
-        (path / "log4j2.properties").write_text(LOG)
-        self.gateway, self.drivers = free_port(), free_port()
-        self.running: list[subprocess.Popen[bytes]] = []
 
     def expected(self, name: str) -> list[int]:
         """Which rows of a table are in the other, by a plain join."""
         keys = [[key and key.strip().lower() for key in table] for table in (self.near, self.far)]
         ours, theirs = keys if name == "near" else keys[::-1]
-        return [row for row, key in enumerate(ours) if key is not None and key in set(theirs)]
-
-    def start(self, name: str, line: list[str], env: dict[str, str] | None = None) -> Any:
-        with (self.path / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                line,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **(env or {})},
-                start_new_session=True,
-            )
-        self.running.append(process)
-        return process
-
-    def log(self, name: str) -> str:
-        return (self.path / f"{name}.log").read_text(errors="replace")
-
-    def meeting(self, name: str) -> list[str]:
-        other = "far" if name == "near" else "near"
-        point = ["--listen" if name == "near" else "--connect", self.drivers]
-        identity = ["--identity", str(self.path / f"{name}.key")]
-        return [*identity, "--peer", self.fingerprints[other], *point]
-
-    def submit(self, name: str, *more: str) -> Any:
-        """Starts a cluster of two executors and its driver."""
-        python, column = sys.executable, {"near": "mail", "far": "contact"}[name]
-        settings = {
-            "spark.executor.memory": "600m",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "4",
-        }
-        line = [str(Path(python).parent / "spark-submit"), "--master", "local-cluster[2,1,600]"]
-        line += ["--driver-memory", "512m"]
-        for setting, value in settings.items():
-            line += ["--conf", f"{setting}={value}"]
-        options = f"-Dlog4j2.configurationFile={self.path / 'log4j2.properties'}"
-        line += ["--driver-java-options", options, str(Path(vesica.__file__).parent / "spark.py")]
-        line += ["receive" if name == "near" else "send", *self.meeting(name), *TERMS, *more]
-        line += ["--input", str(self.path / f"{name}.parquet"), "--key", column]
-        line += ["--normalize", f"{column}=email", "--output", str(self.path / f"{name}.out")]
-        line += ["--job", "j", "--staging", str(self.path / f"staging-{name}")]
-        line += ["--gateway", self.gateway, "--wait", "60"]
-        env = {
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_HOSTNAME": "localhost",
-            "SPARK_WORKER_DIR": str(self.path / f"work-{name}"),
-            "PYSPARK_PYTHON": python,
-            "PYSPARK_DRIVER_PYTHON": python,
-        }
-        return self.start(name, line, env)
-
-    def job(self, name: str) -> Path:
-        return self.path / f"staging-{name}" / "j"
-
-    def agreed(self) -> None:
-        """Waits until both sides have the job, and tasks can only wait for the gateway."""
-        eventually(lambda: all((self.job(name) / "job.json").exists() for name in ("near", "far")))
-
-    def start_gateway(self) -> Any:
-        admit = str(self.job("near") / "gateway.json")
-        return self.start(
-            "gateway", [self.command, "gateway", "--listen", self.gateway, "--admit", admit]
-        )
+        there = set(theirs) - {None}
+        return [row for row, key in enumerate(ours) if key in there]
 
     def written(self, name: str) -> dict[int, Any]:
         """The rows that a side has written: their numbers, and their marks."""
@@ -181,31 +79,9 @@ class Place:
         rows = table.column(number).to_pylist()
         assert len(set(rows)) == len(rows)
         keys = self.near if name == "near" else self.far
-        column = "mail" if name == "near" else "contact"
-        assert [keys[row] for row in rows] == table.column(column).to_pylist()
+        assert [keys[row] for row in rows] == table.column(COLUMNS[name]).to_pylist()
         marks = table.column("in_both").to_pylist() if "in_both" in table.column_names else rows
         return dict(zip(rows, marks))
-
-    def report(self, name: str) -> Any:
-        return json.loads((self.job(name) / "report.json").read_text())
-
-    def ends_well(self, name: str, process: Any) -> None:
-        assert process.wait(300) == 0, self.log(name)
-
-    def end(self) -> None:
-        for process in self.running:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        # Executors notice that their driver is gone, and workers that their executor is.
-        groups = {process.pid for process in self.running}
-        eventually(lambda: not any(group in groups for _, _, group, _ in processes()), 60)
-
-
-def free_port() -> str:
-    link, _ = vesica.pair()
-    link.cancel()
-    return link.address
 
 
 @pytest.fixture
@@ -236,31 +112,20 @@ def test_two_clusters_find_what_a_plain_join_finds(place: Place) -> None:
     assert place.report("near")["bytes_sent"] == place.report("far")["bytes_received"]
 
 
-def far_by_the_command(place: Place, words: list[str]) -> tuple[list[str], list[str]]:
-    """Runs the far side's tasks one by one. Returns what a driver needs to meet the other, and the rounds of attempts."""
-    job = str(place.job("far"))
-    meeting = [*place.meeting("far"), "--wait", "120", "--progress", "none", "--job", job]
-    table = ["--input", str(place.path / "far.parquet"), "--key", "contact"]
-    table += ["--normalize", "contact=email"]
-    split = [place.command, "split", "--role", "sender", *meeting, *words, *table]
-    subprocess.run(split, check=True)
+def test_tasks_that_queue_do_not_wait_for_each_other(place: Place) -> None:
+    place.executors = (1, 1, 600)
+    running = {name: place.submit(name, "--slots", "8") for name in COLUMNS}
     place.agreed()
     place.start_gateway()
-    attempts = [place.command, "attempts", *meeting]
-    rounds = []
-    while todo := subprocess.run(attempts, check=True, capture_output=True, text=True).stdout:
-        rounds.append(todo)
-        for line in todo.splitlines():
-            bucket, attempt = line.split()
-            task = [place.command, "bucket", "--job", job, "--bucket", bucket]
-            task += ["--attempt", attempt, "--gateway", place.gateway, "--progress", "none"]
-            subprocess.run(task, check=True)
-    return meeting, rounds
+    for name, process in running.items():
+        place.ends_well(name, process)
+        assert place.report(name)["failures"] == []
+    assert sorted(place.written("near")) == place.expected("near")
 
 
 def test_a_cluster_meets_the_command(place: Place) -> None:
     near = place.submit("near")
-    _, rounds = far_by_the_command(place, TERMS)
+    _, rounds = place.far_by_the_command(TERMS)
     place.ends_well("near", near)
     assert rounds == ["".join(f"{bucket} 0\n" for bucket in range(8))]
     assert sorted(place.written("near")) == place.expected("near")
@@ -270,7 +135,7 @@ def test_a_cluster_opens_a_total_with_the_command(place: Place) -> None:
     terms = ["--protocol", "circuit-okvs", "--task-memory", NUMBERS, "--reveal", "size,sum"]
     near = place.submit("near", *terms)
     values = ["--value", "y", "--value-repeated", "sum"]
-    meeting, rounds = far_by_the_command(place, ["--security", "semi-honest", *terms, *values])
+    meeting, rounds = place.far_by_the_command(["--security", "semi-honest", *terms, *values])
     assert rounds[0].count("\n") > 1
     total = [place.command, "total", *meeting]
     done = subprocess.run(total, check=True, capture_output=True, text=True)
@@ -281,17 +146,17 @@ def test_a_cluster_opens_a_total_with_the_command(place: Place) -> None:
     assert place.log("near").endswith(f"size\t{size}\nsum\t{sum(rows)}\n")
 
 
+def executors(driver: Any) -> list[int]:
+    backend = "CoarseGrainedExecutorBackend"
+    return [pid for pid, _, group, line in processes() if group == driver.pid and backend in line]
+
+
 def test_executors_are_killed(place: Place) -> None:
     near, far = place.submit("near"), place.submit("far")
     place.agreed()
-
-    def executors() -> list[int]:
-        backend = "CoarseGrainedExecutorBackend"
-        return [pid for pid, _, group, line in processes() if group == near.pid and backend in line]
-
     # Tasks of both wait for the gateway, which is not there yet.
     eventually(lambda: "8 of 8 buckets to run" in place.log("near"))
-    victim = eventually(executors)[0]
+    victim = eventually(lambda: executors(near))[0]
     workers = descendants(victim)
     os.kill(victim, signal.SIGKILL)
     # No worker goes on without its executor, in native code or not.
@@ -299,7 +164,7 @@ def test_executors_are_killed(place: Place) -> None:
     place.start_gateway()
     # Another one, among attempts that have begun.
     eventually(lambda: list(place.job("near").glob("*.begun")))
-    for victim in executors()[:1]:
+    for victim in executors(near)[:1]:
         os.kill(victim, signal.SIGKILL)
     place.ends_well("near", near)
     place.ends_well("far", far)
@@ -326,6 +191,46 @@ def test_a_driver_and_the_gateway_are_restarted(place: Place) -> None:
     place.ends_well("near", near)
     place.ends_well("far", far)
     assert sorted(place.written("near")) == place.expected("near")
+
+
+def test_sides_survive_random_kills(tmp_path: Path, command: str) -> None:
+    seed = int(os.environ.get("VESICA_TEST_SEED", time.time_ns() % 10**6))
+    print(f"VESICA_TEST_SEED={seed}")
+    rng = random.Random(seed)
+    place = Place(tmp_path, command, 8 * ROWS)
+    place.wait = 20
+    words = ["--attempts", "16"]
+    try:
+        running = {name: place.submit(name, *words) for name in COLUMNS}
+        place.agreed()
+        running["gateway"] = place.start_gateway()
+        kills = 10
+        while any(running[name].poll() != 0 for name in COLUMNS):
+            for name in COLUMNS:
+                # A side that has waited in vain for one that starts says so, and is called again.
+                if running[name].poll() not in (None, 0):
+                    assert running[name].returncode in (-signal.SIGKILL, 4), place.log(name)
+                    # Spark writes into no directory that is there.
+                    shutil.rmtree(place.path / f"{name}.out", ignore_errors=True)
+                    running[name] = place.submit(name, *words)
+            if running["gateway"].poll() is not None:
+                running["gateway"] = place.start_gateway()
+            time.sleep(rng.uniform(0, 10))
+            alive = [name for name, process in running.items() if process.poll() is None]
+            if kills == 0 or not {"near", "far"} & set(alive):
+                continue
+            name = rng.choice(alive)
+            victims = executors(running[name])
+            if victims and rng.random() < 0.6:
+                os.kill(rng.choice(victims), signal.SIGKILL)
+            else:
+                os.killpg(running[name].pid, signal.SIGKILL)
+            kills -= 1
+        assert kills == 0
+        assert place.report("near")["contract"]["buckets"] == 64
+        assert sorted(place.written("near")) == place.expected("near")
+    finally:
+        place.end()
 
 
 @contextlib.contextmanager
@@ -376,6 +281,50 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         pytest.raises(vesica.UsageError, match="a second copy of a task"),
     ):
         spark.send(cluster.range(3), **arguments)
+    link.cancel()
+
+
+def test_a_key_that_cannot_be_read_is_known_on_both_sides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow
+
+    from vesica import spark
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    near, far = vesica.pair()
+    terms = {"on": "mail", "normalize": {"mail": "email"}}
+
+    def peer() -> None:
+        table = pyarrow.table({"mail": ["user1@example.org"]})
+        with contextlib.suppress(vesica.NetworkError):
+            vesica.split(table, role="sender", job=tmp_path / "far", link=far, **terms)
+
+    thread = threading.Thread(target=peer)
+    with warnings.catch_warnings(record=True) as heard, session() as cluster:
+        warnings.simplefilter("always")
+        thread.start()
+        df = cluster.createDataFrame([(b"user1@example.org",), (b"\xff",)], "mail binary")
+        line = 'batch of rows cannot be used: row .: the key in column "mail" is not valid UTF-8'
+        with pytest.raises(vesica.DataError, match=line):
+            spark.receive(df, link=near, job="j", staging=tmp_path, gateway="h:1", **terms)
+        told = "the peer reports a problem with its table"
+        eventually(lambda: any(told in str(each.message) for each in heard), 60)
+    far.cancel()
+    thread.join()
+
+
+def test_matches_are_not_brought_to_all_executors() -> None:
+    from vesica._spark import _Keys
+    from vesica._tasks import arguments_of_split
+
+    link, _ = vesica.pair()
+    reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": link})
+    with session() as cluster:
+        df = cluster.createDataFrame([("a",)], "id string")
+        matches = cluster.createDataFrame([], "digest binary")
+        joined = _Keys(df, reading).joined(df, matches, "left_semi")
+        assert "SortMergeJoin" in joined._jdf.queryExecution().toString()
     link.cancel()
 
 

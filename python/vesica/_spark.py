@@ -6,11 +6,12 @@ import argparse
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -171,7 +172,12 @@ def _run(
     if not os.path.lexists(os.path.join(directory, "job.json")):
         limits = limits_of(directory, task_memory, attempts, valid_for)
         with keys.distinct() as distinct:
-            items = distinct.count()
+            try:
+                items = distinct.count()
+            except Exception as failure:
+                # The peer's driver is waiting for this one.
+                _vesica.tell_of_table(link)
+                raise _said_by_executors(failure) from failure
             clock.lap("keys")
 
             def cut() -> list[bytes]:
@@ -191,21 +197,20 @@ def _run(
             raise UsageError(
                 f"job: {job} has other keys or another question; another job has another name"
             )
-    done = _all_buckets(cluster, split, link, progress)
-    clock.lap("tasks")
-    total = None
-    if reveal != "matches":
-        total = _total(cluster, split, link)
-        clock.lap("total")
-    contract = split.contract
-    _write(
-        os.path.join(directory, _REPORT),
-        {"role": role, "contract": contract, "seconds": clock.laps, **done},
-    )
+    report = os.path.join(directory, _REPORT)
+    # With it the drivers are done with each other, and the peer's may be gone.
+    if not os.path.lexists(report):
+        done = _all_buckets(cluster, split, link, progress)
+        clock.lap("tasks")
+        if reveal != "matches":
+            _total(cluster, split, link)
+            clock.lap("total")
+        contract = split.contract
+        _write(report, {"role": role, "contract": contract, "seconds": clock.laps, **done})
     if role == "sender" and not arguments.get("both"):
         return None
-    if total is not None:
-        return total
+    if reveal != "matches":
+        return split.total()
     return keys.joined(df, _matches(spark, directory, split.buckets), _JOINS[rows])
 
 
@@ -233,6 +238,12 @@ def _slots(spark: _sql.SparkSession, slots: int | None) -> int:
 def _cpus(spark: _sql.SparkSession) -> int:
     """Processors of a task."""
     return int(spark.conf.get("spark.task.cpus", "1") or 1)
+
+
+def _said_by_executors(failure: Exception) -> Exception:
+    """What is wrong with a table, if a failure of Spark's has that in it; or else the failure."""
+    found = re.search(r"vesica\._errors\.DataError: (?:the table: )?(.*)", str(failure))
+    return failure if found is None else DataError(f"a batch of rows cannot be used: {found[1]}")
 
 
 def _write(path: str, value: dict[str, Any]) -> None:
@@ -298,7 +309,8 @@ class _Keys:
 
         name, mark = (f"vesica_{what}_{uuid.uuid4().hex}" for what in ("digest", "mark"))
         keyed = df.withColumn(name, self.digest())
-        right = matches.withColumnRenamed("digest", name)
+        # Spark takes what it cannot estimate for a few bytes, and would bring it to the driver and to all executors.
+        right = matches.withColumnRenamed("digest", name).hint("merge")
         if how != "left":
             return keyed.join(right, name, how).drop(name)
         marked = keyed.join(right.withColumn(mark, lit(True)), name, how)
@@ -404,34 +416,48 @@ class _Cluster:
         self.timeout = timeout
         self._task = {"gateway": gateway, "threads": threads, "wait": wait, "timeout": timeout}
 
-    def _run(self, bucket: int, attempt: int) -> dict[str, Any]:
+    def _run(self, bucket: int, attempt: int, group: str) -> dict[str, Any]:
         """Makes an attempt as a job of Spark with one task. A failure is a result."""
         task = _task(self._directory, bucket, attempt, self._task)
-        one = self._spark.range(0, 1, 1, 1)
+        context = self._spark.sparkContext
+        context.setJobGroup(group, f"bucket {bucket}, attempt {attempt}")
+        # An RDD, since planning a query takes the driver longer than all else of such a job.
+        one = context.parallelize([bucket], 1)
         try:
-            [row] = one.mapInArrow(task, "result string").collect()
+            [text] = one.mapPartitions(task).collect()
         except Exception as failure:  # noqa: BLE001, whatever a cluster can do
             line = str(failure).strip().partition("\n")[0]
             return {"error": f"Spark: {line}", "kind": "NetworkError"}
-        result: dict[str, Any] = json.loads(row["result"])
+        result: dict[str, Any] = json.loads(text)
         return result
 
     def round(
         self, todo: list[tuple[int, int]]
     ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
         """Makes attempts, until one does not begin: the peer's tasks or the gateway are not there, and drivers meet again."""
-        over = threading.Event()
+        over, ended = threading.Event(), set[int]()
+        groups = [f"vesica {uuid.uuid4().hex}" for _ in todo]
+        tracker = self._spark.sparkContext.statusTracker()
 
-        def run(attempt: tuple[int, int]) -> dict[str, Any] | None:
-            if over.is_set():
-                return None
-            result = self._run(*attempt)
-            if "error" in result and not self._has_begun(*attempt):
-                over.set()
-            return result
+        def run(place: int) -> dict[str, Any] | None:
+            # Spark runs jobs in the order in which they come. That is the order of buckets, as on the other side: if only
+            # one of these has room, and another bucket there, both wait for the peer's task in vain.
+            while place > 0 and place - 1 not in ended:
+                if tracker.getJobIdsForGroup(groups[place - 1]):
+                    break
+                time.sleep(0.01)
+            try:
+                if over.is_set():
+                    return None
+                result = self._run(*todo[place], groups[place])
+                if "error" in result and not self._has_begun(*todo[place]):
+                    over.set()
+                return result
+            finally:
+                ended.add(place)
 
         with ThreadPoolExecutor(self._slots) as pool:
-            for attempt, result in zip(todo, pool.map(run, todo)):
+            for attempt, result in zip(todo, pool.map(run, range(len(todo)))):
                 if result is not None:
                     yield attempt, result
 
@@ -442,11 +468,10 @@ class _Cluster:
 
 def _task(
     directory: str, bucket: int, attempt: int, options: dict[str, Any]
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
-        for _ in batches:
+) -> Callable[[Iterable[int]], Iterable[str]]:
+    def run(buckets: Iterable[int]) -> Iterator[str]:
+        # A worker that has not read all is not used again.
+        for _ in buckets:
             pass
         parent = os.getppid()
 
@@ -459,7 +484,7 @@ def _task(
             result = split.run(bucket, attempt, progress=None, check=check, **options)
         except Error as failure:
             result = {"error": str(failure), "kind": type(failure).__name__}
-        yield pyarrow.RecordBatch.from_pydict({"result": [json.dumps(result)]})
+        yield json.dumps(result)
 
     return run
 
@@ -504,14 +529,16 @@ def _all_buckets(
                 progress(Progress("buckets", bucket + 1, split.buckets, None, None, sent, received))
 
 
-def _total(cluster: _Cluster, split: SplitJob, link: Link) -> Result:
+def _total(cluster: _Cluster, split: SplitJob, link: Link) -> None:
     """Opens the total with the other driver. One that was restarted first asks for attempts, and meets in vain once."""
-    for _ in range(_IDLE_ROUNDS - 1):
+    for last in (False, False, True):
         try:
-            return split.total(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
+            split.total(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
+            return
         except NetworkError as failure:
+            if last:
+                raise
             _LOG.warning("the total is not opened yet: %s", failure)
-    return split.total(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
 
 
 def _matches(spark: _sql.SparkSession, directory: str, buckets: int) -> _sql.DataFrame:
@@ -579,7 +606,8 @@ def main(words: list[str] | None = None) -> int:
     from pyspark.sql import SparkSession
 
     options = vars(_parser().parse_args(words))
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    logging.basicConfig(stream=sys.stderr)
+    _LOG.setLevel(logging.INFO)
     run = {"receive": receive, "send": send}[options.pop("role")]
     source, form, output = (options.pop(name) for name in ("input", "format", "output"))
     address, listens = options.pop("listen"), True
@@ -595,6 +623,7 @@ def main(words: list[str] | None = None) -> int:
         pairs = (text.partition("=") for text in options.pop("normalize"))
         options["normalize"] = {name: profile for name, _, profile in pairs}
         spark = SparkSession.builder.appName("vesica").getOrCreate()
+        _LOG.info("spark: version %s", spark.version)
         found = run(spark.read.format(form).load(source), link=link, **options)
         if isinstance(found, Result):
             _print(found)
