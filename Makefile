@@ -10,7 +10,7 @@ FUZZ_SMOKE_SECONDS ?= 5
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-spark test-object-stores test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-spark scale-out test-object-stores test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -18,6 +18,7 @@ help:
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-databases  queries of PostgreSQL and SQLite, a part of test-heavy'
 	@echo 'make test-spark  jobs on two clusters of Spark, a part of test-heavy'
+	@echo 'make scale-out ROWS=N  times of jobs on Spark against a plain join, in docs/scale-out.md'
 	@echo 'make test-object-stores  tables and results in stores that others wrote, a part of test-heavy'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
@@ -52,6 +53,7 @@ test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings --package vesica-lookup --package vesica-research -- --ignored --skip databases:: --skip objects::
 	@$(PYTHON) scripts/databases.py
 	@$(PYTHON) scripts/spark.py
+	@$(PYTHON) scripts/scale_out.py --rows 1048576 --no-page
 	@$(PYTHON) scripts/object_stores.py
 
 # A part of test-heavy. Fetches PostgreSQL from Debian unless this machine has it, and drivers from PyPI.
@@ -61,6 +63,10 @@ test-databases:
 # A part of test-heavy. Fetches Java from Debian unless this machine has it, and pyspark from PyPI.
 test-spark:
 	@$(PYTHON) scripts/spark.py
+
+# Jobs of ROWS rows per side, release builds; writes into docs/scale-out.md. A part of test-heavy with the smallest, and no page.
+scale-out:
+	@$(PYTHON) scripts/scale_out.py $(if $(ROWS),--rows $(ROWS))
 
 # A part of test-heavy. Fetches moto from PyPI and Azurite from npm.
 test-object-stores:

@@ -37,24 +37,27 @@ def java() -> Path | None:
     return home
 
 
-def main() -> int:
+def environment(profile: str, name: str) -> tuple[str, dict[str, str]] | None:
+    """The Python of an environment with pyspark and a wheel built so, and the variables that it needs; nothing if that failed."""
     if sys.version_info < (3, 11):
         say("pyspark 4.3 needs Python 3.11")
-        return 1
+        return None
     WORK.mkdir(parents=True, exist_ok=True)
     home = java()
-    wheel = python_package.build("dev")
-    if (
-        home is None
-        or wheel is None
-        or run([CARGO, "build", "--locked", "--package", "vesica-cli"])
-    ):
-        return 1
-    python = python_package.environment("test-spark", PACKAGES)
-    if python is None or python_package.install(wheel, python):
-        return 1
+    wheel = python_package.build(profile)
+    python = python_package.environment(name, PACKAGES)
+    if home is None or wheel is None or python is None or python_package.install(wheel, python):
+        return None
     path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    env = {"VESICA_TEST_SPARK": "1", "JAVA_HOME": str(home), "PATH": path}
+    return python, {"JAVA_HOME": str(home), "PATH": path}
+
+
+def main() -> int:
+    made = environment("dev", "test-spark")
+    if made is None or run([CARGO, "build", "--locked", "--package", "vesica-cli"]):
+        return 1
+    python, env = made
+    env["VESICA_TEST_SPARK"] = "1"
     return python_package.run_tests(python, python_package.PACKAGE / "tests/test_spark.py", env)
 
 
