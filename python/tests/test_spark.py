@@ -298,7 +298,8 @@ def test_a_key_that_cannot_be_read_is_known_on_both_sides(
     def peer() -> None:
         table = pyarrow.table({"mail": ["user1@example.org"]})
         with contextlib.suppress(vesica.NetworkError):
-            vesica.split(table, role="sender", job=tmp_path / "far", link=far, **terms)
+            job = tmp_path / "far"
+            vesica.split(table, role="sender", job=job, link=far, wait=600, **terms)
 
     thread = threading.Thread(target=peer)
     with warnings.catch_warnings(record=True) as heard, session() as cluster:
