@@ -269,6 +269,21 @@ def table_of_overhead(runs: Runs) -> list[str]:
     return lines
 
 
+def table_of_check(runs: Runs) -> list[str]:
+    """The largest run's receiver against what the smaller ones say of it, on one core."""
+    known = [*runs["clusters"].values(), *runs.get("command", {}).values()]
+    largest = max(known, key=size_of)
+    parts = Parts([run for run in known if run["rows"] < largest["rows"]])
+    rows, buckets = size_of(largest)
+    lines = heading(f"{power(rows)} in {buckets} buckets, receiver", "computed", "measured")
+    for step, stage in zip(STEPS, STAGES):
+        part = parts.stages["near", stage]
+        computed = part.at(rows) + part.bucket * buckets
+        taken = cpu(largest, "near", stage, ON_EXECUTORS)
+        lines.append(line([step, digits(computed), digits(taken)]))
+    return lines
+
+
 def table_of_clusters(runs: Runs) -> list[str]:
     parts = Parts([*runs["clusters"].values(), *runs.get("command", {}).values()])
     steps = ("start", *STEPS[:3], "link", STEPS[3])
@@ -291,6 +306,7 @@ def blocks() -> dict[str, list[str]]:
         "parts": table_of_parts(runs),
         "reading": table_of_reading(runs),
         "overhead": table_of_overhead(runs),
+        "check": table_of_check(runs),
         "clusters": table_of_clusters(runs),
     }
 
