@@ -6,11 +6,14 @@ PYTHON ?= python3
 # Seconds that each fuzz target runs: `make fuzz` for long, `make fuzz-smoke` for a look.
 FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
+# What `make campaign` draws its pairs of tables from, and how many.
+SEED ?= 1
+PAIRS ?= 500
 # `make papers PAPERS=full` runs the largest sizes too.
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-spark scale-out test-object-stores test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-heavy test-databases test-spark scale-out test-object-stores campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -20,6 +23,7 @@ help:
 	@echo 'make test-spark  jobs on two clusters of Spark, a part of test-heavy'
 	@echo 'make scale-out ROWS=N  times of jobs on Spark against a plain join, in docs/scale-out.md'
 	@echo 'make test-object-stores  tables and results in stores that others wrote, a part of test-heavy'
+	@echo 'make campaign    random pairs of tables against an oracle in Python; SEED and PAIRS say which and how many'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
@@ -71,6 +75,10 @@ scale-out:
 # A part of test-heavy. Fetches moto from PyPI and Azurite from npm.
 test-object-stores:
 	@$(PYTHON) scripts/object_stores.py
+
+# Fetches pyarrow and SQLite's ADBC driver from PyPI.
+campaign: build
+	@$(PYTHON) scripts/campaign.py --seed $(SEED) --pairs $(PAIRS)
 
 # A directory of its own, so that other builds need not start again.
 test-portable:
