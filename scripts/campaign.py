@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import functools
 import json
+import math
 import random
 import re
 import shlex
@@ -109,11 +110,11 @@ def make_side(
 ) -> Side:
     place.mkdir()
     rows = (
-        rng.choice([0, 1, 2, 5, 12, 30, 100, 100, 100, 300])
+        rng.choice([0, 1, 2, 5, 12, 30, 100, 100, 300, 1000])
         if rng.random() < 0.2
         else rng.randrange(5, 40)
     )
-    first, pool = rng.choice([(0, 40), (0, 40), (20, 60), (0, 6), (100, 140)])
+    first, pool = rng.choice([(0, 40), (0, 40), (20, 60), (0, 6), (100, 140), (0, 400)])
     numbers = [rng.randrange(first, pool) for _ in range(rows)]
     if rng.random() < 0.4:
         numbers = list(dict.fromkeys(numbers))
@@ -137,10 +138,9 @@ def make_side(
             arrays.append(pa.array(texts, pa.string()))
     roles.append("row")
     arrays.append(pa.array([str(row) for row in range(rows)], pa.string()))
-    scale = 0
     columns = rng.choice([1, 1, 2, 3]) if task == "sum" else 1
+    scale = rng.choice([0, 1, 2])
     for _ in range(columns if task in ("sum", "inner-product", "shares") else 0):
-        scale = rng.choice([0, 1, 2])
         amounts = [
             Decimal(rng.randrange(-3, 2000) * rng.choice([0, 1, 1])).scaleb(-scale)
             for _ in range(rows)
@@ -167,6 +167,8 @@ def make_side(
         names[: len(order)],
     )
     names[roles.index("row")] = "rid"
+    if rng.random() < 0.03:
+        names[roles.index("label")] = rng.choice(["in_both", "match_number"])
     texts_of = (
         [[value.as_py() for value in array] for array in arrays] if medium != "columnar" else []
     )
@@ -201,7 +203,16 @@ def make_side(
         table = tables.write_jsonl(rng, place, names, tokens, rows)
     else:
         assert driver is not None
-        as_cells = [[NULL if v is None else Cell("text", v) for v in column] for column in texts_of]
+        as_cells = [
+            [NULL if v is None else Cell("text", v) for v in column]
+            if r != "label" or rng.random() < 0.5
+            else tables.numbers_of(rng, numbers)
+            for r, column in zip(roles, texts_of)
+        ]
+        for at, (r, column) in enumerate(zip(roles, texts_of)):
+            whole = [None if v is None else tables.whole(v) for v in column]
+            if r == "key" and None not in [w for w, v in zip(whole, column) if v is not None]:
+                as_cells[at] = [NULL if w is None else Cell("integer", w) for w in whole]
         table = tables.write_sqlite(rng, place, names, as_cells, driver)
     if medium == "csv":
         named = table.names
@@ -221,6 +232,8 @@ def is_ascii(column: Sequence[Cell]) -> bool:
 def add_input(rng: random.Random, side: Side, spec: list[tuple[str, str]]) -> Side:
     table = side.table
     files = sorted(path for path in side.place.iterdir() if path.suffix != ".db")
+    if rng.random() < 0.1 and not any(path.suffix in (".gz", ".zst") for path in files):
+        files = [path.rename(path.with_suffix(".dat")) for path in files]
     if len(files) == 1 and files[0].suffix not in (".gz", ".zst") and rng.random() < 0.15:
         side.arguments += [
             "--input",
@@ -236,6 +249,10 @@ def add_input(rng: random.Random, side: Side, spec: list[tuple[str, str]]) -> Si
         ]
         for path in rng.sample(paths, len(paths)):
             side.arguments += ["--input", str(path)]
+    if "--delimiter" in table.arguments and table.csv.delimiter != "^" and rng.random() < 0.3:
+        at = table.arguments.index("--delimiter")
+        del table.arguments[at : at + 2]
+        side.possible.append("several delimiters fit")
     side.arguments += table.arguments
     for name, (_, profile) in zip(side.key, spec):
         side.arguments += ["--key", name.replace(",", "\\,")]
@@ -352,7 +369,7 @@ def pair(number: int, seed: int, binary: Path, driver: Path | None, place: Path)
             if line.startswith("vesica:")
         ]
         return Outcome(
-            "foreseen" if refusals else "unforeseen",
+            "foreseen" if refusals or any(side.possible for side in sides) else "unforeseen",
             f"{[s.code for s in sides]} {lines[:2]} ({refusals})",
         )
     if refusals:
@@ -439,14 +456,22 @@ def choose(
         else:
             side.output = rng.choice([name for name in OUTPUTS if driver or name != "table"])
         add_output(side, driver, place, task == "shares")
+        mark = "match_number" if align else "in_both"
+        adds = align or rows_of[sides.index(side)] == "all"
+        if adds and task == "matches" and mark in side.table.names:
+            side.refusals.append(f"a column is called {mark}")
         is_mixed = side.table.encoding == "cp1252" and task != "shares"
         if is_mixed and (not is_copy(side) or (takes and side is receiver)):
             # Whether they are looked at may depend on the rows that match.
-            side.refusals.append("rows are not in UTF-8")
+            side.possible.append("rows are not in UTF-8")
+    if takes and receiver.output == "table":
+        receiver.possible += unkept([sender.table.columns[name] for name in sender.labels])
     counted, sums = len(common), []
     valued = [side for side in sides if side.values]
     if task in ("sum", "shares"):
         valued = [rng.choice(sides)]
+    if task == "shares" and rng.random() < 0.5:
+        valued = sides
     if task in ("sum", "inner-product", "shares"):
         counted, sums = add_values(rng, valued, common)
     reveal = task
@@ -521,6 +546,13 @@ def choose(
     return check
 
 
+def unkept(columns: list[list[Cell]]) -> list[str]:
+    """Why SQLite might refuse columns."""
+    floats = any("float" in c.kind and math.isnan(c.value) for column in columns for c in column)
+    large = any(c.kind == "integer" and c.value >= 2**63 for column in columns for c in column)
+    return ["NaN"] * floats + ["integers beyond 2^63"] * large
+
+
 def add_output(side: Side, driver: Path | None, place: Path, is_shares: bool) -> None:
     kind, table = kind_of_output(side), side.table
     if side.output == "table":
@@ -534,6 +566,7 @@ def add_output(side: Side, driver: Path | None, place: Path, is_shares: bool) ->
         else:
             side.arguments += ["--database", f"sqlite:{base}", "--driver", str(driver)]
         side.arguments += ["--output-table", "result"]
+        side.possible += unkept(list(table.columns.values()))
     else:
         side.arguments += [
             "--output",

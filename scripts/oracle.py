@@ -21,6 +21,7 @@ from compare_profiles import WHITE_SPACE, email_of, phone_of, text_of
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EPOCH = datetime(1970, 1, 1)
+CYCLE = 146097  # days of 400 years
 LAST_WHOLE = {"float": 2**53, "float32": 2**24}
 CLASSES = {
     "integer": "integer",
@@ -64,11 +65,18 @@ def fraction(nanoseconds: int) -> str:
 
 
 def moment(nanoseconds: int) -> str:
+    """The canonical text of an instant in the years 0 to 9999."""
     seconds, rest = divmod(nanoseconds, 10**9)
+    # Python's years begin with 1, and the calendar repeats.
+    cycles = int(seconds < 0)
     try:
-        return (EPOCH + timedelta(seconds=seconds)).isoformat() + fraction(rest) + "Z"
+        when = EPOCH + timedelta(days=CYCLE * cycles, seconds=seconds)
     except OverflowError:
         raise Invalid from None
+    year = when.year - 400 * cycles
+    if year < 0:
+        raise Invalid
+    return f"{year:04}{when.isoformat()[4:]}{fraction(rest)}Z"
 
 
 def text_form(cell: Cell) -> str:
@@ -102,14 +110,14 @@ def by_value(number: Decimal) -> str:
 
 
 def fits(pattern: str, text: str) -> re.Match[str]:
-    match = re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE)
+    match = re.fullmatch(pattern, text, re.ASCII)
     if match is None:
         raise Invalid
     return match
 
 
 def integer(text: str) -> str:
-    fits(r"[+-]?\d+(\.0*)?", text)
+    fits(r"[+-]?\d+(\.0+)?", text)
     return str(int(text.partition(".")[0]))
 
 
@@ -121,32 +129,37 @@ def bounded(text: str, bits: int) -> str:
 
 
 def decimal(text: str) -> str:
-    fits(r"[+-]?\d+(\.\d+)?", text)
+    fits(r"[+-]?(\d+\.?\d*|\.\d+)", text)
     return by_value(Decimal(text))
 
 
-def day(text: str) -> date:
+def day(text: str) -> int:
+    """The day of a date as `2024-02-29`, counted from 1970."""
     year, month, of_month = (int(part) for part in fits(r"(\d{4})-(\d\d)-(\d\d)", text).groups())
+    cycles = int(year < 1970)
     try:
-        return date(year, month, of_month)
+        when = date(year + 400 * cycles, month, of_month)
     except ValueError:
         raise Invalid from None
+    return (when - date(1970, 1, 1)).days - CYCLE * cycles
 
 
 def timestamp(text: str, unit: str) -> str:
-    if unit and re.fullmatch(r"[+-]?\d+", text, re.ASCII):
+    if unit and re.fullmatch(r"-?\d+", text, re.ASCII):
+        if not -(2**63) <= int(text) < 2**63:
+            raise Invalid
         return moment(int(text) * (10**9 // PER_SECOND[unit]))
-    pattern = r"([\d-]{10})(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z| UTC|[+-]\d\d(?::?\d\d)?)?)?"
-    when, hour, minute, second, digits, zone = fits(pattern, text).groups()
-    hours, minutes, seconds = (int(part or 0) for part in (hour, minute, second))
-    if hours > 23 or minutes > 59 or seconds > 59:
-        raise Invalid
-    midnight = (day(when) - date(1970, 1, 1)).days * 86400
+    clock = r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})0*)?)?"
+    zone = r"[Zz]| UTC| ?[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
+    found = fits(rf"([\d-]{{10}})(?:[Tt ]{clock}({zone})?)?", text)
+    when, hour, minute, second, digits, ahead = found.groups()
     offset = 0
-    if zone and zone[0] in "+-":
-        part = zone[1:].replace(":", "")
-        offset = int(zone[0] + "1") * (int(part[:2]) * 3600 + int(part[2:] or 0) * 60)
-    total = midnight + hours * 3600 + minutes * 60 + seconds - offset
+    if ahead and ahead.strip()[0] in "+-":
+        part = ahead.strip()[1:].replace(":", "")
+        offset = int(part[:2]) * 3600 + int(part[2:] or 0) * 60
+        offset = -offset if "-" in ahead else offset
+    seconds = int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0) - offset
+    total = day(when) * 86400 + seconds
     return moment(total * 10**9 + int((digits or "0").ljust(9, "0")))
 
 
@@ -154,19 +167,21 @@ def calendar(text: str) -> str:
     """The profile `date`."""
     when, rest = fits(r"(\d{4}-\d\d-\d\d|\d{8})(.*)", text).groups()
     if rest:
-        fits(r"[T ]00:00(:00(\.0+)?)?(Z| UTC|[+-]00(:?00)?)?", rest)
-    return day(when if "-" in when else f"{when[:4]}-{when[4:6]}-{when[6:]}").isoformat()
+        fits(r"[T ]00:00(:00)?(\.0+)?(Z| UTC|\+00(:?00)?)?", rest)
+    when = when if "-" in when else f"{when[:4]}-{when[4:6]}-{when[6:]}"
+    day(when)
+    return when
 
 
 def unique(text: str) -> str:
     digits = r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    match = fits(rf"({digits})|\{{({digits})\}}|urn:uuid:({digits})", text)
+    match = fits(rf"({digits})|\{{({digits})\}}|urn:uuid:({digits})", text.lower())
     return str(uuid.UUID(next(group for group in match.groups() if group)))
 
 
 def ipv4(text: str) -> str:
     try:
-        return str(ipaddress.IPv4Address(int(text) if re.fullmatch(r"\d+", text) else text))
+        return str(ipaddress.IPv4Address(int(text) if re.fullmatch("[0-9]+", text) else text))
     except ValueError:
         raise Invalid from None
 
@@ -185,7 +200,7 @@ def ipv6(text: str) -> str:
 
 
 def digest(text: str) -> str:
-    return fits(r"[0-9a-f]{64}", text).group().lower()
+    return fits(r"[0-9a-f]{64}", text.lower()).group()
 
 
 def found(normal: str | None) -> str:
@@ -201,8 +216,10 @@ def paired(text: str, normal: Callable[[str], str]) -> str:
 
 
 def mail(text: str) -> str:
-    """An address as PAIR has it: ASCII letters in lower case, if the text is an address."""
-    found(email_of(text))
+    """An address as PAIR has it: ASCII letters in lower case."""
+    local, _, domain = text.rpartition("@")
+    if not local or not domain or set(text) & set(WHITE_SPACE):
+        raise Invalid
     return re.sub("[A-Z]", lambda letter: letter.group().lower(), text)
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.ipc
 import pyarrow.parquet
+from compare_profiles import damaged
 from oracle import NULL, PER_SECOND, Cell, moment
 
 # Profiles that go with each domain of keys.
@@ -75,6 +76,7 @@ STRINGS = [
     pa.string_view(),
     pa.dictionary(pa.int32(), pa.string()),
 ]
+PIECES = [*"0123456789-+:. TtZzUC/{}abFXx,%[]()u@_\u00e9\u00a0\u3000\u0661\uff11\u200b"]
 NULL_WORDS = ["NULL", "n/a", "\\N"]
 
 
@@ -175,7 +177,8 @@ def spelled(rng: random.Random, domain: str, value: Any) -> str:
         ]
     elif domain == "digest":
         other = [text.upper(), text[1:]]
-    return rng.choice(other) if other and rng.random() < 0.3 else text
+    text = rng.choice(other) if other and rng.random() < 0.3 else text
+    return damaged(text, PIECES, rng) if rng.random() < 0.05 else text
 
 
 def arrow_column(rng: random.Random, domain: str, profile: str, values: Sequence[Any]) -> pa.Array:
@@ -399,6 +402,8 @@ class Table:
     stdin: Path | None = None
     parts: int = 1
     nulls: frozenset[str] = frozenset()
+    # Columns of date64, which pyarrow reads in Parquet as date32.
+    date64: frozenset[str] = frozenset()
     # What a text is in, if it is not what it is said to be in.
     encoding: str = "utf-8"
 
@@ -510,10 +515,10 @@ def write_jsonl(
         return "{" + ", ".join(f"{json.dumps(n)}: {t}" for n, t in members if t is not None) + "}"
 
     records = [record(row) for row in range(rows)]
+    encoding = rng.choice(["utf-8"] * 8 + ["utf-16"])
     for number, part in enumerate(parts := split(rng, rows)):
-        body, name = packed(
-            rng, "".join(records[row] + "\n" for row in part).encode(), f"part-{number}.jsonl"
-        )
+        text = "".join(records[row] + rng.choice(["\n", "\n", "\n\n"]) for row in part)
+        body, name = packed(rng, text.encode(encoding), f"part-{number}.jsonl")
         (place / name).write_bytes(body)
     # Fields count in the order in which they first appear.
     first = {
@@ -522,7 +527,8 @@ def write_jsonl(
     }
     named = sorted((name for name in names if first[name] < rows), key=lambda name: first[name])
     known = {name: [from_token(token) for token in column] for name, column in zip(names, columns)}
-    return Table("jsonl", named, known, [], records=records, parts=len(parts))
+    arguments = [] if encoding == "utf-8" else ["--encoding", encoding]
+    return Table("jsonl", named, known, arguments, records=records, parts=len(parts))
 
 
 def is_plain(array: pa.Array) -> bool:
@@ -579,7 +585,23 @@ def write_columns(
     for name in names:
         if pa.types.is_struct(arrow[name].type) and arrow[name].type.num_fields == 1:
             known[f"{name}.in"] = cells(pyarrow.compute.struct_field(arrow[name], [0]))
-    return Table(format, names, known, [], arrow, parts=len(parts))
+    table = Table(format, names, known, [], arrow, parts=len(parts))
+    if with_schema or format != "parquet":
+        table.date64 = frozenset(n for n, a in zip(names, arrays) if a.type == pa.date64())
+    return table
+
+
+def numbers_of(rng: random.Random, numbers: Sequence[int]) -> list[Cell]:
+    """A column of numbers that follow from others, as SQLite's driver reads it."""
+    pool = rng.choice([[0, -(2**62), 5], [0.5, -1e300, 7.0, 0.1]])
+    kind = "integer" if isinstance(pool[0], int) else "float"
+    return [Cell(kind, pool[number % len(pool)]) for number in numbers]
+
+
+def whole(text: str) -> int | None:
+    """A text as an integer of 64 bits, if it is one."""
+    is_one = re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None
+    return int(text) if is_one else None
 
 
 def write_sqlite(
@@ -604,11 +626,12 @@ def write_sqlite(
         f"sqlite:{place / 'table.db'}",
     ]
     table = Table("arrows", names, dict(zip(names, columns)), [*arguments, "--driver", str(driver)])
-    kinds = {"integer": pa.int64(), "float": pa.float64()}
+    # The driver takes a column without values for integers.
+    kinds = {"integer": pa.int64(), "float": pa.float64(), "text": pa.string()}
     arrays = [
         pa.array(
             [c.value for c in column],
-            kinds.get(next((c.kind for c in column if c != NULL), ""), pa.string()),
+            kinds[next((c.kind for c in column if c != NULL), "integer")],
         )
         for column in columns
     ]
