@@ -107,6 +107,7 @@ def make_side(
     spec: list[tuple[str, str]],
     task: str,
     driver: Path | None,
+    pool: tuple[int, int],
 ) -> Side:
     place.mkdir()
     rows = (
@@ -114,8 +115,8 @@ def make_side(
         if rng.random() < 0.2
         else rng.randrange(5, 40)
     )
-    first, pool = rng.choice([(0, 40), (0, 40), (20, 60), (0, 6), (100, 140), (0, 400)])
-    numbers = [rng.randrange(first, pool) for _ in range(rows)]
+    first, end = pool
+    numbers = [rng.randrange(first, end) for _ in range(rows)]
     if rng.random() < 0.4:
         numbers = list(dict.fromkeys(numbers))
         rows = len(numbers)
@@ -353,9 +354,16 @@ def pair(number: int, seed: int, binary: Path, driver: Path | None, place: Path)
         ["matches"] * 12
         + ["size", "sum", "sum", "inner-product", "threshold", "threshold-matches", "shares"]
     )
-    domains = [rng.choice(list(tables.DOMAINS)) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
+    domains = [rng.choice(list(tables.DOMAINS)) for _ in range(rng.choice([1, 1, 1, 1, 2, 2, 3]))]
     spec = [(domain, rng.choice(tables.DOMAINS[domain])) for domain in domains]
-    sides = [make_side(rng, place / role, role, spec, task, driver) for role in ("receive", "send")]
+    # Mostly the same pool on both sides, so that many keys match.
+    pools = rng.choice(
+        [[(0, 40), (0, 40)]] * 5 + [[(0, 15), (0, 15)], [(0, 40), (20, 60)], [(0, 400), (0, 40)]]
+    )
+    sides = [
+        make_side(rng, place / role, role, spec, task, driver, pool)
+        for role, pool in zip(("receive", "send"), rng.sample(pools, 2))
+    ]
     checks = choose(rng, sides, task, spec, driver, place)
     if failure := play(binary, sides, place):
         return Outcome("raised", failure)

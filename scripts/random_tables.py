@@ -177,8 +177,8 @@ def spelled(rng: random.Random, domain: str, value: Any) -> str:
         ]
     elif domain == "digest":
         other = [text.upper(), text[1:]]
-    text = rng.choice(other) if other and rng.random() < 0.3 else text
-    return damaged(text, PIECES, rng) if rng.random() < 0.05 else text
+    text = rng.choice(other) if other and rng.random() < 0.15 else text
+    return damaged(text, PIECES, rng) if rng.random() < 0.03 else text
 
 
 def arrow_column(rng: random.Random, domain: str, profile: str, values: Sequence[Any]) -> pa.Array:
