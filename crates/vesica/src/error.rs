@@ -90,6 +90,9 @@ pub enum JobProblem {
     /// There is a job already.
     #[error("has a job already")]
     Taken,
+    /// It has what tasks of a job have begun, which is gone.
+    #[error("has what is left of a job whose tasks have begun; another job has another directory")]
+    Used,
     /// There is none, or none of this version.
     #[error("has no job of this version: {0}")]
     NoJob(String),

@@ -50,6 +50,8 @@ const MAX_JOB: u64 = 2 << 20;
 /// Version of the files.
 const FORMAT: u32 = 2;
 const SALT: usize = 32;
+/// How the names of files end that say that something has begun.
+const BEGUN: &str = "begun";
 
 /// What files hold.
 #[derive(Clone, Copy)]
@@ -360,7 +362,7 @@ impl SplitJob {
     /// Makes a directory for a job.
     ///
     /// # Errors
-    /// Job: it is unsafe, or has a job. Resource: it cannot be made.
+    /// Job: it is unsafe, or has a job or what tasks of an earlier one have begun. Resource: it cannot be made.
     pub(crate) fn prepare(directory: &Path) -> Result<(), Error> {
         let problem = |problem| Error::Job {
             path: directory.to_owned(),
@@ -372,6 +374,12 @@ impl SplitJob {
         }
         if directory.join(JOB).symlink_metadata().is_ok() {
             return Err(problem(JobProblem::Taken));
+        }
+        for entry in std::fs::read_dir(directory).map_err(|e| cannot(directory, &e))? {
+            let path = entry.map_err(|e| cannot(directory, &e))?.path();
+            if path.extension().is_some_and(|kind| kind == BEGUN) {
+                return Err(problem(JobProblem::Used));
+            }
         }
         SplitJob::discard(directory);
         Ok(())
@@ -719,7 +727,7 @@ impl SplitJob {
 
     /// The file that says that an attempt has begun.
     fn begun(&self, attempt: Attempt) -> PathBuf {
-        self.path(Content::Bits, attempt).with_extension("begun")
+        self.path(Content::Bits, attempt).with_extension(BEGUN)
     }
 
     /// Takes the attempt, which nobody can then make again.

@@ -197,6 +197,11 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     place.write("ours.csv", table);
     collect(&place, "near", "ours.csv").expect_success();
     assert!(place.read("near.csv") == expected[0]);
+    // What tasks have begun would count as attempts of the next job.
+    std::fs::remove_file(place.path("near/job.json")).unwrap();
+    place
+        .run(&again)
+        .expect_failure(2, "has what is left of a job");
 }
 
 /// What both drivers of these jobs print when they meet.
