@@ -155,6 +155,9 @@ pub enum JobProblem {
     /// An opening has given another total than the one before.
     #[error("has a total already, and the peer has opened another one")]
     OtherTotal,
+    /// Another process of this side opens the total.
+    #[error("is in use: another process opens its total")]
+    InUse,
     /// Both sides have agreed to open the total no more often.
     #[error(
         "has had its total opened as often as a bucket may be tried; split the table again, on both sides"

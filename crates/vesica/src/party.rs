@@ -650,8 +650,8 @@ impl Party {
     /// is opened no more often than a bucket may be tried. If both have what they get, nothing is opened.
     ///
     /// # Errors
-    /// Any [`Error`]. Job: a bucket has no result on both sides, the total was opened too often or over other attempts, or
-    /// the job is for matches. Contract: the peer's job is another one, or has other results of the attempts that count.
+    /// Any [`Error`]. Job: a bucket has no result on both sides, the total was opened too often or over other attempts,
+    /// another process opens it, or the job is for matches. Contract: the peer's job is another one, or has other results of the attempts that count.
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
         job.open_total(&mut self.meet_driver(observer)?)
     }

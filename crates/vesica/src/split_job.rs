@@ -511,16 +511,20 @@ impl SplitJob {
     }
 
     fn seal(&self, content: Content, attempt: Attempt, bytes: &[u8]) -> io::Result<()> {
+        self.sealed(content, attempt, bytes)?.replace()?;
+        sync_name(&self.path(content, attempt));
+        Ok(())
+    }
+
+    /// A file that does not have its name yet.
+    fn sealed(&self, content: Content, attempt: Attempt, bytes: &[u8]) -> io::Result<PrivateFile> {
         let mut salt = [0; SALT];
         random::fill(&mut salt).map_err(io::Error::other)?;
-        let path = self.path(content, attempt);
-        let mut file = PrivateFile::create(&path)?;
+        let mut file = PrivateFile::create(&self.path(content, attempt))?;
         file.write_all(&salt)?;
         self.cipher(content, attempt, &salt)
             .write(&[], bytes, &mut file)?;
-        file.replace()?;
-        sync_name(&path);
-        Ok(())
+        Ok(file)
     }
 
     fn unseal(&self, content: Content, attempt: Attempt) -> Result<Zeroizing<Vec<u8>>, Unreadable> {

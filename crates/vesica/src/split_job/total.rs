@@ -17,7 +17,7 @@ use vesica_session::{
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use super::{Content, SplitJob, cannot, storage};
+use super::{Content, SplitJob, cannot};
 use crate::{Error, JobProblem};
 
 /// In the place of an attempt, for the total of all.
@@ -60,26 +60,20 @@ impl SplitJob {
             })
         })?;
         let opened = match (choice, learnt) {
-            (Some(choice), learnt) => self.open_choice(connection, &choice, learnt.as_ref())?,
+            (Some(choice), _) => self.open_choice(connection, &choice)?,
             (None, Some(learnt)) => learnt,
             (None, None) => {
-                self.keep_total(&Output::Nothing)
-                    .map_err(SessionError::from)?;
+                self.keep_total(&Output::Nothing)?;
                 Output::Nothing
             }
         };
         Ok(self.report(&opened))
     }
 
-    /// Opens the total of these attempts. It is the one that was `learnt` before, if one was.
-    fn open_choice(
-        &self,
-        connection: &mut Connection,
-        choice: &Choice,
-        learnt: Option<&Output>,
-    ) -> Result<Output, Error> {
+    /// Opens the total of these attempts. It is the one that was learnt before, if one was.
+    fn open_choice(&self, connection: &mut Connection, choice: &Choice) -> Result<Output, Error> {
         let run = |error: WireError| Error::from(SessionError::from(error));
-        let ready = self.next_opening().and_then(|number| {
+        let ready = self.next_opening(choice).and_then(|number| {
             let shares = choice.attempts().map(|attempt| self.shares(attempt));
             Ok((number, shares.collect::<Result<Vec<_>, _>>()?))
         });
@@ -89,23 +83,38 @@ impl SplitJob {
                 .channel
                 .abort(&WireError::limit(Limit::Storage, why));
         })?;
-        let begin = || self.begin_opening(number, choice);
+        let mut is_taken = false;
+        let begin = || {
+            self.begin_opening(number, choice).map_err(|e| {
+                is_taken = e.kind() == io::ErrorKind::AlreadyExists;
+                WireError::limit(Limit::Storage, format!("it cannot open the total: {e}"))
+            })
+        };
         let (role, agreement) = (self.role, &self.agreement);
         let fingerprints = [connection.local, connection.peer];
         let (channel, chosen) = (&mut connection.channel, (choice, &shares[..]));
         let opened = open_total(channel, role, agreement, fingerprints, chosen, begin);
-        let opened = opened.map_err(run)?;
-        if learnt.is_some_and(|learnt| *learnt != opened) {
-            channel.abort(&WireError::limit(Limit::Input, "the total is another one"));
-            return Err(self.problem(JobProblem::OtherTotal));
+        let opened = opened.map_err(|error| match is_taken {
+            true => self.problem(JobProblem::InUse),
+            false => run(error),
+        })?;
+        // A sender that learns nothing keeps that the receiver has the total.
+        let is_told = role == Role::Receiver || opened != Output::Nothing;
+        if is_told {
+            self.keep_total(&opened).inspect_err(|error| {
+                let why = match error {
+                    Error::Job { .. } => "the total is another one",
+                    _ => "it cannot keep the total",
+                };
+                channel.abort(&WireError::limit(Limit::Storage, why));
+            })?;
         }
-        let keep = || self.keep_total(&opened);
-        let kept = match role {
-            Role::Receiver => keep().and_then(|()| confirm_done(channel, role)),
-            Role::Sender => confirm_done(channel, role).and_then(|()| keep()),
-        };
-        kept.inspect_err(|error| channel.abort(error))
+        let done = confirm_done(channel, role);
+        done.inspect_err(|error| channel.abort(error))
             .map_err(run)?;
+        if !is_told {
+            self.keep_total(&opened)?;
+        }
         Ok(opened)
     }
 
@@ -158,27 +167,32 @@ impl SplitJob {
         }
     }
 
-    /// How often the total was begun to be opened.
-    fn next_opening(&self) -> Result<u32, Error> {
+    /// How often the total was begun to be opened, if that was the total of these attempts.
+    ///
+    /// Another process may have opened others since this one told its peer. The first opening says which, and only one
+    /// process can take it.
+    fn next_opening(&self, choice: &Choice) -> Result<u32, Error> {
         let mut numbers = 0..self.contract().get(&BUCKET_ATTEMPTS);
         let next = numbers.find(|number| !self.opening(*number).exists());
-        next.ok_or_else(|| self.problem(JobProblem::NoOpeningLeft))
+        let next = next.ok_or_else(|| self.problem(JobProblem::NoOpeningLeft))?;
+        match next > 0 && self.opened()?.as_ref() != Some(choice) {
+            true => Err(self.problem(JobProblem::OtherChoice)),
+            false => Ok(next),
+        }
     }
 
     /// Takes an opening, which nobody can then take again, and with it the attempts that count.
-    fn begin_opening(&self, number: u32, choice: &Choice) -> Result<(), WireError> {
+    fn begin_opening(&self, number: u32, choice: &Choice) -> io::Result<()> {
         let path = self.opening(number);
-        let taken = || {
-            let mut file = PrivateFile::create(&path)?;
-            file.write_all(choice.encode())?;
-            file.place_new()
-        };
-        taken().map_err(storage)?;
+        let mut file = PrivateFile::create(&path)?;
+        file.write_all(choice.encode())?;
+        file.place_new()?;
         sync_name(&path);
         Ok(())
     }
 
-    fn keep_total(&self, learnt: &Output) -> Result<(), WireError> {
+    /// Keeps what was learnt. Fails if something else was learnt before, by whatever process.
+    fn keep_total(&self, learnt: &Output) -> Result<(), Error> {
         let count = self.contract().numbers().len();
         let (what, values) = match learnt {
             Output::Values(values) => (1, &values[..]),
@@ -189,7 +203,15 @@ impl SplitJob {
         content.push(what);
         content.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         content.resize(1 + 16 * count, 0);
-        self.seal(Content::Total, TOTAL, &content).map_err(storage)
+        let path = self.path(Content::Total, TOTAL);
+        let sealed = self.sealed(Content::Total, TOTAL, &content);
+        match sealed.and_then(PrivateFile::place_new) {
+            Ok(()) => sync_name(&path),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(&path, &e)),
+            Err(_) if self.learnt()?.as_ref() == Some(learnt) => {}
+            Err(_) => return Err(self.problem(JobProblem::OtherTotal)),
+        }
+        Ok(())
     }
 
     /// What this side has learnt of the total; `None` if it has not been opened.
@@ -215,15 +237,22 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use tempfile::TempDir;
     use vesica_session::terms::{LEARNS, REVEAL, SECURITY};
     use vesica_session::{
         BoundListener, ConnectOptions, Endpoint, Identity, Learns, Listener, NoProgress, Reveal,
-        Security,
+        Security, Tally, Transport, connect,
     };
     use vesica_tables::{KeySpec, Source, SourceOptions};
+    use vesica_wire::Kind;
 
     use super::*;
     use crate::{ErrorClass, Party, TaskEndpoint, Tasks};
+
+    const OPENED: Kind = Kind {
+        code: 14,
+        name: "earlier openings",
+    };
 
     /// Both sides at the same time, of which the receiver listens.
     fn both<T: Send>(run: impl Fn(Role, Endpoint) -> T + Sync) -> [T; 2] {
@@ -236,60 +265,124 @@ mod tests {
         })
     }
 
-    /// A sender that has opened the total once, where both learn it, adds one to its share and says that it lacks the total.
+    fn value(report: &Report) -> i128 {
+        report.value.unwrap().units
+    }
+
+    fn is(error: &Error, expected: &JobProblem) -> bool {
+        matches!(error, Error::Job { problem, .. } if problem == expected)
+    }
+
+    /// A job of both sides for the size, which is 10 and which both learn.
+    struct Job {
+        _place: TempDir,
+        identities: [Identity; 2],
+        sides: [SplitJob; 2],
+    }
+
+    fn party([own, peer]: [&Identity; 2], endpoint: Endpoint) -> Party {
+        Party::new(own, peer.fingerprint(), endpoint)
+            .with(&REVEAL, Reveal::Size.into())
+            .with(&SECURITY, Security::SemiHonest)
+            .with(&LEARNS, Learns::Both)
+    }
+
+    impl Job {
+        fn new() -> Job {
+            let place = tempfile::tempdir().unwrap();
+            let identities = [(), ()].map(|()| Identity::generate().unwrap());
+            let sides = both(|role, endpoint| {
+                let [receiver, sender] = &identities;
+                let (keys, of) = match role {
+                    Role::Receiver => (0..30, [receiver, sender]),
+                    Role::Sender => (20..60, [sender, receiver]),
+                };
+                let rows: String = keys.map(|key| format!("k{key}\n")).collect();
+                let table = format!("key\n{rows}").into_bytes();
+                let table = Source::from_bytes("table.csv", table, SourceOptions::default());
+                let (table, key) = (table.unwrap(), KeySpec::parse("key", &[] as &[&str]));
+                let tasks = Tasks {
+                    memory: 1 << 30,
+                    attempts: 3,
+                    valid_for: Duration::from_secs(60),
+                };
+                let directory = place.path().join(role.to_string());
+                let (key, party) = (key.unwrap(), party(of, endpoint));
+                let split = party.split(role, &table, &key, &directory, tasks, &mut NoProgress);
+                split.unwrap()
+            });
+            Job {
+                _place: place,
+                identities,
+                sides,
+            }
+        }
+
+        fn of(&self, role: Role) -> &SplitJob {
+            &self.sides[usize::from(role == Role::Sender)]
+        }
+
+        /// The identity of one side, and that of its peer.
+        fn identities(&self, role: Role) -> [&Identity; 2] {
+            let [receiver, sender] = &self.identities;
+            match role {
+                Role::Receiver => [receiver, sender],
+                Role::Sender => [sender, receiver],
+            }
+        }
+
+        fn run(&self, number: u32) {
+            let attempt = Attempt { number, ..TOTAL };
+            both(|role, endpoint| {
+                let (endpoint, options) = (TaskEndpoint::Peer(endpoint), ConnectOptions::default());
+                let job = self.of(role);
+                let run = job.run(attempt, &endpoint, &options, None, &mut NoProgress);
+                run.unwrap();
+            });
+        }
+
+        fn open(&self, role: Role, endpoint: Endpoint) -> Result<Report, Error> {
+            party(self.identities(role), endpoint).open_total(self.of(role), &mut NoProgress)
+        }
+
+        /// A driver that does as it likes.
+        fn meet(&self, role: Role, endpoint: &Endpoint) -> Connection {
+            let [identity, peer] = self.identities(role);
+            let transport = Transport::Tls {
+                identity,
+                peer: peer.fingerprint(),
+            };
+            let options = ConnectOptions::default();
+            let met = match endpoint {
+                Endpoint::Bound(listener) => listener.take().unwrap().accept(&transport, &options),
+                endpoint => connect(endpoint, &transport, &options),
+            };
+            met.unwrap()
+        }
+
+        /// The protocol of an opening with these shares, without what follows.
+        fn open_shares(
+            &self,
+            role: Role,
+            connection: &mut Connection,
+            number: u8,
+            shares: BucketShares,
+        ) -> Result<Output, WireError> {
+            let agreement = &self.of(role).agreement;
+            let fingerprints = [connection.local, connection.peer];
+            let choice = Choice::decode(&[number], 1, 3).unwrap();
+            let (channel, chosen) = (&mut connection.channel, (&choice, &[shares][..]));
+            open_total(channel, role, agreement, fingerprints, chosen, || Ok(()))
+        }
+    }
+
+    /// A sender that has opened the total once adds one to its share and says that it lacks the total.
     #[test]
     fn a_total_that_is_opened_again_is_the_same() {
-        let place = tempfile::tempdir().unwrap();
-        let identities = [(), ()].map(|()| Identity::generate().unwrap());
-        let party = |role: Role, endpoint| {
-            let [receiver, sender] = &identities;
-            let (own, peer) = match role {
-                Role::Receiver => (receiver, sender),
-                Role::Sender => (sender, receiver),
-            };
-            Party::new(own, peer.fingerprint(), endpoint)
-                .with(&REVEAL, Reveal::Size.into())
-                .with(&SECURITY, Security::SemiHonest)
-                .with(&LEARNS, Learns::Both)
-        };
-        let [near, far] = both(|role, endpoint| {
-            let keys = match role {
-                Role::Receiver => 0..30,
-                Role::Sender => 20..60,
-            };
-            let rows: String = keys.map(|key| format!("k{key}\n")).collect();
-            let table = format!("key\n{rows}").into_bytes();
-            let table = Source::from_bytes("table.csv", table, SourceOptions::default());
-            let key = KeySpec::parse("key", &[] as &[&str]).unwrap();
-            let directory = place.path().join(role.to_string());
-            let tasks = Tasks {
-                memory: 1 << 30,
-                attempts: 3,
-                valid_for: Duration::from_secs(60),
-            };
-            let party = party(role, endpoint);
-            let split = party.split(
-                role,
-                &table.unwrap(),
-                &key,
-                &directory,
-                tasks,
-                &mut NoProgress,
-            );
-            split.unwrap()
-        });
-        let job = |role| match role {
-            Role::Receiver => &near,
-            Role::Sender => &far,
-        };
-        both(|role, endpoint| {
-            let (endpoint, options) = (TaskEndpoint::Peer(endpoint), ConnectOptions::default());
-            job(role)
-                .run(TOTAL, &endpoint, &options, None, &mut NoProgress)
-                .unwrap();
-        });
-        let open = |role, endpoint| party(role, endpoint).open_total(job(role), &mut NoProgress);
-        let value = |report: &Report| report.value.unwrap().units;
+        let job = Job::new();
+        let [near, far] = &job.sides;
+        job.run(0);
+        let open = |role, endpoint| job.open(role, endpoint);
         for report in both(open) {
             assert_eq!(value(&report.unwrap()), 10);
         }
@@ -298,21 +391,75 @@ mod tests {
         shares[32] = shares[32].wrapping_add(1);
         far.seal(Content::Shares, TOTAL, &shares).unwrap();
         let [ours, theirs] = both(open).map(Result::unwrap_err);
-        let is_other = |error: &Error| {
-            matches!(
-                error,
-                Error::Job {
-                    problem: JobProblem::OtherTotal,
-                    ..
-                }
-            )
-        };
-        assert!(
-            is_other(&ours) && ours.class() == ErrorClass::Peer,
-            "{ours}"
-        );
-        assert_eq!(theirs.class(), ErrorClass::Resource, "{theirs}");
+        assert!(is(&ours, &JobProblem::OtherTotal), "{ours}");
+        assert_eq!(ours.class(), ErrorClass::Peer);
         assert_eq!(value(&near.total().unwrap()), 10);
-        assert!(far.learnt().unwrap().is_none());
+        assert_eq!(theirs.class(), ErrorClass::Resource, "{theirs}");
+    }
+
+    /// The sender meets two processes of the receiver at once. One tells what it has opened, and waits while the other opens
+    /// the total; then the sender claims that only the next attempt has a result, or adds one to its share.
+    #[test]
+    fn two_processes_of_a_side_open_one_total() {
+        for (number, problem) in [(1, JobProblem::OtherChoice), (0, JobProblem::OtherTotal)] {
+            let job = Job::new();
+            let [near, far] = &job.sides;
+            job.run(0);
+            job.run(1);
+            let [late, _] = both(|role, endpoint| {
+                if role == Role::Receiver {
+                    return job.open(role, endpoint).map(|report| value(&report));
+                }
+                let connection = &mut job.meet(role, &endpoint);
+                let attempt = Attempt {
+                    number: number.into(),
+                    ..TOTAL
+                };
+                let mut tally = Tally::new(far.contract());
+                tally.add(attempt, true);
+                let channel = &mut connection.channel;
+                tally.exchange(channel, role, &far.agreement).unwrap();
+                for report in both(|role, endpoint| job.open(role, endpoint)) {
+                    assert_eq!(value(&report.unwrap()), 10);
+                }
+                channel.send(OPENED, Opened::default().encode(1)).unwrap();
+                channel.flush().unwrap();
+                channel.recv(OPENED, 2).unwrap();
+                let mut shares = far.shares(attempt).unwrap();
+                shares.shares[0] = shares.shares[0].wrapping_add(1);
+                let opened = job.open_shares(role, connection, number, shares);
+                if opened.is_ok() {
+                    let _ = confirm_done(&mut connection.channel, role);
+                }
+                Ok(0)
+            });
+            let late = late.unwrap_err();
+            assert!(is(&late, &problem), "{late}");
+            assert_eq!(value(&near.total().unwrap()), 10);
+            assert_eq!(near.opening(1).exists(), number == 0);
+        }
+    }
+
+    /// A receiver tells the sender its total and leaves.
+    #[test]
+    fn a_sender_keeps_what_it_is_told() {
+        let job = Job::new();
+        let [near, far] = &job.sides;
+        job.run(0);
+        let [_, left] = both(|role, endpoint| {
+            if role == Role::Sender {
+                return job.open(role, endpoint).map(|report| value(&report));
+            }
+            let connection = &mut job.meet(role, &endpoint);
+            let (channel, nothing) = (&mut connection.channel, Opened::default());
+            exchange_openings(channel, role, &near.agreement, near.tally(), nothing).unwrap();
+            let shares = near.shares(TOTAL).unwrap();
+            job.open_shares(role, connection, 0, shares).unwrap();
+            connection.channel.flush().unwrap();
+            Ok(0)
+        });
+        let left = left.unwrap_err();
+        assert_eq!(left.class(), ErrorClass::Network, "{left}");
+        assert_eq!(value(&far.total().unwrap()), 10);
     }
 }
