@@ -5,8 +5,9 @@ use std::time::SystemTime;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Problem, Report,
-    Role, Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Problem,
+    Report, Role, Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339,
+    select_rows,
 };
 
 use crate::errors::{Failure, InPython};
