@@ -23,4 +23,4 @@ pub use nearest::nearest;
 pub use open::{open_pipe, open_regular, read_regular};
 pub use private::PrivateFile;
 pub use readers::Readers;
-pub use whole::{WholeFile, sync_name};
+pub use whole::{WholeFile, keep_name, sync_name};

@@ -138,6 +138,19 @@ pub fn sync_name(path: &Path) {
     let _ = File::open(directory_of(path)).and_then(|directory| directory.sync_all());
 }
 
+/// Makes a name durable as [`sync_name`] does, wherever the file system can do this.
+///
+/// # Errors
+/// The file system's. The file has its name, but may be without it once the machine has stopped.
+pub fn keep_name(path: &Path) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let synchronised = File::open(directory_of(path)).and_then(|directory| directory.sync_all());
+    match synchronised {
+        Err(e) if matches!(e.kind(), InvalidInput | PermissionDenied | Unsupported) => Ok(()),
+        synchronised => synchronised,
+    }
+}
+
 /// Puts a copy in the place of a file that cannot be given a name after all.
 fn copy(file: &mut File, path: &Path) -> io::Result<TempPath> {
     let (mut copy, private) = beside::create(path, OWNER_ONLY)?;
@@ -259,6 +272,11 @@ mod tests {
         let nowhere = directory.path().join("nowhere/report.json");
         assert_eq!(
             WholeFile::create(&nowhere).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        keep_name(&path).unwrap();
+        assert_eq!(
+            keep_name(&nowhere).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
     }

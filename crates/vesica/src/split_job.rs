@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{PrivateFile, private_directory, read_regular, sync_name};
+use vesica_files::{PrivateFile, keep_name, private_directory, read_regular, sync_name};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
@@ -739,10 +739,7 @@ impl SplitJob {
         let path = self.begun(attempt);
         let file = PrivateFile::create(&path).map_err(|e| cannot(&path, &e))?;
         match file.place_new() {
-            Ok(()) => {
-                sync_name(&path);
-                Ok(())
-            }
+            Ok(()) => keep_name(&path).map_err(|e| cannot(&path, &e)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 Err(self.problem(JobProblem::Attempted(attempt)))
             }

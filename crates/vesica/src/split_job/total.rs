@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use vesica_files::{PrivateFile, read_regular, sync_name};
+use vesica_files::{PrivateFile, keep_name, read_regular, sync_name};
 use vesica_primitives::sealed::Unreadable;
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, MIN_SIZE};
@@ -187,8 +187,7 @@ impl SplitJob {
         let mut file = PrivateFile::create(&path)?;
         file.write_all(choice.encode())?;
         file.place_new()?;
-        sync_name(&path);
-        Ok(())
+        keep_name(&path)
     }
 
     /// Keeps what was learnt. Fails if something else was learnt before, by whatever process.
