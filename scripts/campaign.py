@@ -575,6 +575,9 @@ def add_output(side: Side, driver: Path | None, place: Path, is_shares: bool) ->
             side.arguments += ["--database", f"sqlite:{base}", "--driver", str(driver)]
         side.arguments += ["--output-table", "result"]
         side.possible += unkept(list(table.columns.values()))
+        kinds = [] if table.arrow is None else table.arrow.schema.types
+        # A column that is all null shows by its type alone.
+        side.possible += [str(t) for t in kinds if t.num_fields or pa.types.is_run_end_encoded(t)]
     else:
         side.arguments += [
             "--output",

@@ -265,6 +265,8 @@ def normal(profile: str, cell: Cell, nulls: frozenset[str] = frozenset()) -> byt
     if cell.kind == "number" and name == "integer" and "." in cell.value:
         # A float, of which integers take whole numbers only.
         return normal(profile, Cell("float", float(cell.value)), nulls)
+    if cell.kind == "bytes" and cell.value in {word.encode() for word in nulls}:
+        raise Blank
     if cell.kind in ("bytes", "uuid"):
         width = len(cell.value)
         if name == "exact" and cell.kind == "bytes":

@@ -70,6 +70,8 @@ class Normalisers(unittest.TestCase):
                 normal(profile, cell)
         with self.assertRaises(Blank):
             normal("exact", text("NULL"), frozenset(["NULL"]))
+        with self.assertRaises(Blank):
+            normal("exact", Cell("bytes", b"n/a"), frozenset(["n/a"]))
         for cell in [Cell("float", 7.0), Cell("number", "7.0"), Cell("nested", 0)]:
             with self.assertRaises(Refused):
                 normal("exact", cell)
