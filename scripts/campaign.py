@@ -451,7 +451,9 @@ def choose(
             ",".join(name.replace(",", "\\,") for name in sender.labels),
         ]
         receiver.arguments += ["--take-values", "--value-width", "256"]
-        handed = [sender.table.columns[name] for name in sender.labels]
+        with_keys = [row for row, item in enumerate(sender.keys) if isinstance(item, tuple)]
+        columns = [sender.table.columns[name] for name in sender.labels]
+        handed = [[column[row] for row in with_keys] for column in columns]
         if sender.table.encoding == "cp1252" and not all(map(is_ascii, handed)):
             sender.refusals.append("labels are not in UTF-8")
         try:
