@@ -11,8 +11,9 @@
 //! one point with two different messages of its peer: whoever keeps the state refuses the second. Where it is undone (an
 //! older copy of the state), the protocol's randomness is another one all the same as soon as anything differs that the
 //! side has heard before it draws, or its keys do: it follows from the seed, the messages so far, the session and the keys.
-//! A sender that offers draws once it has heard the whole of the receiver's message. A set is one bucket, whatever memory
-//! the peer declares, and its keys are in the order of their digests, whatever the order of the rows.
+//! That holds for each draw: a sender that starts has said its key, but proves its answer to another question with other
+//! randomness. One that offers draws once it has heard the whole of the receiver's message. A set is one bucket, whatever
+//! memory the peer declares, and its keys are in the order of their digests, whatever the order of the rows.
 //!
 //! **Nonces.** A side that is there commits to its nonce before it sees the other's ([`crate::nonces`]). Here the second
 //! side knows the first's nonce when it draws its own, and has time: it can try sessions until it likes one, before it

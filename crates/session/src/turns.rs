@@ -1,10 +1,11 @@
 //! How a side takes part in a session by messages: one seed, and what follows from it ([`crate::courier`]).
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chacha20::ChaCha20Rng;
-use rand_core::SeedableRng;
+use rand_core::{SeedableRng, TryCryptoRng, TryRng};
 use vesica_psi::{Params, Protocol, Task};
 use zeroize::Zeroizing;
 
@@ -67,17 +68,20 @@ impl Turns {
         *self.derive("vesica/1 nonce of a session by messages")
     }
 
-    /// The protocol's randomness in a session, over these keys, after what was heard so far.
-    pub(crate) fn rng(&self, session: &[u8; 32], digests: &[[u8; 32]]) -> ChaCha20Rng {
+    /// The protocol's randomness in a session, over these keys, after what was heard so far and what will be.
+    pub(crate) fn rng(&self, session: &[u8; 32], digests: &[[u8; 32]]) -> Randomness<'_> {
+        let heard = *self.heard();
         let context = "vesica/1 randomness of a session by messages";
         let mut hasher = blake3::Hasher::new_derive_key(context);
-        hasher
-            .update(&*self.seed)
-            .update(&*self.heard())
-            .update(session);
+        hasher.update(&*self.seed).update(&heard).update(session);
         hasher.update(digests.as_flattened());
         let seed = Zeroizing::new(*hasher.finalize().as_bytes());
-        ChaCha20Rng::from_seed(*seed)
+        Randomness {
+            turns: self,
+            rng: ChaCha20Rng::from_seed(*seed),
+            seed,
+            heard,
+        }
     }
 
     pub(crate) fn heard(&self) -> MutexGuard<'_, [u8; 32]> {
@@ -91,6 +95,48 @@ impl Turns {
         *heard = *hasher.update(&*heard).update(message).finalize().as_bytes();
     }
 }
+
+/// A side's randomness. What is drawn after a message follows from that message too.
+pub(crate) struct Randomness<'a> {
+    turns: &'a Turns,
+    seed: Zeroizing<[u8; 32]>,
+    /// What was heard before the last draw.
+    heard: [u8; 32],
+    rng: ChaCha20Rng,
+}
+
+impl Randomness<'_> {
+    fn now(&mut self) -> &mut ChaCha20Rng {
+        let heard = *self.turns.heard();
+        if heard != self.heard {
+            self.heard = heard;
+            let context = "vesica/1 randomness of a session after a message";
+            let mut hasher = blake3::Hasher::new_derive_key(context);
+            hasher.update(&*self.seed).update(&heard);
+            let seed = Zeroizing::new(*hasher.finalize().as_bytes());
+            self.rng = ChaCha20Rng::from_seed(*seed);
+        }
+        &mut self.rng
+    }
+}
+
+impl TryRng for Randomness<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.now().try_next_u32()
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        self.now().try_next_u64()
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.now().try_fill_bytes(bytes)
+    }
+}
+
+impl TryCryptoRng for Randomness<'_> {}
 
 /// Whether in this run the receiver says something, the sender answers, and that is all.
 pub(crate) fn takes_two_messages(protocol: &dyn Protocol, params: &Params, task: &Task) -> bool {

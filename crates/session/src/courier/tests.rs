@@ -314,6 +314,17 @@ fn randomness_is_of_all_that_was_heard_and_of_the_keys() {
     assert!(first != drawn(&turns, 1, 0..3) && first != drawn(&turns, 0, 0..4));
     turns.hear(b"a message");
     assert_ne!(first, drawn(&turns, 0, 0..3));
+    // What is drawn after a message follows from it too.
+    let around = |message: &[u8]| {
+        use rand_core::Rng;
+        let turns = Turns::kept(true, Zeroizing::new([7; 32]));
+        let mut rng = turns.rng(&[0; 32], &digests(0..3));
+        let before = rng.next_u64();
+        turns.hear(message);
+        [before, rng.next_u64()]
+    };
+    let [one, other] = [around(b"one"), around(b"other")];
+    assert!(one[0] == other[0] && one[1] != other[1]);
     // Two messages that differ in their last byte, to a sender whose state is that before both.
     let [sender, receiver] = until_the_answer();
     let peer = receiver.identity.fingerprint();
