@@ -92,7 +92,9 @@ impl Batches {
     /// The rows of an object with `__arrow_c_stream__`.
     #[staticmethod]
     fn of(table: &Bound<'_, PyAny>) -> PyResult<Batches> {
-        Ok(gather(reader_of(table)?)?)
+        let reader = reader_of(table)?;
+        // A stream may read files through Python, on threads of its own.
+        Ok(table.py().detach(|| gather(reader))?)
     }
 
     /// The rows of an Arrow stream.
