@@ -20,10 +20,12 @@ import adbc_driver_sqlite.dbapi
 import deltalake
 import deltalake.exceptions
 import duckdb
+import fsspec
 import pandas
 import polars
 import pyarrow
 import pyarrow.dataset
+import pyarrow.fs
 import pyarrow.parquet
 import pytest
 import sqlalchemy
@@ -403,6 +405,16 @@ def test_a_query_is_a_table(tmp_path: Path) -> None:
     with pytest.raises(vesica.UsageError, match="other users can read it"):
         vesica.check(**asked, database_file=address)
     assert path.read_bytes() == before
+
+
+def test_a_dataset_may_be_read_through_python(tmp_path: Path) -> None:
+    frame = polars.DataFrame({"id": range(1000)})
+    frame.write_parquet(tmp_path / "table.parquet")
+    files = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fsspec.filesystem("file")))
+    dataset = pyarrow.dataset.dataset(str(tmp_path / "table.parquet"), filesystem=files)
+    side = {"table": dataset, "on": "id"}
+    received, _ = vesica.rehearse(side, {"table": frame, "on": "id"})
+    assert received.size == 1000
 
 
 def test_a_check_says_which_texts_do_not_fit() -> None:

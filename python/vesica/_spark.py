@@ -531,12 +531,12 @@ def _all_buckets(
 
 def _total(cluster: _Cluster, split: SplitJob, link: Link) -> None:
     """Opens the total with the other driver. One that was restarted first asks for attempts, and meets in vain once."""
-    for last in (False, False, True):
+    for left in reversed(range(_IDLE_ROUNDS)):
         try:
             split.total(link=link, wait=2 * cluster.wait, timeout=cluster.timeout)
             return
         except NetworkError as failure:
-            if last:
+            if left == 0:
                 raise
             _LOG.warning("the total is not opened yet: %s", failure)
 

@@ -135,7 +135,7 @@ impl WholeFile {
 /// Makes a name durable, or its removal, by synchronising the directory that it is in. Not every file system can do
 /// this, and a file is complete either way.
 pub fn sync_name(path: &Path) {
-    let _ = File::open(directory_of(path)).and_then(|directory| directory.sync_all());
+    let _ = keep_name(path);
 }
 
 /// Makes a name durable as [`sync_name`] does, wherever the file system can do this.

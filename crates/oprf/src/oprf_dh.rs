@@ -40,7 +40,8 @@ use vesica_primitives::voprf::{
     Batch, Blinded, Blinds, ELEMENT_BYTES, Element, Mode, PROOF_BYTES, SecretKey, verify,
 };
 use vesica_wire::{
-    Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_exact, recv_rows, send_rows,
+    Channel, End, Error, Frames, Kind, MAX_FRAME, Misbehaviour, Traffic, recv_exact, recv_rows,
+    send_rows,
 };
 
 use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
@@ -68,6 +69,9 @@ pub const EVENTS: u32 = 2;
 
 /// Elements that share a proof.
 pub const BATCH: usize = 1 << 12;
+
+// The sender answers frame by frame: no batch may be in two of them.
+const _: () = assert!((MAX_FRAME / ELEMENT_BYTES).is_multiple_of(BATCH));
 
 /// Items that a thread works on at once.
 const AT_ONCE: usize = 64;

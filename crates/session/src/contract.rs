@@ -28,6 +28,8 @@ pub(crate) const HELLO: Kind = Kind {
     code: 16,
     name: "hello",
 };
+/// Longest hello, in bytes.
+pub const MAX_HELLO: usize = 32 << 10;
 /// The first message of a driver that goes on with a job.
 pub(crate) const TALLY: Kind = Kind {
     code: 39,
@@ -58,8 +60,6 @@ fn instead(error: WireError, kind: Kind, [ours, theirs]: [&str; 2]) -> WireError
         error => error,
     }
 }
-/// Longest hello, in bytes.
-pub const MAX_HELLO: usize = 32 << 10;
 
 /// The value of [`LocalFacts::memory`] and of [`LocalFacts::max_peer_value_bound`] for no limit.
 pub const NO_LIMIT: u64 = u64::MAX;

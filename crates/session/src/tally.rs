@@ -122,8 +122,8 @@ impl Tally {
 
     /// Tells the peer's driver, and hears of its attempts. Returns those of the receiver and of the sender.
     ///
-    /// Fails as the channel does; with `ContractDiffers` for another job, or a peer that begins one; with `PeerMisbehaved` for attempts that there are
-    /// not. The peer has been told then.
+    /// Fails as the channel does; with `ContractDiffers` for another job, or a peer that begins one; with `PeerMisbehaved`
+    /// for attempts that there are not. The peer has been told then.
     pub fn exchange(
         self,
         channel: &mut dyn Channel,

@@ -175,10 +175,9 @@ pub fn check_within(
         canonical: Canonical::new(key),
         keys: StoreBuilder::new(memory, directory, key, &[], label_bytes),
         columns: columns.collect(),
-        labels: match texts {
-            Some(texts) => Some((texts, LabelCheck::new(source, texts)?)),
-            None => None,
-        },
+        labels: texts
+            .map(|texts| Ok((texts, LabelCheck::new(source, texts)?)))
+            .transpose()?,
         pending: VecDeque::new(),
     };
     let wanted = ColumnsRead::key(key).with_texts(texts);

@@ -651,7 +651,8 @@ impl Party {
     ///
     /// # Errors
     /// Any [`Error`]. Job: a bucket has no result on both sides, the total was opened too often or over other attempts,
-    /// another process opens it, or the job is for matches. Contract: the peer's job is another one, or has other results of the attempts that count.
+    /// another process opens it, or the job is for matches. Contract: the peer's job is another one, or has other results
+    /// of the attempts that count.
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
         job.open_total(&mut self.meet_driver(observer)?)
     }
