@@ -12,9 +12,11 @@
 //! Deviations: in a batch of more than two elements the weights of the composites depend on the whole batch. The RFC
 //! hashes each with its own element and result alone, so that a server that wants false results for n elements finds
 //! errors whose weighted sum is zero by a generalised-birthday search with a list for each (Wagner, CRYPTO 2002): some
-//! 2^32 hashes at n = 4096, and 2^126 at n = 2. Davidson et al. hash the whole batch, too. Encodings are computed in
-//! batches. A batch of elements is encoded as doubles of halves ([`RistrettoPoint::double_and_compress_batch`],
-//! [`kernel::multiply_derived`]), which gives the same bytes with one inversion.
+//! 2^32 hashes at n = 4096, and 2^126 at n = 2. Davidson et al. hash the whole batch, too. The nonce of a proof is a hash
+//! of the key, the batch and random bytes, so that a server whose randomness repeats (a copy of a virtual machine, a state
+//! that was put back) does not give its key away. A batch of elements is encoded as doubles of halves
+//! ([`RistrettoPoint::double_and_compress_batch`], [`kernel::multiply_derived`]), which gives the same bytes with one
+//! inversion.
 
 use curve25519_dalek::ristretto::CompressedRistretto;
 use curve25519_dalek::traits::{Identity, VartimeMultiscalarMul};
@@ -243,20 +245,26 @@ impl Batch<'_> {
     /// # Panics
     /// If the batch is empty.
     pub fn prove(self, rng: &mut impl CryptoRng) -> [u8; PROOF_BYTES] {
-        self.prove_with(&Zeroizing::new(random_scalar(rng)))
+        let mut random = Zeroizing::new([0; 64]);
+        rng.fill_bytes(&mut *random);
+        let composites = self.composites();
+        let nonce = nonce(&self.key.key, &composites, &random);
+        self.prove_with(&composites, &nonce)
     }
 
-    fn prove_with(self, nonce: &Scalar) -> [u8; PROOF_BYTES] {
+    /// ComputeCompositesFast: the composite of the results is a multiple of the other one.
+    fn composites(&self) -> [RistrettoPoint; 2] {
         assert!(!self.blinded.is_empty());
-        // ComputeCompositesFast: the composite of the results is a multiple of the other one.
         let weights = weights(&self.public, &self.blinded, &self.evaluated);
         let points = self.blinded.iter().map(|element| element.point);
         let composite = RistrettoPoint::vartime_multiscalar_mul(&weights, points);
-        let key = &self.key.key;
-        let composites = [composite, composite * key];
-        let commitments = [RistrettoPoint::mul_base(nonce), composite * nonce];
-        let challenge = challenge(&self.public, &composites, &commitments);
-        let response = nonce - challenge * key;
+        [composite, composite * self.key.key]
+    }
+
+    fn prove_with(self, composites: &[RistrettoPoint; 2], nonce: &Scalar) -> [u8; PROOF_BYTES] {
+        let commitments = [RistrettoPoint::mul_base(nonce), composites[0] * nonce];
+        let challenge = challenge(&self.public, composites, &commitments);
+        let response = nonce - challenge * self.key.key;
         let mut proof = [0; PROOF_BYTES];
         proof[..ELEMENT_BYTES].copy_from_slice(challenge.as_bytes());
         proof[ELEMENT_BYTES..].copy_from_slice(response.as_bytes());
@@ -330,6 +338,14 @@ fn weights(public: &Element, blinded: &[Element], evaluated: &[Element]) -> Vec<
         hash_to_scalar(&parts, &tag)
     };
     pairs.map(weight).collect()
+}
+
+/// The nonce of a proof, another one for other composites even if the random bytes repeat: responses of one nonce to two
+/// challenges are two equations for the key.
+fn nonce(key: &Scalar, composites: &[RistrettoPoint; 2], random: &[u8; 64]) -> Zeroizing<Scalar> {
+    let [blinded, evaluated] = composites.map(|point| point.compress().to_bytes());
+    let parts: [&[u8]; 4] = [key.as_bytes(), random, &blinded, &evaluated];
+    Zeroizing::new(hash_to_scalar(&parts, &Mode::Voprf.tag("Nonce-")))
 }
 
 /// The challenge of a proof (section 2.2.1).
@@ -539,7 +555,8 @@ mod tests {
                     for (blinded, evaluated) in client.elements().iter().zip(&evaluated) {
                         assert_eq!(parts.evaluate(&[*blinded]), [*evaluated]);
                     }
-                    let proof = parts.prove_with(&nonce);
+                    let composites = parts.composites();
+                    let proof = parts.prove_with(&composites, &nonce);
                     assert_eq!(proof, array(&batch["proof"]));
                     let verified = verify(&key.public_key(), client.elements(), &evaluated, &proof);
                     assert_eq!(verified, Ok(()));
@@ -593,6 +610,23 @@ mod tests {
             spoilt[bit / 8] ^= 1 << (bit % 8);
             assert!(refused(&evaluated, &spoilt), "{bit}");
         }
+    }
+
+    #[test]
+    fn repeated_randomness_does_not_give_the_key_away() {
+        let rng = |seed| ChaCha20Rng::from_seed([seed; 32]);
+        let key = SecretKey::random(&mut rng(1));
+        let proofs = [b"one", b"two"].map(|input| {
+            let client = Blinded::new(Mode::Voprf, &[input], &mut rng(2));
+            let mut batch = key.batch();
+            batch.evaluate(client.elements());
+            let proof = batch.prove(&mut rng(3));
+            let (halves, _) = proof.as_chunks();
+            [halves[0], halves[1]].map(|half| Scalar::from_canonical_bytes(half).unwrap())
+        });
+        let [[challenge, response], [other_challenge, other_response]] = proofs;
+        let found = (response - other_response) * (other_challenge - challenge).invert();
+        assert_ne!(found, key.key);
     }
 
     #[test]
