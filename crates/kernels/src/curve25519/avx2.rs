@@ -11,7 +11,7 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
-use super::field::{Lanes, Limbs, canonical_bytes, limbs_of};
+use super::field::{Lanes, Limbs, Step, canonical_bytes, limbs_of};
 use super::{Bytes32, Multiples, Uniform};
 use crate::Backend;
 
@@ -373,9 +373,9 @@ impl Lanes for Field4 {
     }
 
     #[inline(always)]
-    fn pow_2_252_minus_3(self) -> Self {
+    fn apart<S: Step<Self>>(step: S) -> S::Output {
         // SAFETY: see `Field4`.
-        unsafe { pow_2_252_minus_3(self) }
+        unsafe { apart(step) }
     }
 
     #[inline(always)]

@@ -24,13 +24,21 @@ pub(super) trait Lanes: Copy {
     fn mul(self, other: Self) -> Self;
     /// Square.
     fn square(self) -> Self;
-    /// x^(2^252 − 3), from which inverse, square root and quadratic character all follow. A function of its own in
-    /// every backend: copies of it in every operation were half of the time that this crate takes to compile.
-    fn pow_2_252_minus_3(self) -> Self;
+    /// Runs a step in a function of its own with the features of the backend. All else is inlined: copies of long
+    /// steps in every operation were most of the time that this crate takes to compile.
+    fn apart<S: Step<Self>>(step: S) -> S::Output;
     /// Product with a constant below 2^20.
     fn mul_small(self, factor: u32) -> Self;
     /// Lane by lane: `b` where the mask bit is set, else `a`.
     fn select(mask: u8, a: Self, b: Self) -> Self;
+}
+
+/// What [`Lanes::apart`] runs on elements `F`. Not a closure: that would be compiled without the features of the backend.
+pub(super) trait Step<F> {
+    /// What it returns.
+    type Output;
+    /// Always inlined, into the function of the backend.
+    fn run(self) -> Self::Output;
 }
 
 /// An element as five limbs of 51 bits.
@@ -58,7 +66,7 @@ pub(super) fn limbs_of(bytes: &Bytes32) -> [u64; 5] {
 }
 
 /// The one encoding of a value given by limbs below 2^63.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn canonical_bytes(mut l: [u64; 5]) -> Bytes32 {
     // Two passes bring every limb below 2^51, save for a last carry of at most 19 into limb 0.
     for _ in 0..2 {

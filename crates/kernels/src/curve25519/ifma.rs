@@ -9,7 +9,7 @@
 
 use core::arch::x86_64::*;
 
-use super::field::{Lanes, Limbs, MASK51, canonical_bytes, limbs_of};
+use super::field::{Lanes, Limbs, MASK51, Step, canonical_bytes, limbs_of};
 use super::{Bytes32, Multiples, Uniform};
 use crate::Backend;
 
@@ -202,9 +202,9 @@ impl Lanes for Field8 {
     }
 
     #[inline(always)]
-    fn pow_2_252_minus_3(self) -> Self {
+    fn apart<S: Step<Self>>(step: S) -> S::Output {
         // SAFETY: see `Field8`.
-        unsafe { pow_2_252_minus_3(self) }
+        unsafe { apart(step) }
     }
 
     #[inline(always)]

@@ -25,8 +25,11 @@ macro_rules! instantiate {
         /// [`available`] must hold.
         #[target_feature(enable = $features)]
         #[inline(never)]
-        unsafe fn pow_2_252_minus_3(x: $field) -> $field {
-            super::powers::pow_2_252_minus_3(x)
+        unsafe fn apart<S: Step<$field>>(step: S) -> S::Output {
+            // The compiler aligns its own vectors on the stack only beside one that has to lie there: without, a
+            // ladder takes twice as long.
+            std::hint::black_box(&$field::small(0));
+            step.run()
         }
     };
     (@ $field:ident, $features:literal,

@@ -1,6 +1,6 @@
 //! The curve operations, written once for every backend.
 
-use super::field::Lanes;
+use super::field::{Lanes, Step};
 use super::powers::{invert_all, is_zero, is_zero_or_one, quadratic_character, sqrt_ratio};
 pub(super) use super::ristretto::multiply_derived;
 use super::{Bytes32, CHUNK, Multiples};
@@ -40,29 +40,39 @@ fn bit_masks(scalars: &[Bytes32]) -> Zeroizing<[u8; 256]> {
 }
 
 /// The Montgomery ladder (RFC 7748, section 5) without the final division: (X : Z).
-#[inline(always)]
-fn ladder<F: Lanes>(masks: &[u8; 256], u: F) -> (F, F) {
-    let (mut x2, mut z2) = (F::small(1), F::small(0));
-    let (mut x3, mut z3) = (u, F::small(1));
-    let mut swapped = 0u8;
-    for mask in masks {
-        let swap = swapped ^ mask;
-        swapped = *mask;
-        // Sums and differences first: swapping those is the same as swapping the points.
-        let (s2, d2) = (x2.add(z2), x2.sub(z2));
-        let (s3, d3) = (x3.add(z3), x3.sub(z3));
-        let (a, b) = (F::select(swap, s2, s3), F::select(swap, d2, d3));
-        let da = d3.mul(s2);
-        let cb = s3.mul(d2);
-        // Swapping both points exchanges these two products; their sum and squared difference stay.
-        x3 = da.add(cb).square();
-        z3 = da.sub(cb).square().mul(u);
-        let (aa, bb) = (a.square(), b.square());
-        let e = aa.sub(bb);
-        x2 = aa.mul(bb);
-        z2 = e.mul(bb.add(e.mul_small((A + 2) / 4)));
+struct Ladder<'a, F> {
+    masks: &'a [u8; 256],
+    u: F,
+}
+
+impl<F: Lanes> Step<F> for Ladder<'_, F> {
+    type Output = (F, F);
+
+    #[inline(always)]
+    fn run(self) -> (F, F) {
+        let Ladder { masks, u } = self;
+        let (mut x2, mut z2) = (F::small(1), F::small(0));
+        let (mut x3, mut z3) = (u, F::small(1));
+        let mut swapped = 0u8;
+        for mask in masks {
+            let swap = swapped ^ mask;
+            swapped = *mask;
+            // Sums and differences first: swapping those is the same as swapping the points.
+            let (s2, d2) = (x2.add(z2), x2.sub(z2));
+            let (s3, d3) = (x3.add(z3), x3.sub(z3));
+            let (a, b) = (F::select(swap, s2, s3), F::select(swap, d2, d3));
+            let da = d3.mul(s2);
+            let cb = s3.mul(d2);
+            // Swapping both points exchanges these two products; their sum and squared difference stay.
+            x3 = da.add(cb).square();
+            z3 = da.sub(cb).square().mul(u);
+            let (aa, bb) = (a.square(), b.square());
+            let e = aa.sub(bb);
+            x2 = aa.mul(bb);
+            z2 = e.mul(bb.add(e.mul_small((A + 2) / 4)));
+        }
+        (F::select(swapped, x2, x3), F::select(swapped, z2, z3))
     }
-    (F::select(swapped, x2, x3), F::select(swapped, z2, z3))
 }
 
 #[inline(always)]
@@ -89,7 +99,9 @@ pub(super) fn multiply<F: Lanes>(scalars: &[Bytes32], points: &[Bytes32], out: &
     let inputs = scalars.chunks(CHUNK).zip(points.chunks(CHUNK));
     for ((scalars, points), out) in inputs.zip(out.chunks_mut(CHUNK)) {
         for (scalars, points) in scalars.chunks(F::N).zip(points.chunks(F::N)) {
-            fractions.push(ladder(&bit_masks(scalars), F::load(points)));
+            let masks = &bit_masks(scalars);
+            let u = F::load(points);
+            fractions.push(F::apart(Ladder { masks, u }));
         }
         divide_all(&mut fractions, out);
     }
@@ -105,7 +117,8 @@ pub(super) fn multiply_by_one_scalar<F: Lanes>(
     let mut fractions = Vec::with_capacity(CHUNK / F::N);
     for (points, out) in points.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
         for points in points.chunks(F::N) {
-            fractions.push(ladder(&masks, F::load(points)));
+            let (masks, u) = (&masks, F::load(points));
+            fractions.push(F::apart(Ladder { masks, u }));
         }
         divide_all(&mut fractions, out);
     }

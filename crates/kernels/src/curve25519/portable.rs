@@ -1,7 +1,7 @@
 //! One lane: five 51-bit limbs in 64-bit words, products in 128 bits.
 
 use super::Bytes32;
-use super::field::{Lanes, Limbs, MASK51, canonical_bytes, limbs_of};
+use super::field::{Lanes, Limbs, MASK51, Step, canonical_bytes, limbs_of};
 
 /// Products and differences leave limbs below 2^52, and sums are not carried: at most seven terms may be added
 /// before the next product or difference, which take limbs below 2^55 − 304.
@@ -111,8 +111,8 @@ impl Lanes for Field {
     }
 
     #[inline(never)]
-    fn pow_2_252_minus_3(self) -> Self {
-        super::powers::pow_2_252_minus_3(self)
+    fn apart<S: Step<Self>>(step: S) -> S::Output {
+        step.run()
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@
 use zeroize::Zeroizing;
 
 use super::edwards::{D, Extended};
-use super::field::Lanes;
+use super::field::{Lanes, Step};
 use super::multiples::{DIGITS, Digit, recode};
 use super::powers::{SQRT_MINUS_ONE, everywhere, invert_all, is_negative, sqrt_ratio_or_of_i};
 use super::{Bytes32, CHUNK};
@@ -42,7 +42,8 @@ pub(super) fn multiply_derived<F: Lanes>(half: &Bytes32, strings: &[Uniform], ou
                 halves[1][lane].copy_from_slice(high);
             }
             let (a, b) = (F::load(&halves[0][..F::N]), F::load(&halves[1][..F::N]));
-            let element = map(a, d).plus(map(b, d).addend(d));
+            let (a, b) = (F::apart(Map { t: a, d }), F::apart(Map { t: b, d }));
+            let element = a.plus(b.addend(d));
             products.push(multiply(&digits, element, d));
         }
         encode_doubles(&products, d, out);
@@ -50,24 +51,34 @@ pub(super) fn multiply_derived<F: Lanes>(half: &Bytes32, strings: &[Uniform], ou
 }
 
 /// MAP of RFC 9496, section 4.3.4.
-#[inline(always)]
-fn map<F: Lanes>(t: F, d: F) -> Extended<F> {
-    let (zero, one) = (F::small(0), F::small(1));
-    let minus_one = zero.sub(one);
-    let r = everywhere::<F>(&SQRT_MINUS_ONE).mul(t.square());
-    let u = r.add(one).mul(one.sub(d.square()));
-    let v = minus_one.sub(r.mul(d)).mul(r.add(d));
-    let (root, is_square) = sqrt_ratio_or_of_i(u, v);
-    let s = absolute(root);
-    let other = zero.sub(absolute(s.mul(t)));
-    let s = F::select(is_square, other, s);
-    let c = F::select(is_square, r, minus_one);
-    let n = c.mul(r.sub(one)).mul(d.sub(one).square()).sub(v);
-    let s2 = s.square();
-    let w0 = s.add(s).mul(v);
-    let w1 = n.mul(everywhere(&SQRT_AD_MINUS_ONE));
-    let (w2, w3) = (one.sub(s2), one.add(s2));
-    Extended([w0.mul(w3), w2.mul(w1), w1.mul(w3), w0.mul(w2)])
+struct Map<F> {
+    t: F,
+    d: F,
+}
+
+impl<F: Lanes> Step<F> for Map<F> {
+    type Output = Extended<F>;
+
+    #[inline(always)]
+    fn run(self) -> Extended<F> {
+        let Map { t, d } = self;
+        let (zero, one) = (F::small(0), F::small(1));
+        let minus_one = zero.sub(one);
+        let r = everywhere::<F>(&SQRT_MINUS_ONE).mul(t.square());
+        let u = r.add(one).mul(one.sub(d.square()));
+        let v = minus_one.sub(r.mul(d)).mul(r.add(d));
+        let (root, is_square) = sqrt_ratio_or_of_i(u, v);
+        let s = absolute(root);
+        let other = zero.sub(absolute(s.mul(t)));
+        let s = F::select(is_square, other, s);
+        let c = F::select(is_square, r, minus_one);
+        let n = c.mul(r.sub(one)).mul(d.sub(one).square()).sub(v);
+        let s2 = s.square();
+        let w0 = s.add(s).mul(v);
+        let w1 = n.mul(everywhere(&SQRT_AD_MINUS_ONE));
+        let (w2, w3) = (one.sub(s2), one.add(s2));
+        Extended([w0.mul(w3), w2.mul(w1), w1.mul(w3), w0.mul(w2)])
+    }
 }
 
 /// The one of x and −x whose encoding is even.
