@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "planner.md"
 REFERENCE = ROOT / "crates" / "plan" / "data" / "reference.json"
 VERSION = 2
 LINKS = (LAN, Link("1gbps"), Link("100mbps-80ms"))
-# Runs over these tell how far work and transfers overlap.
+# Runs over these tell how far work and transfers overlap, where they take about as long as each other.
 OVERLAPPING = (Link("1gbps"), Link("100mbps"))
 Sizes = list[tuple[int, int]]
 
@@ -43,6 +43,7 @@ class Grid(NamedTuple):
     fit: Sizes
     overlap: Sizes
     compared: Sizes
+    overlapping: tuple[Link, ...] = OVERLAPPING
 
 
 # By what takes how long. No pair is compared that was fitted.
@@ -73,6 +74,7 @@ UNEQUAL = Grid(
     [(4, 4), (6, 6), (8, 8), (10, 10), (4, 10), (10, 4), (4, 14), (8, 16), (6, 18), (8, 18)],
     [(8, 12), (8, 16)],
     [(5, 5), (9, 9), (8, 14), (7, 17), (10, 6)],
+    (Link("100mbps"), Link("10mbps")),
 )
 
 
@@ -143,7 +145,7 @@ def fitted(forms: list[Form]) -> Iterator[tuple[Subject, Link]]:
         for sizes in form.grid.fit:
             yield form.subject(sizes), LAN
         for sizes in form.grid.overlap if form.is_compared else []:
-            for link in OVERLAPPING:
+            for link in form.grid.overlapping:
                 yield form.subject(sizes), link
 
 

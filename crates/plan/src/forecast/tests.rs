@@ -22,8 +22,10 @@ fn whatever_can_be_revealed_has_forecasts() {
     for reveal in Reveals::all() {
         let request = Request::new([3000, 2000], reveal, 1);
         let all = forecasts(&machines, &request);
-        let able = Registry::standard().revealing(reveal).count();
-        assert!(all.len() >= able, "{reveal}");
+        for protocol in Registry::standard().revealing(reveal) {
+            let name = protocol.spec().name;
+            assert!(all.iter().any(|f| f.protocol == name), "{name}: {reveal}");
+        }
         assert_eq!(
             all.iter().filter(|forecast| forecast.is_auto).count(),
             1,
@@ -57,7 +59,7 @@ fn what_does_not_serve_is_left_out() {
     let malicious = forecasts(&machines, &asked(Security::Malicious, 40, 1000));
     let names: Vec<_> = malicious.iter().map(|f| (f.protocol, f.security)).collect();
     assert!(
-        names.contains(&("vole", Security::Malicious)) && names.len() == 2,
+        names.contains(&("vole", Security::Malicious)) && names.len() == 3,
         "{names:?}"
     );
     let of_senders = forecasts(&machines, &asked(Security::MaliciousSender, 40, 1000));
@@ -66,12 +68,12 @@ fn what_does_not_serve_is_left_out() {
         .map(|f| (f.protocol, f.security))
         .collect();
     assert!(
-        names.contains(&("spot-low", Security::MaliciousSender)) && names.len() == 3,
+        names.contains(&("spot-low", Security::MaliciousSender)) && names.len() == 4,
         "{names:?}"
     );
     let large = forecasts(&machines, &asked(Security::SemiHonest, 40, 1 << 27));
     assert!(
-        large.iter().all(|f| ["vole", "dh"].contains(&f.protocol)),
+        large.iter().all(|f| ["vole", "dh", "oprf-dh"].contains(&f.protocol)),
         "{large:?}"
     );
     assert!(!large.is_empty());
@@ -111,6 +113,25 @@ fn links_take_time() {
         ..request(1, 1)
     };
     assert!((limited.transfer(WINDOW) - 0.5).abs() < 1e-9);
+}
+
+/// A question to a large set takes less of a slow link and more work elsewhere.
+#[test]
+fn slow_links_favour_multiplications() {
+    let machines = Machines::new(None, None);
+    let fastest = |bits_per_second| {
+        let all = forecasts(
+            &machines,
+            &Request {
+                link: Link::new(bits_per_second, Duration::from_millis(80)),
+                security: Some(Security::Malicious),
+                ..request(1 << 8, 1 << 24)
+            },
+        );
+        all[0].protocol
+    };
+    assert_eq!(fastest(Some(1_000_000)), "oprf-dh");
+    assert_eq!(fastest(Some(100_000_000)), "vole");
 }
 
 /// What a dealer hands out crosses the link, and so does what generators say to each other.
