@@ -153,7 +153,7 @@ proptest! {
 
     #[test]
     fn batches_are_the_whole(
-        rows in 1usize..40_000,
+        rows in 1usize..24_000,
         wrong in prop::option::of(any::<prop::sample::Index>()),
         values in any::<bool>(),
     ) {
@@ -168,7 +168,7 @@ proptest! {
         let units: ArrayRef = Arc::new(StringArray::from_iter(units));
         let table = batch(&[("k", keys), ("v", units)]);
         let column = column("v");
-        let groups = WriterProperties::builder().set_max_row_group_row_count(Some(9000));
+        let groups = WriterProperties::builder().set_max_row_group_row_count(Some(5000));
         for (name, bytes) in [
             ("t.parquet", parquet_with(&table, groups)),
             ("t.arrow", arrow_file(&table)),
