@@ -10,83 +10,21 @@ use std::sync::{Mutex, PoisonError};
 
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::bucket_file::{BucketFile, CHUNK_BYTES, Chunk};
+use crate::error::Result;
 use crate::rows::RowSet;
 use crate::scratch::{Scratch, TAG, unwritable};
-
-/// Bytes that are written at once.
-const CHUNK_BYTES: usize = 1 << 14;
 
 /// Fewest bytes of labels of a range, whatever the memory.
 const MIN_RANGE: u64 = 1 << 20;
 
-/// A piece of a file.
-#[derive(Clone, Copy, Debug)]
-struct Chunk {
-    place: u64,
-    bytes: usize,
-}
-
-fn read(scratch: &Scratch, chunk: Chunk, bytes: &mut Vec<u8>) -> Result<()> {
-    let read = scratch.read(chunk.place, chunk.bytes, bytes);
-    read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
-}
-
 /// Labels of keys in buckets.
 #[derive(Debug)]
 pub(crate) struct HandedKeys {
-    scratch: Scratch,
+    /// Those of each bucket's keys.
+    pub(crate) file: BucketFile,
     /// Bytes of a label.
-    bytes: usize,
-    buckets: Vec<Vec<Chunk>>,
-}
-
-impl HandedKeys {
-    /// None yet.
-    pub(crate) fn create(directory: &Path, bytes: usize) -> Result<HandedKeys> {
-        Ok(HandedKeys {
-            scratch: Scratch::create(directory).map_err(unwritable)?,
-            bytes,
-            buckets: Vec::new(),
-        })
-    }
-
-    /// Bytes of a label.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Writes the labels of a bucket's keys. The time depends on their number alone.
-    pub(crate) fn add(&mut self, bucket: usize, labels: &[u8]) -> Result<()> {
-        let write = |labels: &[u8]| {
-            let mut block = Vec::with_capacity(labels.len() + TAG);
-            block.extend_from_slice(labels);
-            let place = self.scratch.append(&mut block).map_err(unwritable)?;
-            let bytes = labels.len();
-            Ok(Chunk { place, bytes })
-        };
-        let chunks = labels
-            .chunks(CHUNK_BYTES)
-            .map(write)
-            .collect::<Result<_>>()?;
-        self.buckets
-            .resize_with(self.buckets.len().max(bucket + 1), Vec::new);
-        self.buckets[bucket] = chunks;
-        Ok(())
-    }
-
-    /// The labels of a bucket's keys.
-    fn read(&self, bucket: usize) -> Result<Zeroizing<Vec<u8>>> {
-        let chunks = self.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
-        let all = chunks.iter().map(|chunk| chunk.bytes).sum();
-        let mut labels = Zeroizing::new(Vec::with_capacity(all));
-        let mut block = Zeroizing::new(Vec::new());
-        for chunk in chunks {
-            read(&self.scratch, *chunk, &mut block)?;
-            labels.extend_from_slice(&block);
-        }
-        Ok(labels)
-    }
+    pub(crate) bytes: usize,
 }
 
 /// Labels of the rows that match.
@@ -143,8 +81,8 @@ impl HandedRows {
             unreadable: 0,
             loaded: Mutex::default(),
         };
-        for bucket in 0..keys.buckets.len() {
-            let labels = keys.read(bucket)?;
+        for bucket in 0..keys.file.buckets() {
+            let labels = keys.file.read(bucket)?;
             all.unreadable += unreadable(&labels);
             rows_of(bucket, &mut |key, row| {
                 if !matched.contains(row.into()) {
@@ -209,7 +147,7 @@ impl HandedRows {
         labels.resize(all, 0);
         let mut block = Zeroizing::new(Vec::new());
         for chunk in self.ranges.get(number).into_iter().flatten() {
-            read(&self.scratch, *chunk, &mut block)?;
+            chunk.read(&self.scratch, &mut block)?;
             for record in block.chunks_exact(4 + self.bytes) {
                 let (row, label) = record.split_at(4);
                 let row = row
@@ -241,10 +179,13 @@ mod tests {
                 label[..8].copy_from_slice(&(key as u64 + 1).to_le_bytes());
                 label
             };
-            let mut keys = HandedKeys::create(&directory, bytes).unwrap();
+            let mut keys = HandedKeys {
+                file: BucketFile::create(&directory).unwrap(),
+                bytes,
+            };
             for bucket in [2, 0, 1] {
                 let labels: Vec<u8> = (bucket..3001).step_by(3).flat_map(label).collect();
-                keys.add(bucket, &labels).unwrap();
+                keys.file.add(bucket, &labels).unwrap();
             }
             let mut matched = RowSet::none(rows.into());
             let matches = |row: u32| row % 5 != 4 && key(row) % 4 != 1;

@@ -59,6 +59,7 @@
 mod abreast;
 mod backing;
 mod bucket;
+mod bucket_file;
 mod check;
 mod column_type;
 mod columns;
@@ -112,6 +113,7 @@ mod write;
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
 pub use bucket::Bucket;
+pub use bucket_file::BucketFile;
 pub use check::{Check, ColumnCheck, Finding, LabelCheck, check, check_within};
 pub use column_type::{ColumnType, KeyClass};
 pub use compression::Compression;

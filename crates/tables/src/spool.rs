@@ -14,6 +14,7 @@ use blake3::Hasher;
 use zeroize::Zeroizing;
 
 use crate::bucket::{Bucket, Buckets};
+use crate::bucket_file::{BucketFile, in_temporary_file};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::{PeerColumn, unreadable};
@@ -407,11 +408,6 @@ fn in_directory(e: Error, directory: &Path) -> Error {
     e.in_path(&directory.display().to_string())
 }
 
-/// An error about another file of a run.
-fn in_temporary_file(e: Error) -> Error {
-    e.in_path("a temporary file")
-}
-
 /// Fills a spool with the keys of rows.
 struct Writer {
     runs: RunWriter,
@@ -659,13 +655,14 @@ impl Spool {
         labels: &[u8],
         bytes: usize,
     ) -> Result<()> {
-        let mut handed = match self.handed.take() {
+        let handed = match &mut self.handed {
             Some(handed) => handed,
-            None => HandedKeys::create(directory, bytes).map_err(in_temporary_file)?,
+            none => {
+                let file = BucketFile::create(directory)?;
+                none.insert(HandedKeys { file, bytes })
+            }
         };
-        handed.add(bucket, labels).map_err(in_temporary_file)?;
-        self.handed = Some(handed);
-        Ok(())
+        handed.file.add(bucket, labels)
     }
 
     /// What the peer has handed over for the rows that match, in labels of so many columns; `None` if that is nothing. Takes
@@ -687,7 +684,7 @@ impl Spool {
         let rows_of = |bucket: usize, each: &mut dyn FnMut(usize, u32) -> Result<()>| {
             buckets.rows(bucket, each)
         };
-        let unreadable = |labels: &[u8]| unreadable(labels, handed.bytes(), columns);
+        let unreadable = |labels: &[u8]| unreadable(labels, handed.bytes, columns);
         let rows = HandedRows::new(handed, directory, matched, memory, unreadable, rows_of);
         rows.map(Some).map_err(in_temporary_file)
     }
