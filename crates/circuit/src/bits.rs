@@ -57,6 +57,11 @@ impl BitShares {
         Zeroizing::new((0..self.len).map(|i| self.get(i) == 1).collect())
     }
 
+    /// What [`BitShares::bools`] gives.
+    pub(crate) fn from_bools(bools: &[bool]) -> Self {
+        BitShares::from_fn(bools.len(), |i| bools[i].into())
+    }
+
     /// Number of bits.
     pub fn len(&self) -> usize {
         self.len

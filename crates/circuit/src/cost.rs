@@ -212,21 +212,24 @@ pub fn size(bins: impl Into<Bins>, minimum: u64) -> Cost {
     }
 }
 
-/// [`crate::Receiver::matches`].
-pub fn matches(bins: usize) -> Cost {
+/// [`crate::Receiver::matches`], or the same over all parts of a run.
+pub fn matches(bins: impl Into<Bins>) -> Cost {
+    let Bins { here, all } = bins.into();
     let gates = Cost {
-        cots: 128 * bins.div_ceil(64),
-        receiver_bytes: 2 * bins.div_ceil(8),
-        sender_bytes: 2 * bins.div_ceil(8),
+        cots: 128 * here.div_ceil(64),
+        receiver_bytes: 2 * here.div_ceil(8),
+        sender_bytes: 2 * here.div_ceil(8),
         flows: 1,
         ..Cost::default()
     };
     let opened = Cost {
-        sender_bytes: framed(bins, 1, functions::PIECE),
-        flows: bins.min(1),
+        sender_bytes: framed(here, 1, functions::PIECE),
+        flows: here.min(1),
         ..Cost::default()
     };
-    products(bins, signed_size_ring(bins)) + comparison(bins, 1) + gates + opened
+    let part = products(here, signed_size_ring(all)) + gates + opened;
+    let parts = all.checked_div(here).unwrap_or(1);
+    std::iter::repeat_n(part, parts).fold(comparison(all, 1), Cost::add)
 }
 
 /// [`crate::Receiver::shares_of_receiver`].
@@ -455,6 +458,45 @@ mod tests {
                 |engine, channel| engine.matches(channel, &mut rng(2), bits, 5),
             );
             check(found.2, matches(bins));
+            // Parts take each step as often, and one comparison.
+            let parts = Bins {
+                here: bins,
+                all: 3 * bins,
+            };
+            let found = measured(
+                |engine, channel| {
+                    engine.parts = 3;
+                    let rng = &mut rng(1);
+                    let counts = (0..3).map(|_| engine.count(channel, rng, bits));
+                    let count = counts.sum::<Result<u64, _>>()?;
+                    let enough = engine.enough(channel, rng, count, (5, 3 * bins))?;
+                    (0..3).try_for_each(|_| {
+                        engine.open_matches(channel, rng, bits, &enough).map(drop)
+                    })
+                },
+                |engine, channel| {
+                    engine.parts = 3;
+                    let rng = &mut rng(2);
+                    let counts = (0..3).map(|_| engine.count(channel, rng, bits));
+                    let count = counts.sum::<Result<u64, _>>()?;
+                    let enough = engine.enough(channel, rng, count, (5, 3 * bins))?;
+                    (0..3).try_for_each(|_| engine.open_matches(channel, rng, bits, &enough))
+                },
+            );
+            let said = matches(parts);
+            assert_eq!(
+                found.2,
+                Cost {
+                    flows: found.2.flows,
+                    ..said
+                }
+            );
+            assert!(
+                found.2.flows <= said.flows,
+                "{} of {}",
+                found.2.flows,
+                said.flows
+            );
         }
     }
 

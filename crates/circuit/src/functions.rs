@@ -33,7 +33,8 @@
 //!
 //! **Parts.** Where a run has several parts, sizes and counts are shared in the ring that holds the bins of all. Each party
 //! adds up its shares, and numbers are opened, or compared with a minimum, in the last part: shares are uniform, and sums of
-//! shares are shares of sums.
+//! shares are shares of sums. The matches of all parts are each ANDed with the one bit that says whether enough match in all
+//! of them.
 
 use std::iter;
 use std::ops::RangeInclusive;
@@ -234,8 +235,7 @@ impl Opened<'_> {
         rng: &mut dyn CryptoRng,
         minimum: u64,
     ) -> Result<BitShares, Error> {
-        let (ring, minimum) = (signed_size_ring(self.bins), clamp(minimum, self.bins));
-        all_at_least(party, channel, rng, ring, &self.counts(), minimum)
+        enough(party, channel, rng, &self.counts(), (minimum, self.bins))
     }
 }
 
@@ -441,12 +441,43 @@ impl Receiver {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Vec<bool>, Error> {
+        let count = self.count(channel, rng, matches)?;
+        let enough = self.enough(channel, rng, count, (minimum, matches.len()))?;
+        self.open_matches(channel, rng, matches, &enough)
+    }
+
+    /// A share of the number of matches, in the ring of that of all parts. Those of parts add up.
+    pub(crate) fn count(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+    ) -> Result<u64, Error> {
+        let ring = signed_size_ring(self.parts * matches.len());
+        self.size_share(channel, rng, ring, matches)
+    }
+
+    /// A share of whether at least `minimum` of `bins` bins match, from one of how many do.
+    pub(crate) fn enough(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        count: u64,
+        least: (u64, usize),
+    ) -> Result<BitShares, Error> {
+        enough(&mut self.main, channel, rng, &[count], least)
+    }
+
+    /// Which bins match if the shared bit is 1, and none otherwise.
+    pub(crate) fn open_matches(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        enough: &BitShares,
+    ) -> Result<Vec<bool>, Error> {
         let bins = matches.len();
-        let ring = signed_size_ring(bins);
-        let size = self.size_share(channel, rng, ring, matches)?;
-        let minimum = clamp(minimum, bins);
-        let enough = all_at_least(&mut self.main, channel, rng, ring, &[size], minimum)?;
-        let bits = guarded_bits(&mut self.main, channel, rng, matches, &enough)?;
+        let bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
         let mut opened = Vec::with_capacity(bins);
         while opened.len() < bins {
             let piece = PIECE.min(bins - opened.len());
@@ -742,12 +773,43 @@ impl Sender {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<(), Error> {
+        let count = self.count(channel, rng, matches)?;
+        let enough = self.enough(channel, rng, count, (minimum, matches.len()))?;
+        self.open_matches(channel, rng, matches, &enough)
+    }
+
+    /// The other side of [`Receiver::count`].
+    pub(crate) fn count(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+    ) -> Result<u64, Error> {
+        let ring = signed_size_ring(self.parts * matches.len());
+        self.size_share(channel, rng, ring, matches)
+    }
+
+    /// The other side of [`Receiver::enough`].
+    pub(crate) fn enough(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        count: u64,
+        least: (u64, usize),
+    ) -> Result<BitShares, Error> {
+        enough(&mut self.main, channel, rng, &[count], least)
+    }
+
+    /// The other side of [`Receiver::open_matches`].
+    pub(crate) fn open_matches(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        enough: &BitShares,
+    ) -> Result<(), Error> {
         let bins = matches.len();
-        let ring = signed_size_ring(bins);
-        let size = self.size_share(channel, rng, ring, matches)?;
-        let minimum = clamp(minimum, bins);
-        let enough = all_at_least(&mut self.main, channel, rng, ring, &[size], minimum)?;
-        let bits = guarded_bits(&mut self.main, channel, rng, matches, &enough)?;
+        let bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
         for from in (0..bins).step_by(PIECE) {
             let mut writer = BitWriter::with_capacity(PIECE);
             (from..bins.min(from + PIECE)).for_each(|i| writer.push(bits.get(i), 1));
@@ -957,6 +1019,18 @@ impl Sender {
             count,
         })
     }
+}
+
+/// A share of whether each of these counts of `bins` bins is at least `minimum`.
+fn enough(
+    party: &mut impl Party,
+    channel: &mut dyn Channel,
+    rng: &mut dyn CryptoRng,
+    counts: &[u64],
+    (minimum, bins): (u64, usize),
+) -> Result<BitShares, Error> {
+    let (ring, minimum) = (signed_size_ring(bins), clamp(minimum, bins));
+    all_at_least(party, channel, rng, ring, counts, minimum)
 }
 
 /// The shared bits where the shared bit `condition` is 1, and zeros otherwise.

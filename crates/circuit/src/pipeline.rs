@@ -49,7 +49,8 @@ use vesica_oprf::programmable::{BatchOprf, Hint, Opprf, Shape};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_psi::{
-    AddsUp, Half, Input, Output, Params, Part, Prepared, Protocol, Reveal, Spec, Task,
+    AddsUp, Half, Input, Output, Params, Part, Prepared, Protocol, Reveal, SharedMatches, Spec,
+    Task,
 };
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
@@ -558,6 +559,20 @@ impl<R: Recipe> AddsUp for CircuitPsi<R> {
         let output = plan.open_sums(channel, rng, half, plan.cells::<R>(), shares)?;
         channel.flush()?;
         Ok(output)
+    }
+
+    fn open_matches(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        task: &Task,
+        shares: &mut dyn SharedMatches,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error> {
+        let plan = Plan::new::<R>(params, self.table, task);
+        plan.open_matches(channel, rng, half, plan.cells::<R>(), shares)?;
+        channel.flush()
     }
 }
 

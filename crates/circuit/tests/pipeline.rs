@@ -8,11 +8,13 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security, Shares,
-    StringBytes, Task, Values,
+    Half, Input, Item, Output, Params, Part, Prepared, Protocol, Reveal, Reveals, Security,
+    SharedMatches, Shares, StringBytes, Task, Values, matched_items,
 };
-use vesica_testing::{Recorder, digests, rng, try_both};
-use vesica_wire::{Channel, memory_pair};
+use vesica_testing::{
+    Recorder, bad_value, digests, misbehaviour, rng, too_long, try_both, wrong_length,
+};
+use vesica_wire::{Channel, Error, Spoil, Tamper, memory_pair};
 use zeroize::Zeroizing;
 
 static RECIPES: [&dyn Protocol; 3] = [
@@ -712,7 +714,7 @@ fn same_distribution(view: impl Fn(bool, u64) -> Vec<(u8, Vec<u8>)>) {
             bits += 1.0;
         }
     }
-    assert!(bits > 1e5);
+    assert!(bits > 1e4, "{bits}");
     // The terms have a variance of 2, or somewhat less.
     let deviation = (sum - bits) / f64::sqrt(2.0 * bits);
     assert!(deviation.abs() < 5.0, "{deviation} standard deviations");
@@ -784,4 +786,197 @@ fn frames_do_not_depend_on_the_stash() {
     };
     let size = least(("size", [0, 0]), 9);
     does_not_depend_on_the_peers_set(STASHED[0], false, &size, &fixed, receiver);
+}
+
+/// What a party has kept of the parts of a run, and what the receiver has learnt of each.
+#[derive(Clone)]
+struct Kept {
+    shares: Vec<Shares>,
+    matched: Vec<Vec<bool>>,
+}
+
+impl SharedMatches for Kept {
+    fn shares(&mut self, part: u32) -> Result<Zeroizing<Vec<bool>>, Error> {
+        Ok(self.shares[part as usize].matches.clone())
+    }
+
+    fn opened(&mut self, part: u32, matches: &[bool]) -> Result<(), Error> {
+        assert_eq!(part as usize, self.matched.len());
+        let items = self.shares[part as usize].items.as_deref().unwrap();
+        self.matched.push(matched_items(items, matches));
+        Ok(())
+    }
+}
+
+/// The items of both parties in each part, as many in all, of which so many are common.
+const PARTS: [(Range<u64>, Range<u64>); 3] =
+    [(0..60, 50..130), (200..260, 300..380), (400..460, 435..515)];
+const IN_COMMON: u64 = 35;
+
+fn in_parts(min_size: u64) -> Task {
+    Task {
+        part: Part {
+            count: PARTS.len() as u32,
+            is_last: false,
+        },
+        ..least(("threshold-matches", [0, 0]), min_size)
+    }
+}
+
+/// Runs all parts, and returns what both parties keep of them.
+fn kept(protocol: &dyn Protocol, task: &Task) -> [Kept; 2] {
+    let mut all = [Vec::new(), Vec::new()];
+    for (part, (ours, theirs)) in PARTS.into_iter().enumerate() {
+        let (ours, theirs) = (Side::new(ours, |_| 0), Side::new(theirs, |_| 0));
+        let params = Params {
+            session: [part as u8; 32],
+            ..params(40, &ours, &theirs)
+        };
+        let (receiver, sender) = (Input::new(&ours.items), Input::new(&theirs.items));
+        let nothing = Prepared::new;
+        let (near, far) = try_both(
+            memory_pair(),
+            |channel| protocol.receive(channel, &params, task, receiver, nothing(()), &mut rng(1)),
+            |channel| protocol.send(channel, &params, task, sender, nothing(()), &mut rng(2)),
+        );
+        for (all, output) in all.iter_mut().zip([near, far]) {
+            match output {
+                Ok(Output::Shares(shares)) => all.push(shares),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    all.map(|shares| Kept {
+        shares,
+        matched: Vec::new(),
+    })
+}
+
+/// Opens what both have kept.
+fn open_parts(
+    protocol: &dyn Protocol,
+    task: &Task,
+    [ours, theirs]: [&mut Kept; 2],
+    seeds: [u64; 2],
+    channels: (impl Channel, impl Channel),
+) -> [Result<(), Error>; 2] {
+    let (ours_of, theirs_of) = PARTS[0].clone();
+    let (near, far) = (Side::new(ours_of, |_| 0), Side::new(theirs_of, |_| 0));
+    let params = &params(40, &near, &far);
+    let open = |channel: &mut dyn Channel, half, kept, seed| {
+        let adds_up = protocol.adds_up().unwrap();
+        let opened = adds_up.open_matches(channel, half, params, task, kept, &mut rng(seed));
+        opened.inspect_err(|error| channel.abort(error))
+    };
+    let (near, far) = try_both(
+        channels,
+        |channel| open(channel, Half::Receiver, ours, seeds[0]),
+        |channel| open(channel, Half::Sender, theirs, seeds[1]),
+    );
+    [near, far]
+}
+
+#[test]
+fn parts_open_their_matches_if_enough_are_in_all_of_them() {
+    for protocol in RECIPES.into_iter().chain(STASHED) {
+        let all = kept(protocol, &in_parts(1));
+        for min_size in [1, IN_COMMON, IN_COMMON + 1, u64::MAX] {
+            let [mut ours, mut theirs] = all.clone();
+            let both = [&mut ours, &mut theirs];
+            let task = in_parts(min_size);
+            let ended = open_parts(protocol, &task, both, [3, 4], memory_pair());
+            ended.into_iter().for_each(Result::unwrap);
+            let is_shown = min_size <= IN_COMMON;
+            for (matched, (ours, theirs)) in ours.matched.iter().zip(PARTS) {
+                let expected = ours.map(|item| is_shown && theirs.contains(&item));
+                assert!(
+                    matched.iter().copied().eq(expected),
+                    "{protocol:?} {min_size}"
+                );
+            }
+            assert_eq!(ours.matched.len(), PARTS.len());
+            assert!(theirs.matched.is_empty());
+        }
+    }
+}
+
+/// Neither what a part leaves nor any frame depends on whether enough match, or where.
+#[test]
+fn frames_of_parts_do_not_depend_on_matches() {
+    let lengths = |min_size| {
+        let task = in_parts(min_size);
+        let [mut ours, mut theirs] = kept(RECIPES[0], &task);
+        let (near, far) = memory_pair();
+        let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
+        let both = [&mut ours, &mut theirs];
+        let ended = open_parts(RECIPES[0], &task, both, [3, 4], (&mut near, &mut far));
+        ended.into_iter().for_each(Result::unwrap);
+        [near.received, far.received].map(|frames| {
+            let lengths = frames
+                .into_iter()
+                .map(|(kind, frame)| (kind.code, frame.len()));
+            lengths.collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(lengths(IN_COMMON), lengths(IN_COMMON + 1));
+    // What the sender sees of both has one distribution.
+    let task = |met| in_parts(if met { IN_COMMON } else { IN_COMMON + 1 });
+    let all = kept(RECIPES[0], &task(true));
+    same_distribution(|met, seed| {
+        let [mut ours, mut theirs] = all.clone();
+        let (near, far) = memory_pair();
+        let mut far = Recorder::new(far);
+        let both = [&mut ours, &mut theirs];
+        let ended = open_parts(
+            RECIPES[0],
+            &task(met),
+            both,
+            [10 + seed, 1],
+            (near, &mut far),
+        );
+        ended.into_iter().for_each(Result::unwrap);
+        assert_eq!(ours.matched[0].contains(&true), met);
+        let frames = far.received.into_iter();
+        frames.map(|(kind, frame)| (kind.code, frame)).collect()
+    });
+}
+
+/// The sender's last frame for a part, too short, too long, of another kind or with bits beyond the last.
+#[test]
+fn openings_that_are_no_shares_of_the_cells_are_refused() {
+    const OPENED: u8 = 87;
+    let task = in_parts(1);
+    let all = kept(RECIPES[0], &task);
+    let opened = |spoil: Option<(usize, Spoil)>| {
+        let [mut ours, mut theirs] = all.clone();
+        let (near, far) = memory_pair();
+        let (target, spoil) = spoil.unwrap_or((usize::MAX, Spoil::Close));
+        let mut far = Recorder::new(Tamper::new(far, target, spoil));
+        let both = [&mut ours, &mut theirs];
+        let [near, _] = open_parts(RECIPES[0], &task, both, [3, 4], (near, &mut far));
+        let frames = far.sent.into_iter().enumerate();
+        let openings = frames.filter(|(_, (kind, _))| kind.code == OPENED);
+        let openings: Vec<_> = openings.map(|(i, (_, frame))| (i, frame.len())).collect();
+        (near, openings, ours.matched.len())
+    };
+    let (honest, openings, parts) = opened(None);
+    honest.unwrap();
+    assert_eq!((openings.len(), parts), (PARTS.len(), PARTS.len()));
+    for (part, (frame, bytes)) in openings.into_iter().enumerate() {
+        for (spoil, expected) in [
+            (Spoil::Truncate(1), wrong_length("opened shares", bytes - 1)),
+            (
+                Spoil::Extend(vec![0]),
+                too_long("opened shares", bytes + 1, bytes),
+            ),
+            (
+                Spoil::FlipBit(8 * bytes - 1),
+                bad_value("opened shares", "bits are set beyond the last one"),
+            ),
+        ] {
+            let (near, _, parts) = opened(Some((frame, spoil)));
+            assert_eq!(misbehaviour(near), expected);
+            assert_eq!(parts, part);
+        }
+    }
 }

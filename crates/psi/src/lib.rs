@@ -70,13 +70,14 @@ pub struct Task {
 }
 
 /// A part of a run over sets that are cut into several, each of as many items on either side. What the receiver learns are
-/// the numbers of all parts together.
+/// the numbers of all parts together, or which items match if enough do in all parts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// How many parts there are.
     pub count: u32,
     /// Whether this is the last, in which numbers are opened. In all others each party gets [`Output::Carried`], which it
-    /// brings to the next in [`Input::carried`].
+    /// brings to the next in [`Input::carried`]. Of matches each party gets [`Output::Shares`] in every part, which
+    /// [`AddsUp::open_matches`] opens.
     pub is_last: bool,
 }
 
@@ -301,6 +302,23 @@ fn append<T: Copy + Zeroize>(all: &mut Zeroizing<Vec<T>>, more: &[T]) {
     all.extend_from_slice(more);
 }
 
+/// For each item of the receiver whether it matches, by the item in each cell and by which cells match. Every item is in a
+/// cell. The time does not depend on what matches.
+///
+/// # Panics
+/// If there are more or fewer of these.
+pub fn matched_items(items: &[Option<u32>], matches: &[bool]) -> Vec<bool> {
+    assert_eq!(items.len(), matches.len());
+    let count = items.iter().flatten().map(|item| *item as usize + 1).max();
+    let mut matched = vec![false; count.unwrap_or(0)];
+    for (item, matches) in items.iter().zip(matches) {
+        if let Some(item) = item {
+            matched[*item as usize] |= *matches;
+        }
+    }
+    matched
+}
+
 /// What a party has computed before it knows its items. Consumed by one run.
 pub struct Prepared(Box<dyn Any + Send>);
 
@@ -342,7 +360,7 @@ pub trait Protocol: Send + Sync {
         None
     }
 
-    /// How it adds up numbers over the [parts](Part) of a run, if it does.
+    /// How it adds up numbers and counts over the [parts](Part) of a run, if it does.
     fn adds_up(&self) -> Option<&dyn AddsUp> {
         None
     }
@@ -412,7 +430,7 @@ pub trait Protocol: Send + Sync {
     ) -> Result<Output, Error>;
 }
 
-/// Numbers that are added up over the parts of a run.
+/// Numbers that are added up over the parts of a run, and matches that are opened if enough are in all parts together.
 pub trait AddsUp {
     /// Opens numbers once all parts have run, none of them as the last ([`Part::is_last`]): in any order, or at once.
     /// `shares` are the sums, modulo 2^64 each, of what this party has of all parts ([`Output::Carried`]), and the session in
@@ -429,6 +447,41 @@ pub trait AddsUp {
         shares: &[u64],
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error>;
+
+    /// Opens which items of the receiver match, in every part, if at least [`Task::min_size`] do in all parts together, and
+    /// otherwise that none does. All parts have run, in any order, and the session in `params` is none of theirs. `task` is
+    /// that of a part. What the parties send depends on the number of cells alone.
+    ///
+    /// # Errors
+    /// As [`Protocol::receive`], and those of `shares`.
+    ///
+    /// # Panics
+    /// If there are not as many shares as a part has cells.
+    fn open_matches(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        task: &Task,
+        shares: &mut dyn SharedMatches,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), Error>;
+}
+
+/// What one party has kept of the parts of a run whose matches are opened together.
+pub trait SharedMatches {
+    /// Its shares of which cells of a part match, [`Shares::matches`] of what it got in the part. Asked for more than once.
+    ///
+    /// # Errors
+    /// `Resource`, if they cannot be read back.
+    fn shares(&mut self, part: u32) -> Result<Zeroizing<Vec<bool>>, Error>;
+
+    /// The receiver learns which cells of a part match. The peer sees when this returns, so that it takes no time that
+    /// depends on them.
+    ///
+    /// # Errors
+    /// `Resource`, if they cannot be kept.
+    fn opened(&mut self, part: u32, matches: &[bool]) -> Result<(), Error>;
 }
 
 /// Whose half of a pair of correlations, or of a run.

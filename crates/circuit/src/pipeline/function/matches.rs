@@ -1,10 +1,17 @@
 //! Which items match, if enough do.
+//!
+//! In a run of several parts both parties keep their shares of which cells match. Once all parts have run, the cells of each
+//! are counted, the sum is compared with the minimum, and those of each are opened: none of them matches unless enough do in
+//! all parts together.
 
-use vesica_psi::Output;
-use vesica_wire::Error;
+use rand_core::CryptoRng;
+use vesica_psi::{Half, Output, SharedMatches, matched_items};
+use vesica_wire::{Channel, Error};
 
-use super::super::Plan;
+use super::super::{Plan, Run};
+use super::shares::Shares;
 use super::{Computed, Function, Receiving, Sending};
+use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
 use crate::functions::Number;
 
@@ -15,20 +22,29 @@ impl Function for ThresholdMatches {
         None
     }
 
-    fn cost(&self, _: &Plan, cells: Bins) -> Cost {
-        cost::matches(cells.here)
+    fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
+        match plan.parts() {
+            1 => cost::matches(cells),
+            _ => Shares.cost(plan, cells),
+        }
     }
 
     fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
+        if at.plan.parts() > 1 {
+            return Shares.receive(at);
+        }
         let minimum = at.plan.task.min_size;
         let matches = at
             .engine
             .matches(at.channel, at.rng, &at.matches, minimum)?;
-        let matched = matched_items(&at.cells(), &matches, at.input.items.len());
+        let matched = matched_items(&at.cells(), &matches);
         Ok(Computed::Output(Output::Matches(matched)))
     }
 
     fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        if at.plan.parts() > 1 {
+            return Shares.send(at);
+        }
         let minimum = at.plan.task.min_size;
         at.engine
             .matches(at.channel, at.rng, &at.matches, minimum)?;
@@ -36,13 +52,94 @@ impl Function for ThresholdMatches {
     }
 }
 
-/// For each of `items` items whether its cell matches. The time does not depend on that.
-fn matched_items(cells: &[Option<u32>], matches: &[bool], items: usize) -> Vec<bool> {
-    let mut matched = vec![false; items];
-    for (item, matches) in cells.iter().zip(matches) {
-        if let Some(item) = item {
-            matched[*item as usize] = *matches;
+impl Plan {
+    /// The party's part of opening which of so many cells match in each part, once all have run.
+    pub(in super::super) fn open_matches(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        half: Half,
+        cells: usize,
+        shares: &mut dyn SharedMatches,
+    ) -> Result<(), Error> {
+        let bins = self.counted(cells);
+        let mut run = Run {
+            channel,
+            rng,
+            plan: self,
+            cost: cost::matches(bins),
+        };
+        match half {
+            Half::Receiver => run.learn_matches(bins, shares),
+            Half::Sender => run.disclose_matches(bins, shares),
         }
     }
-    matched
+
+    /// What is compared with how many of the bins match.
+    fn least(&self, Bins { all, .. }: Bins) -> (u64, usize) {
+        (self.task.min_size, all)
+    }
+}
+
+impl Run<'_> {
+    /// A step is done for a part.
+    fn progress(&mut self, part: u32, Bins { here, all }: Bins) {
+        let done = (part as usize + 1) * here;
+        self.channel.progress(done as u64, all as u64);
+    }
+
+    fn learn_matches(&mut self, bins: Bins, shares: &mut dyn SharedMatches) -> Result<(), Error> {
+        let mut engine = self.receiving_engine()?;
+        self.channel.begin_phase("function");
+        let (plan, mut count) = (self.plan, 0u64);
+        for part in 0..plan.task.part.count {
+            let bits = bits(shares, part, bins)?;
+            let more = engine.count(self.channel, self.rng, &bits)?;
+            count = count.wrapping_add(more);
+            self.progress(part, bins);
+        }
+        let enough = engine.enough(self.channel, self.rng, count, plan.least(bins))?;
+        self.channel.begin_phase("opening");
+        for part in 0..plan.task.part.count {
+            let bits = bits(shares, part, bins)?;
+            let opened = engine.open_matches(self.channel, self.rng, &bits, &enough)?;
+            shares.opened(part, &opened)?;
+            self.progress(part, bins);
+        }
+        Ok(())
+    }
+
+    fn disclose_matches(
+        &mut self,
+        bins: Bins,
+        shares: &mut dyn SharedMatches,
+    ) -> Result<(), Error> {
+        let mut engine = self.sending_engine()?;
+        self.channel.begin_phase("function");
+        let (plan, mut count) = (self.plan, 0u64);
+        for part in 0..plan.task.part.count {
+            let bits = bits(shares, part, bins)?;
+            let more = engine.count(self.channel, self.rng, &bits)?;
+            count = count.wrapping_add(more);
+            self.progress(part, bins);
+        }
+        let enough = engine.enough(self.channel, self.rng, count, plan.least(bins))?;
+        self.channel.begin_phase("opening");
+        for part in 0..plan.task.part.count {
+            let bits = bits(shares, part, bins)?;
+            engine.open_matches(self.channel, self.rng, &bits, &enough)?;
+            self.progress(part, bins);
+        }
+        Ok(())
+    }
+}
+
+/// This party's shares of which cells of a part match.
+///
+/// # Panics
+/// If there are more or fewer than a part has cells.
+fn bits(shares: &mut dyn SharedMatches, part: u32, bins: Bins) -> Result<BitShares, Error> {
+    let bits = BitShares::from_bools(&shares.shares(part)?);
+    assert_eq!(bits.len(), bins.here, "a share of each cell");
+    Ok(bits)
 }
