@@ -126,9 +126,10 @@ impl Agreement {
 
     /// What the run over a bucket is to find out. Where numbers are added up, the last one opens them.
     pub(crate) fn task_of(&self, is_last: bool) -> Task {
-        let part = match self.contract.adds_up(self.protocol) {
+        let (contract, protocol) = (&self.contract, self.protocol);
+        let part = match contract.adds_up(protocol) || contract.opens_matches(protocol) {
             true => Part {
-                count: self.contract.buckets,
+                count: contract.buckets,
                 is_last,
             },
             false => Part::WHOLE,

@@ -121,6 +121,10 @@ fn check(
     if contract.get(&REVEAL).is_value() && !contract.adds_up(agreement.protocol) {
         return usage(format!("{} opens numbers at once", contract.protocol));
     }
+    if buckets > 1 && contract.opens_matches(agreement.protocol) {
+        let reveal = contract.get(&REVEAL);
+        return usage(format!("the {reveal} is found in a run over all buckets"));
+    }
     let is_whole = buckets == 1 && digests.len() != agreement.own_size(role);
     if !all_distinct(digests) || is_whole {
         return usage("the digests are not those of the bucket, each once".into());

@@ -537,6 +537,11 @@ impl Contract {
         protocol.adds_up().is_some() && self.get(&REVEAL).is_value()
     }
 
+    /// Whether what is revealed are matches, if enough are in all buckets together.
+    pub(crate) fn opens_matches(&self, protocol: &dyn Protocol) -> bool {
+        protocol.adds_up().is_some() && self.get(&REVEAL) == Reveal::ThresholdMatches
+    }
+
     /// The same with another protocol.
     fn with(&self, protocol: &dyn Protocol) -> Contract {
         let mut contract = Contract {
@@ -577,7 +582,8 @@ impl Contract {
     fn may_be_divided(&self, protocol: &dyn Protocol) -> bool {
         let reveal = self.get(&REVEAL);
         let by_bucket = reveal == Reveal::Matches || reveal == Reveal::Shares;
-        (by_bucket || self.adds_up(protocol)) && self.offline.is_none()
+        let at_once = self.adds_up(protocol) || self.opens_matches(protocol);
+        (by_bucket || at_once) && self.offline.is_none()
     }
 
     /// Whether memory and λ suffice for the run. A peer may claim any size; the protocol has a limit.

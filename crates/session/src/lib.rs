@@ -51,6 +51,7 @@ mod tally;
 mod task_keys;
 pub mod terms;
 mod threads;
+mod threshold;
 mod tls;
 mod tls_stream;
 mod turns;

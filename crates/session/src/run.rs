@@ -12,6 +12,7 @@ use crate::codec::bad;
 use crate::one_bucket::{BucketRun, one_bucket, one_bucket_with};
 use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connection};
 use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
+use crate::threshold::open_matches;
 use crate::turns::Turns;
 use crate::{
     Agreement, BucketKeys, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet,
@@ -381,7 +382,12 @@ fn protocol(
             state.add(&output);
             set.finished(output, &state)?;
         }
-        _ => answer = in_rounds(lanes, role, agreement, &mut state, set)?,
+        _ => {
+            answer = in_rounds(lanes, role, agreement, &mut state, set)?;
+            if agreement.contract.opens_matches(agreement.protocol) {
+                open_matches(lanes.first, role, agreement, &mut state, set)?;
+            }
+        }
     }
     // Nobody waits for a message to hear that.
     if agreement.turns.is_none() {

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use vesica_psi::{Output, Shares};
+use vesica_psi::{Output, Reveal, Shares, matched_items};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::items::all_distinct;
-use crate::terms::LEARNS;
+use crate::terms::{LEARNS, REVEAL};
 use crate::{Assignment, Contract, Error, Learns};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
@@ -71,8 +71,7 @@ impl State {
 
     /// One more bucket is finished, of which this side has learnt so much. The time does not depend on what matched.
     pub(crate) fn add(&mut self, output: &Output) {
-        let matches = |matched: &[bool]| matched.iter().map(|matched| u64::from(*matched)).sum();
-        self.found.push(output.matched().map_or(0, matches));
+        self.found.push(output.matched().map_or(0, count));
         if let Output::Carried(shares) = output {
             self.carried.push(Carried(shares.to_vec()));
             let older = self.carried.len().saturating_sub(MAX_CARRIED);
@@ -85,6 +84,11 @@ impl State {
         let later = self.finished().checked_sub(buckets)? as usize;
         self.carried.iter().rev().nth(later).cloned()
     }
+}
+
+/// How many match. The time does not depend on which.
+fn count(matched: &[bool]) -> u64 {
+    matched.iter().map(|matched| u64::from(*matched)).sum()
 }
 
 /// What a side has kept of an earlier run.
@@ -200,6 +204,24 @@ pub trait KeySet: Send {
     /// Called when the run over the last of the finished buckets is over: `output` is what this side has learnt about its
     /// digests. The next may have been loaded by then, and may be running. What is kept is on disk when this returns.
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError>;
+
+    /// This side's shares of which cells of a bucket match, of what it had in [`KeySet::finished`]. Runs that reveal matches
+    /// under a minimum ask for those of all their buckets, twice, once these are finished: a set that does not have them any
+    /// more has no [`KeySet::checkpoint`] of such a run.
+    fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
+        let _ = bucket;
+        Err(keeps_no_shares())
+    }
+
+    /// The same runs tell a receiver then which cells of a bucket match. Returns how many of its keys do.
+    fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
+        let _ = (bucket, matches);
+        Err(keeps_no_shares())
+    }
+}
+
+fn keeps_no_shares() -> WireError {
+    WireError::limit(Limit::Input, "the set keeps no shares of its buckets")
 }
 
 /// A set in memory, for one run. Nothing is kept after it.
@@ -215,6 +237,8 @@ pub struct MemorySet<'a> {
     matched: Option<Vec<bool>>,
     handed_over: Option<Zeroizing<Vec<u8>>>,
     shares: Option<Shares>,
+    /// Those of each bucket whose matches are not opened yet.
+    withheld: Vec<Shares>,
 }
 
 impl<'a> MemorySet<'a> {
@@ -323,6 +347,7 @@ impl KeySet for MemorySet<'_> {
         self.check()?;
         self.keeps = state.order_key().is_some();
         self.buckets.clear();
+        self.withheld.clear();
         if assignment.buckets() > 1 {
             let number = assignment.buckets() as usize;
             self.buckets.resize(number, Vec::new());
@@ -347,6 +372,19 @@ impl KeySet for MemorySet<'_> {
         })
     }
 
+    fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
+        Ok(self.withheld[bucket as usize].matches.clone())
+    }
+
+    fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
+        let items = self.withheld[bucket as usize].items.as_deref();
+        let matched = matched_items(items.unwrap_or_default(), matches);
+        let mut all = self.matched.take().unwrap_or_default();
+        self.place(bucket, &matched, 1, &mut all);
+        self.matched = Some(all);
+        Ok(count(&matched))
+    }
+
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let bucket = state.finished() - 1;
         if let Some(matched) = output.matched() {
@@ -359,6 +397,9 @@ impl KeySet for MemorySet<'_> {
                 let mut all = self.handed_over.take().unwrap_or_default();
                 self.place(bucket, &labels, bytes, &mut all);
                 self.handed_over = Some(all);
+            }
+            Output::Shares(shares) if state.contract.get(&REVEAL) != Reveal::Shares => {
+                self.withheld.push(shares);
             }
             Output::Shares(mut shares) => {
                 if let Some(indices) = self.indices(bucket) {

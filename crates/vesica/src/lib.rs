@@ -70,6 +70,7 @@ mod published;
 mod shares;
 mod split_job;
 mod stored;
+mod withheld;
 mod work_dir;
 
 pub use courier::{Carried, Courier, CourierStep};

@@ -4,19 +4,21 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_psi::{Output, Shares};
-use vesica_session::terms::MIN_SIZE;
+use vesica_psi::{Output, Shares, matched_items};
+use vesica_session::terms::{MIN_SIZE, REVEAL};
 use vesica_session::{
-    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Role, State,
+    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Reveal, Role, State,
 };
 use vesica_tables::{
     ColumnType, Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, Output as TableFile,
     PeerColumn, RowSet, Spool,
 };
 use vesica_wire::{Error as WireError, Limit};
+use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::shares::ShareTable;
+use crate::withheld::Withheld;
 use crate::work_dir::{Head, Journal, WorkDir};
 
 /// The keys of a table, its matching rows, and what a work directory keeps of them.
@@ -37,6 +39,8 @@ pub(crate) struct Stored {
     order_key: Option<[u8; 32]>,
     /// Where shares go.
     shares: Option<ShareTable>,
+    /// Those of the buckets whose matches are not opened yet.
+    withheld: Option<Withheld>,
     checkpoints: Option<CheckpointStore>,
 }
 
@@ -121,6 +125,7 @@ impl Stored {
             handed: None,
             order_key: None,
             shares: None,
+            withheld: None,
             checkpoints,
         })
     }
@@ -235,6 +240,35 @@ impl Stored {
         added.map_err(limit)
     }
 
+    /// Keeps the shares of a bucket until its matches are opened.
+    fn withhold(&mut self, bucket: u32, shares: &Shares) -> Result<(), WireError> {
+        let withheld = match &mut self.withheld {
+            Some(withheld) => withheld,
+            none => none.insert(Withheld::create(&self.directory).map_err(limit)?),
+        };
+        withheld.add(bucket as usize, shares).map_err(limit)
+    }
+
+    /// The shares of buckets that have run.
+    fn withheld(&self) -> Result<&Withheld, WireError> {
+        let problem = || WireError::limit(Limit::Storage, "no bucket has left shares");
+        self.withheld.as_ref().ok_or_else(problem)
+    }
+
+    /// Chooses the rows of a bucket whose keys match. The time does not depend on which do.
+    fn mark(&mut self, bucket: u32, matched: &[bool]) -> Result<(), WireError> {
+        match &mut self.place {
+            Place::Disk(spool) => {
+                let marked = spool.mark(bucket as usize, matched, &mut self.matched);
+                marked.map_err(limit)
+            }
+            Place::Memory { keys, set, .. } => {
+                keys.mark(set.indices(bucket), matched, &mut self.matched);
+                Ok(())
+            }
+        }
+    }
+
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
     /// the answer could not be kept, if so.
     pub(crate) fn confirmed(&mut self) -> Option<WireError> {
@@ -342,30 +376,38 @@ impl KeySet for Stored {
         }
     }
 
+    fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
+        self.withheld()?.matches(bucket as usize).map_err(limit)
+    }
+
+    fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
+        let items = self.withheld()?.items(bucket as usize).map_err(limit)?;
+        let matched = matched_items(&items, matches);
+        self.mark(bucket, &matched)?;
+        Ok(matched.iter().map(|matched| u64::from(*matched)).sum())
+    }
+
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let learns = output.matched().is_some();
         let bucket = state.finished() - 1;
         if let Output::Shares(shares) = &output {
-            return self.share(bucket, shares);
+            return match state.contract.get(&REVEAL) == Reveal::Shares {
+                true => self.share(bucket, shares),
+                false => self.withhold(bucket, shares),
+            };
+        }
+        if let Some(matched) = output.matched() {
+            self.mark(bucket, matched)?;
         }
         match &mut self.place {
             Place::Disk(spool) => {
-                let bucket = bucket as usize;
-                if let Some(matched) = output.matched() {
-                    let marked = spool.mark(bucket, matched, &mut self.matched);
-                    marked.map_err(limit)?;
-                }
                 if let Output::Labelled { labels, bytes, .. } = &output {
+                    let bucket = bucket as usize;
                     let kept = spool.keep_labels(&self.directory, bucket, labels, *bytes);
                     kept.map_err(limit)?;
                 }
             }
-            Place::Memory { keys, set, .. } => {
-                if let Some(matched) = output.matched() {
-                    keys.mark(set.indices(bucket), matched, &mut self.matched);
-                }
-                set.finished(output, state)?;
-            }
+            Place::Memory { set, .. } => set.finished(output, state)?,
         }
         // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
         // tell the peer of the next run that a minimum was met.
@@ -399,9 +441,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use vesica_session::terms::{REVEAL, SECURITY};
+    use vesica_session::terms::SECURITY;
     use vesica_session::{
-        Job, LabelExchange, NoProgress, Report, Reveal, Security, ValueTerms, run_set_over,
+        Job, LabelExchange, NoProgress, Report, Security, ValueTerms, run_set_over,
     };
     use vesica_tables::{
         KeySpec, Source, SourceOptions, TextColumns, ValueColumn, read_keys_within,
@@ -528,6 +570,59 @@ mod tests {
                 let (report, _) = run(jobs.clone(), keys.clone(), on_disk);
                 assert_eq!(report.value.map(|value| value.units), Some(expected));
             }
+        }
+    }
+
+    #[test]
+    fn matches_above_a_threshold_are_marked_wherever_keys_are() {
+        let keys = [0..3000, 1000..3500];
+        let rows = keys[0]
+            .clone()
+            .flat_map(|key| std::iter::repeat_n(key, rows_of(key)));
+        let rows: Vec<u64> = rows.collect();
+        for (on_disk, least) in [
+            ([true, true], 2000),
+            ([true, false], 2001),
+            ([false, true], 2000),
+            ([false, false], 2001),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let jobs = [Role::Receiver, Role::Sender]
+                .map(|role| job(role, Reveal::ThresholdMatches, false, 0).with(&MIN_SIZE, least));
+            let [mut ours, mut theirs] = [0, 1].map(|side| {
+                let memory = if on_disk[side] { 0 } else { u64::MAX };
+                stored(
+                    &table(keys[side].clone()),
+                    &jobs[side],
+                    memory,
+                    directory.path(),
+                )
+            });
+            let (mut a, mut b) = vesica_wire::memory_pair();
+            let party = |channel: &mut dyn vesica_wire::Channel, set: &mut Stored, job: &Job| {
+                run_set_over(channel, None, None, job, set, &mut NoProgress).unwrap()
+            };
+            let (near, far) = std::thread::scope(|scope| {
+                let sender = scope.spawn(|| party(&mut b, &mut theirs, &jobs[1]));
+                (party(&mut a, &mut ours, &jobs[0]), sender.join().unwrap())
+            });
+            assert!(near.contract.buckets > 2, "{}", near.contract.buckets);
+            let is_met = least <= 2000;
+            assert_eq!(
+                [near.matches, near.below],
+                [is_met.then_some(2000), (!is_met).then_some(least)]
+            );
+            assert_eq!([far.matches, far.below], [None; 2]);
+            for (row, key) in (0..).zip(&rows) {
+                assert_eq!(
+                    ours.matched().contains(row),
+                    is_met && *key >= 1000,
+                    "{row}"
+                );
+            }
+            assert_eq!(theirs.matched().iter().count(), 0);
+            // What was kept has no name.
+            assert_eq!(directory.path().read_dir().unwrap().count(), 0);
         }
     }
 

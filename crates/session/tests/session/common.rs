@@ -3,9 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
+use vesica_plan::Registry;
+use vesica_psi::Task;
 use vesica_session::{
     ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Interrupt, Job, Listener,
-    Role, Transport, connect,
+    Role, Transport, connect, split,
 };
 use vesica_wire::{ChannelOptions, Error as WireError, FramedChannel, Limit, memory_pair_with};
 
@@ -69,6 +71,18 @@ pub(crate) fn connected(options: &ConnectOptions) -> (Connection, Connection) {
         options,
     );
     (listener.unwrap(), connector.unwrap())
+}
+
+/// The most memory with which a run of `circuit-okvs` over these sets takes so many buckets or more.
+pub(crate) fn memory_of_buckets(task: &Task, sizes: [u64; 2], buckets: u32) -> u64 {
+    let protocol = Registry::standard().get("circuit-okvs").unwrap();
+    let bytes = |sizes, lambda| protocol.working_bytes(task, sizes, None, lambda);
+    let limits = (0..1000).map(|step| bytes(sizes, 40) - 1000 * step);
+    let mut several = limits.filter(|memory| {
+        let split = split(sizes, 40, *memory, protocol.spec().max_items, bytes);
+        split.is_some_and(|split| split.buckets >= buckets)
+    });
+    several.next().expect("some memory makes so many buckets")
 }
 
 pub(crate) fn job(role: Role) -> Job {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{connected, job, limit, silent_pair, within};
 use proptest::prelude::*;
 use vesica_plan::Open;
-use vesica_psi::{Spec, Task};
+use vesica_psi::{Protocol, Spec, Task};
 use vesica_session::terms::{
     AUTO, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY,
 };
@@ -16,7 +16,7 @@ use vesica_session::{
     Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKET_ITEMS, MAX_BUCKETS,
     MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits,
     Problem, ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security,
-    Terms, VERSION, ValueTerms, agree, confirm_done,
+    Terms, VERSION, ValueTerms, agree, confirm_done, split,
 };
 use vesica_testing::{bad_value, misbehaviour, pair_within, run_both, too_long};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -523,9 +523,9 @@ fn values_up_to_the_peers_limit_are_agreed_on() {
     }
 }
 
-/// Numbers and shares are found in buckets, rows above a threshold are not: whoever follows the advice then gets on.
+/// Numbers, shares and rows above a threshold.
 #[test]
-fn a_threshold_over_what_does_not_fit_into_memory_says_how_much_is_enough() {
+fn what_does_not_fit_into_memory_is_found_in_buckets() {
     let agree_within = |memory, reveal: Reveal| {
         let sides = [Role::Receiver, Role::Sender].map(|role| {
             let mut side = job(role);
@@ -551,31 +551,15 @@ fn a_threshold_over_what_does_not_fit_into_memory_says_how_much_is_enough() {
             |channel| agree(channel, &sides[1]),
         )
     };
-    let enough = |came: Agreed| match came {
-        Err(Error::Run(WireError::Resource {
-            limit: Limit::Reveal { enough },
-            ..
-        })) => enough,
-        other => panic!("{other:?}"),
-    };
-    let (near, far) = agree_within(200 << 20, Reveal::Sum);
-    assert_eq!(near.unwrap().contract.buckets, 16);
-    assert_eq!(far.unwrap().contract.buckets, 16);
-    let (near, far) = agree_within(200 << 20, Reveal::Shares);
-    assert_eq!(near.unwrap().contract.buckets, 16);
-    assert_eq!(far.unwrap().contract.buckets, 16);
-    let matches = Reveal::ThresholdMatches;
-    let (near, far) = agree_within(140 << 20, matches);
-    let (enough, theirs) = (enough(near), enough(far));
-    assert_eq!(enough, theirs);
-    let (near, far) = agree_within(enough, matches);
-    assert_eq!(
-        (
-            near.unwrap().contract.buckets,
-            far.unwrap().contract.buckets
-        ),
-        (1, 1)
-    );
+    for (memory, reveal) in [
+        (200 << 20, Reveal::Sum),
+        (200 << 20, Reveal::Shares),
+        (140 << 20, Reveal::ThresholdMatches),
+    ] {
+        let (near, far) = agree_within(memory, reveal);
+        assert_eq!(near.unwrap().contract.buckets, 16, "{reveal}");
+        assert_eq!(far.unwrap().contract.buckets, 16, "{reveal}");
+    }
 }
 
 /// A set that is too large for a bucket is put into several, whatever the memory; where that cannot be, it is refused.
@@ -666,8 +650,8 @@ fn auto_is_a_matter_of_the_sizes() {
     assert_eq!(protocol(1, 1 << 20), "vole");
 }
 
-/// Rows above a threshold are found in one bucket: the fastest protocol that fits into the memory of both sides is taken, and
-/// if none does, the first is blamed.
+/// The fastest protocol of which a bucket fits into the memory of both sides is taken, and if there is none, the first is
+/// blamed.
 #[test]
 fn auto_is_a_matter_of_the_memory_of_both_sides() {
     let of = |role| {
@@ -690,10 +674,22 @@ fn auto_is_a_matter_of_the_memory_of_both_sides() {
             exact: None,
             has_labels: false,
         });
-        let bytes: Vec<_> = order
-            .iter()
-            .map(|p| p.working_bytes(&task, sizes, None, 40))
-            .collect();
+        // What the smallest buckets take.
+        let least = |protocol: &&'static dyn Protocol| {
+            let bytes = |sizes, lambda| protocol.working_bytes(&task, sizes, None, lambda);
+            let most = protocol.spec().max_items;
+            let suffices = |memory: u64| split(sizes, 40, memory, most, bytes).is_some();
+            let (mut below, mut enough) = (0, bytes(sizes, 40));
+            while enough - below > 1 {
+                let middle = below + (enough - below) / 2;
+                match suffices(middle) {
+                    true => enough = middle,
+                    false => below = middle,
+                }
+            }
+            enough
+        };
+        let bytes: Vec<u64> = order.iter().map(least).collect();
         let with = |memory: u64| {
             let (ours, mut theirs) = (of(Role::Receiver), of(Role::Sender));
             theirs.memory = Some(memory);
@@ -710,7 +706,7 @@ fn auto_is_a_matter_of_the_memory_of_both_sides() {
         let least = bytes.iter().min().unwrap();
         assert!(matches!(
             with(least - 1),
-            Err(Error::Run(WireError::Resource { limit: Limit::Reveal { enough }, .. })) if enough == bytes[0]
+            Err(Error::Run(WireError::Resource { limit: Limit::Memory { enough }, .. })) if enough == Some(bytes[0])
         ));
     }
     assert!(is_another);

@@ -12,3 +12,4 @@ mod numbers;
 mod seam;
 mod side_by_side;
 mod tally;
+mod threshold;

@@ -3,15 +3,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::common::{job, silent_pair};
-use vesica_plan::Registry;
+use crate::common::{job, memory_of_buckets, silent_pair};
 use vesica_psi::{Output, Reveals, Task, Values};
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
     Agreement, Assignment, Attempt, Begin, BucketKeys, BucketShares, Checkpoint, Choice, Error,
     Job, KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
     RepeatedKeys, Report, Reveal, Role, Security, StartOver, State, Tally, ValueTerms, agree,
-    exchange_openings, open_total, run_bucket, run_set_over, split,
+    exchange_openings, open_total, run_bucket, run_set_over,
 };
 use vesica_testing::{Recorder, bad_value, digests, misbehaviour, run_both};
 use vesica_wire::{Channel, Error as WireError, Kind, Spoil, Tamper};
@@ -78,15 +77,7 @@ impl Question {
 
     /// The most memory that makes so many buckets or more.
     fn memory(&self, buckets: u32) -> u64 {
-        let protocol = Registry::standard().get("circuit-okvs").unwrap();
-        let (sizes, task) = ([1000, 1100], self.task());
-        let bytes = |sizes, lambda| protocol.working_bytes(&task, sizes, None, lambda);
-        let limits = (0..1000).map(|step| bytes(sizes, 40) - 1000 * step);
-        let mut several = limits.filter(|memory| {
-            let split = split(sizes, 40, *memory, protocol.spec().max_items, bytes);
-            split.is_some_and(|split| split.buckets >= buckets)
-        });
-        several.next().expect("some memory makes so many buckets")
+        memory_of_buckets(&self.task(), [1000, 1100], buckets)
     }
 
     fn job(&self, role: Role, memory: Option<u64>) -> Job {

@@ -213,6 +213,39 @@ fn both_learn_and_buckets_are_cut_by_its_own_limit_of_memory() {
     assert_eq!(far.matches, Some((0..100).collect()));
 }
 
+/// A number of one bucket would say more than that of the whole, so that a protocol that does not add up runs over all.
+#[test]
+fn numbers_that_it_does_not_add_up_say_how_much_memory_is_enough() {
+    let sets = [digests(0..400), digests(300..700)];
+    let within = |memory| {
+        let jobs = [Role::Receiver, Role::Sender].map(|role| Job {
+            memory: Some(memory),
+            ..job(role, Reveal::Size)
+        });
+        let (near, _) = run_both(
+            memory_pair(),
+            |channel| run_over(channel, None, None, &jobs[0], &sets[0], &mut NoProgress),
+            |channel| run_over(channel, None, None, &jobs[1], &sets[1], &mut NoProgress),
+        );
+        near
+    };
+    match within(32 * 600) {
+        Err(Error::Run(WireError::Resource {
+            limit: Limit::Reveal { enough },
+            ..
+        })) => assert_eq!(enough, 32 * 800),
+        other => panic!("{other:?}"),
+    }
+    let report = within(32 * 800).unwrap().report;
+    assert_eq!(
+        report.value,
+        Some(Decimal {
+            units: 100,
+            scale: 0
+        })
+    );
+}
+
 type Reports = (Result<Report, Error>, Result<Report, Error>);
 
 /// Runs both sides over values of their items, and returns their reports.
