@@ -263,6 +263,17 @@ fn clock(seconds: f64) -> String {
     }
 }
 
+/// What is said of a table whose reader waited for its bytes half of the time or more, unless that was short.
+fn bound_by_bytes(waited: Duration, all: Duration) -> Option<String> {
+    let is_bound = all >= Duration::from_secs(1) && 2 * waited >= all;
+    let [waited, all] = [waited, all].map(|time| clock(time.as_secs_f64()));
+    is_bound.then(|| {
+        format!(
+            "reading was bound by the disk or what else the table comes from: {waited} of {all}"
+        )
+    })
+}
+
 impl vesica::Progress for Progress {
     fn phase(&mut self, name: &'static str) {
         self.pace.begin(name, Instant::now());
@@ -317,6 +328,13 @@ impl Observer for Progress {
             "free": storage.free,
         });
         self.note("storage", &storage.to_string(), &fields);
+    }
+
+    fn waited(&mut self, waited: Duration, all: Duration) {
+        if let Some(text) = bound_by_bytes(waited, all) {
+            let [waited, all] = [waited, all].map(|time| time.as_secs_f64());
+            self.note("waited", &text, &json!({"waited": waited, "seconds": all}));
+        }
     }
 
     fn read(&mut self, counts: &Counts) {
@@ -428,6 +446,19 @@ mod tests {
             .filter(|s| pace.due(start + Duration::from_secs(*s)))
             .collect();
         assert_eq!(due, [5, 10, 15]);
+    }
+
+    #[test]
+    fn a_reader_that_waits_half_of_the_time_is_bound() {
+        let of = |waited, all| {
+            let [waited, all] = [waited, all].map(Duration::from_millis);
+            bound_by_bytes(waited, all)
+        };
+        assert_eq!(of(900, 999), None);
+        assert_eq!(of(4999, 10_000), None);
+        let text = "reading was bound by the disk or what else the table comes from: 5 s of 10 s";
+        assert_eq!(of(5000, 10_000).as_deref(), Some(text));
+        assert!(of(10_001, 10_000).is_some());
     }
 
     #[test]

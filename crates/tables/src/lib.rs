@@ -108,6 +108,7 @@ mod source;
 mod spool;
 mod text;
 mod value;
+mod waited;
 mod write;
 
 pub use arrow_array::RecordBatch;

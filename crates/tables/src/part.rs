@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -23,6 +24,7 @@ use crate::records::guess_delimiter;
 use crate::scratch::ScratchFile;
 use crate::sniff;
 use crate::text::{MAX_ROW_BYTES, read_error};
+use crate::waited::Waited;
 
 /// One file of a table.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub(crate) struct Part {
     most_at_once: u64,
     /// Who may read it; only its owner if it is no file.
     readers: Readers,
+    /// How long its text has been waited for.
+    waited: Waited,
 }
 
 /// Who may read the file that standard input is redirected from.
@@ -233,6 +237,7 @@ impl Part {
                 .memory
                 .map_or(u64::MAX, |memory| (memory / 2).max(MAX_ROW_BYTES as u64)),
             readers: Readers::OWNER,
+            waited: Waited::default(),
         }
     }
 
@@ -379,9 +384,15 @@ impl Part {
         self.backing.handle()
     }
 
+    /// How long the bytes of its text have been waited for so far.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited.time()
+    }
+
     /// The text, from the start, decompressed and in UTF-8.
     pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
-        let mut text = self.backing.stream()?;
+        let bytes = self.waited.timed(self.backing.stream()?);
+        let mut text: Box<dyn Read + Send> = Box::new(bytes);
         if let Some(compression) = self.compression {
             text = compression.decompress(text).map_err(read_error)?;
         }

@@ -3,6 +3,7 @@
 use std::fs::Metadata;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -173,6 +174,12 @@ impl Source {
     /// How many files it is in.
     pub fn files(&self) -> usize {
         self.parts.len()
+    }
+
+    /// How long the bytes of its texts have been waited for in all passes so far: for a disk, a network, or whoever writes a
+    /// pipe that is read once. Of Parquet and Arrow files it is not known.
+    pub fn waited(&self) -> Duration {
+        self.parts.iter().map(Part::waited).sum()
     }
 
     pub(crate) fn parts(&self) -> &[Part] {

@@ -1,7 +1,7 @@
 //! Watching a job.
 
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use vesica_files::Advice;
 use vesica_session::{Connection, Endpoint, NoProgress, Problem, Progress};
@@ -15,6 +15,13 @@ pub trait Observer: Progress {
     /// What the run is going to take, where keys have to be kept on the disk. Comes before [`read`](Observer::read).
     fn storage(&mut self, storage: &Storage) {
         let _ = storage;
+    }
+
+    /// Reading the keys of the table took so long in `all`, and for `waited` of it the reader waited for bytes: for a disk, a
+    /// network or whoever writes a pipe ([`Source::waited`](vesica_tables::Source::waited)). Comes before
+    /// [`read`](Observer::read).
+    fn waited(&mut self, waited: Duration, all: Duration) {
+        let _ = (waited, all);
     }
 
     /// The keys of the table have been read.

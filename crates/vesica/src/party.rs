@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vesica_files::{Advice, Argument, Command, advice, directory_of};
 use vesica_psi::Output as Learnt;
@@ -322,7 +322,9 @@ impl Party {
         if let Some(rows) = expected {
             announce(rows, observer);
         }
+        let (began, waited) = (Instant::now(), source.waited());
         let keys = read_keys_within(source, key, values, texts.as_ref(), memory, directory)?;
+        observer.waited(source.waited() - waited, began.elapsed());
         let counts = *keys.counts();
         if expected.is_none() {
             announce(counts.rows, observer);

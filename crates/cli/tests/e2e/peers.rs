@@ -428,6 +428,9 @@ fn a_slow_table_is_no_dead_peer() {
                 sender.expect_success();
                 receiver.expect_success();
                 assert_eq!(place.read("out.csv"), "id,name\n3,a\n");
+                let bound = "\nreading was bound by the disk or what else the table comes from: ";
+                assert!(sender.err.contains(bound), "{}", sender.err);
+                assert!(!receiver.err.contains(bound), "{}", receiver.err);
             }
             _ => {
                 sender.expect_failure(3, "slow.csv");
