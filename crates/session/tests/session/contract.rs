@@ -23,8 +23,8 @@ use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour,
 use zeroize::Zeroizing;
 
 /// The version of the table by which a protocol is chosen, and the one after it.
-const THIS_TABLE: &str = "1";
-const NEXT_TABLE: &str = "2";
+const THIS_TABLE: &str = "2";
+const NEXT_TABLE: &str = "3";
 
 type Agreed = Result<Agreement, Error>;
 
