@@ -661,7 +661,7 @@ fn auto_is_a_matter_of_the_memory_of_both_sides() {
             .with(&MIN_SIZE, 1)
     };
     let mut is_another = false;
-    for sizes in [[1 << 12, 1 << 16], [1 << 16, 1 << 8], [1 << 18, 1 << 18]] {
+    for sizes in [[1 << 10, 1 << 14], [1 << 16, 1 << 8], [1 << 18, 1 << 18]] {
         let task = Task {
             min_size: 1,
             ..Task::new(Reveal::ThresholdMatches)
