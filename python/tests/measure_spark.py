@@ -219,24 +219,43 @@ PARTS = """
 import sys, time
 import vesica
 from pyspark.sql import SparkSession
-from vesica._spark import _Keys
+from vesica._spark import _Table
+from vesica._spark_blocks import Keys, digests_by_partition
 from vesica._tasks import arguments_of_split
 spark = SparkSession.builder.getOrCreate()
 df = spark.read.parquet(sys.argv[1])
 link, _ = vesica.pair()
 reading, _, _ = arguments_of_split("receiver", {"on": "mail", "link": link, "normalize": {"mail": "email"}})
-keys = _Keys(df, reading)
+table = _Table(df, reading)
 def noop(frame):
     frame.write.format("noop").mode("overwrite").save()
+def same(batches):
+    yield from batches
+def hashed():
+    step = digests_by_partition(Keys([0], reading), 16)
+    noop(df.select("mail").mapInArrow(step, "name int, block binary"))
 def distinct():
-    with keys.distinct() as found:
+    with table.distinct() as found:
         found.count()
+def shuffled():
+    rows = df.repartition(16, "mail").mapInArrow(same, df.schema)
+    rows.write.mode("overwrite").parquet(sys.argv[2])
+def read_all(numbers):
+    for _ in numbers:
+        pass
+    yield 0
+def empty():
+    for number in range(64):
+        spark.sparkContext.parallelize([number], 1).mapPartitions(read_all).collect()
 # The first pass warms up.
 for turn in range(2):
     for name, part in (
         ("read", lambda: noop(df.select("mail"))),
-        ("hash", lambda: noop(df.select(keys.digest()))),
+        ("python", lambda: noop(df.select("mail").mapInArrow(same, df.select("mail").schema))),
+        ("hash", hashed),
         ("distinct", distinct),
+        ("shuffled", shuffled),
+        ("empty", empty),
     ):
         began = time.time()
         part()
@@ -254,6 +273,7 @@ def parts(sides: Measured) -> dict[str, Any]:
     line += ["--conf", "spark.sql.shuffle.partitions=16", "--conf", "spark.ui.enabled=false"]
     options = f"-Dlog4j2.configurationFile={sides.path / 'log4j2.properties'}"
     line += ["--driver-java-options", options, str(script), str(sides.path / "near.parquet")]
+    line.append(str(sides.path / "shuffled.parquet"))
     env = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     process = sides.start("near", line, env)
     with watched(sides, {"near": process.pid}) as clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,7 +60,20 @@ class Place(Sides):
         ]
         self.far = [f"user{key}@example.org" for key in far]
         numbers = list(range(rows))
-        parquet.write_table(pyarrow.table({"mail": self.near, "x": numbers}), path / "near.parquet")
+        moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.timezone.utc)
+        # Columns of other types than keys are handed on too.
+        more = [
+            None if row % 7 == 0 else {"list": [row, None], "at": moment, "exact": Decimal(row)}
+            for row in numbers
+        ]
+        kinds = [
+            pyarrow.field("list", pyarrow.list_(pyarrow.int32())),
+            pyarrow.field("at", pyarrow.timestamp("us", "UTC")),
+            pyarrow.field("exact", pyarrow.decimal128(20, 2)),
+        ]
+        self.more = pyarrow.array(more, pyarrow.struct(kinds))
+        table = pyarrow.table({"mail": self.near, "more": self.more, "x": numbers})
+        parquet.write_table(table, path / "near.parquet")
         parquet.write_table(
             pyarrow.table({"contact": self.far, "y": numbers}), path / "far.parquet"
         )
@@ -72,6 +87,7 @@ class Place(Sides):
 
     def written(self, name: str) -> dict[int, Any]:
         """The rows that a side has written: their numbers, and their marks."""
+        import pyarrow
         from pyarrow import parquet
 
         table = parquet.read_table(self.path / f"{name}.out")
@@ -80,6 +96,8 @@ class Place(Sides):
         assert len(set(rows)) == len(rows)
         keys = self.near if name == "near" else self.far
         assert [keys[row] for row in rows] == table.column(COLUMNS[name]).to_pylist()
+        if name == "near":
+            assert self.more.take(pyarrow.array(rows)).to_pylist() == table["more"].to_pylist()
         marks = table.column("in_both").to_pylist() if "in_both" in table.column_names else rows
         return dict(zip(rows, marks))
 
@@ -276,6 +294,12 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         ]:
             with pytest.raises(kind, match=line):
                 spark.receive(cluster.range(3), **{**arguments, **more})
+        for columns, kind, line in [
+            ("1 id, 2 id", vesica.DataError, 'several columns are called "id"'),
+            ("1 id, make_interval(1) x", vesica.UsageError, "cannot hand its columns to Python"),
+        ]:
+            with pytest.raises(kind, match=line):
+                spark.receive(cluster.sql(f"select {columns}"), **arguments)
     with (
         session(spark_speculation="true") as cluster,
         pytest.raises(vesica.UsageError, match="a second copy of a task"),
@@ -306,7 +330,7 @@ def test_a_key_that_cannot_be_read_is_known_on_both_sides(
         warnings.simplefilter("always")
         thread.start()
         df = cluster.createDataFrame([(b"user1@example.org",), (b"\xff",)], "mail binary")
-        line = 'batch of rows cannot be used: row .: the key in column "mail" is not valid UTF-8'
+        line = 'the table: partition 0: row 2: the key in column "mail" is not valid UTF-8'
         with pytest.raises(vesica.DataError, match=line):
             spark.receive(df, link=near, job="j", staging=tmp_path, gateway="h:1", **terms)
         told = "the peer reports a problem with its table"
@@ -315,18 +339,93 @@ def test_a_key_that_cannot_be_read_is_known_on_both_sides(
     thread.join()
 
 
-def test_matches_are_not_brought_to_all_executors() -> None:
-    from vesica._spark import _Keys
+def of_words(*rows: tuple[int, int, int, int]) -> Any:
+    import numpy
+
+    return numpy.array(rows, "u8").reshape(-1, 4)
+
+
+def test_digests_of_one_first_word_are_told_apart() -> None:
+    import numpy
+    from vesica._spark_blocks import among, distinct
+
+    a, b, c, d = (7, 1, 0, 0), (7, 0, 0, 1), (9, 0, 0, 0), (2**64 - 1, 0, 0, 0)
+    for rows in [(), (a,), (a, b, a), (c, a, b, a, c, b, a), (c, c), (d, c, d)]:
+        once = distinct(of_words(*rows))
+        assert sorted(map(tuple, once.tolist())) == sorted(set(rows))
+        assert (once[:-1, 0] <= once[1:, 0]).all()
+        asked = (a, b, c, d, (7, 1, 0, 1), (0, 0, 0, 0), (8, 0, 0, 0))
+        found = among(of_words(*asked), once)
+        assert found.tolist() == [each in rows for each in asked]
+    many = numpy.random.default_rng(5).integers(0, 50, (4000, 4), "u8")
+    once = distinct(many)
+    assert set(map(tuple, once.tolist())) == set(map(tuple, many.tolist()))
+    assert len(once) == len(set(map(tuple, many.tolist())))
+    assert among(many, once).all()
+    assert not among(many + numpy.uint64(50), once).any()
+
+
+def test_blocks_have_each_digest_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow
+    from vesica import _spark_blocks as blocks
+    from vesica._tasks import arguments_of_split
+
+    monkeypatch.setattr(blocks, "_ROWS", 300)
+    monkeypatch.setattr(blocks, "_BLOCK", 64)
+    link, _ = vesica.pair()
+    reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": link})
+    link.cancel()
+    ids = [None if row % 50 == 0 else f"{row * row % 701}" for row in range(2000)]
+    batches = pyarrow.table({"x": range(2000), "id": ids}).to_batches(max_chunksize=70)
+    keys = blocks.Keys([1], reading)
+    found = list(blocks.digests_by_partition(keys, 4)(iter(batches)))
+    # A key that repeats comes once for each time that rows are put into blocks.
+    assert len(found) == 6
+    partitions: dict[int, list[Any]] = {}
+    for batch in found:
+        for name, block in zip(*(column.to_pylist() for column in batch.columns)):
+            partitions.setdefault(name, []).append(block)
+    assert sorted(partitions) == [0, 1, 2, 3]
+    once: list[bytes] = []
+    for name, some in partitions.items():
+        column = pyarrow.array(some, pyarrow.binary())
+        batch = pyarrow.RecordBatch.from_arrays([column, column], ["name", "block"])
+        for items, block in (
+            [value.as_py() for value in (row.column(0)[0], row.column(1)[0])]
+            for row in blocks.distinct_digests(iter([batch]))
+        ):
+            assert 32 * items == len(block)
+            assert items < 128
+            once += [block[place : place + 32] for place in range(0, len(block), 32)]
+            assert all(int.from_bytes(digest[:8], "little") >> 62 == name for digest in once[-items:])
+    table = pyarrow.table({"id": sorted({key for key in ids if key})})
+    digests = pyarrow.table(blocks._vesica.digests(table, reading)).column(0).to_pylist()
+    assert sorted(once) == sorted(digests)
+    assert list(blocks.distinct_digests(iter([]))) == []
+
+
+def test_an_output_that_is_there_is_refused_at_first(tmp_path: Path) -> None:
+    from vesica._spark import _check_new
+
+    with session() as cluster:
+        _check_new(cluster, str(tmp_path / "new"))
+        with pytest.raises(vesica.UsageError, match="is there already") as refused:
+            _check_new(cluster, str(tmp_path))
+    assert "not complete: remove it" in (refused.value.hint or "")
+
+
+def test_rows_of_one_key_are_not_left_to_one_task(tmp_path: Path) -> None:
+    from vesica._spark import _Table
     from vesica._tasks import arguments_of_split
 
     link, _ = vesica.pair()
     reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": link})
-    with session() as cluster:
-        df = cluster.createDataFrame([("a",)], "id string")
-        matches = cluster.createDataFrame([], "digest binary")
-        joined = _Keys(df, reading).joined(df, matches, "left_semi")
-        assert "SortMergeJoin" in joined._jdf.queryExecution().toString()
     link.cancel()
+    with session() as cluster:
+        df = cluster.createDataFrame([("a", 1, 2)], "id string, x int, x int")
+        rows = _Table(df, reading).rows(str(tmp_path), "all")
+        assert rows.columns == ["id", "x", "x", "in_both"]
+        assert "REBALANCE_PARTITIONS_BY_COL" in rows._jdf.queryExecution().toString()
 
 
 CONNECT = """

@@ -15,10 +15,22 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Callable
 
+import pyarrow
+
 from . import _vesica
 from ._errors import DataError, Error, NetworkError, UsageError
 from ._progress import Listener, Progress
 from ._runs import Result, texts
+from ._spark_blocks import (
+    Keys,
+    cut_buckets,
+    cut_one,
+    digests_by_bucket,
+    digests_by_partition,
+    distinct_digests,
+    rows_by_bucket,
+    rows_that,
+)
 from ._tasks import SplitJob, arguments_of_split, limits_of
 from ._vesica import Identity, Link, connect, listen
 
@@ -26,8 +38,7 @@ if TYPE_CHECKING:
     from pyspark import sql as _sql
 
 _LOG = logging.getLogger("vesica.spark")
-# How rows are joined with the digests that match.
-_JOINS = {"matching": "left_semi", "rest": "left_anti", "all": "left"}
+_ROWS = ("matching", "rest", "all")
 # What the engine refuses for tasks; known here before the table is read.
 _NOT_FOR_JOBS = ("value", "payload", "work_dir", "offline", "offline_store")
 _NOT_REVEALED = ("inner-product", "shares", "threshold-matches")
@@ -139,7 +150,7 @@ def _run(
         raise UsageError(
             "Spark Connect: its client is no driver that meets the peer's; use a session of its own, or spark-submit"
         )
-    if rows not in _JOINS:
+    if rows not in _ROWS:
         raise UsageError("rows: there are matching, rest, all")
     reveal = ",".join(texts(arguments.get("reveal", "matches")))
     if any(name in reveal for name in _NOT_REVEALED):
@@ -156,7 +167,10 @@ def _run(
     arguments = {**arguments, "on": on, "link": link, "wait": wait, "timeout": timeout}
     reading, options, _ = arguments_of_split(role, arguments)
     directory = _directory(staging, job)
-    keys = _Keys(df, reading)
+    table = _Table(df.drop("in_both") if rows == "all" else df, reading)
+    learns = role == "receiver" or bool(arguments.get("both"))
+    if learns and reveal == "matches":
+        table.check_rows()
     cluster = _Cluster(
         spark,
         directory,
@@ -171,9 +185,9 @@ def _run(
     described["reveal"] = reveal
     if not os.path.lexists(os.path.join(directory, "job.json")):
         limits = limits_of(directory, task_memory, attempts, valid_for)
-        with keys.distinct() as distinct:
+        with table.distinct() as distinct:
             try:
-                items = distinct.count()
+                items = distinct.agg({"items": "sum"}).first()[0] or 0
             except Exception as failure:
                 # The peer's driver is waiting for this one.
                 _vesica.tell_of_table(link)
@@ -207,11 +221,11 @@ def _run(
             clock.lap("total")
         contract = split.contract
         _write(report, {"role": role, "contract": contract, "seconds": clock.laps, **done})
-    if role == "sender" and not arguments.get("both"):
+    if not learns:
         return None
     if reveal != "matches":
         return split.total()
-    return keys.joined(df, _matches(spark, directory, split.buckets), _JOINS[rows])
+    return table.rows(directory, rows)
 
 
 def _directory(staging: str | os.PathLike[str], job: str) -> str:
@@ -242,8 +256,8 @@ def _cpus(spark: _sql.SparkSession) -> int:
 
 def _said_by_executors(failure: Exception) -> Exception:
     """What is wrong with a table, if a failure of Spark's has that in it; or else the failure."""
-    found = re.search(r"vesica\._errors\.DataError: (?:the table: )?(.*)", str(failure))
-    return failure if found is None else DataError(f"a batch of rows cannot be used: {found[1]}")
+    found = re.search(r"vesica\._errors\.DataError: (.*)", str(failure))
+    return failure if found is None else DataError(f"the table: {found[1]}")
 
 
 def _write(path: str, value: dict[str, Any]) -> None:
@@ -266,62 +280,60 @@ class _Clock:
         _LOG.info("%s: %.1f s", name, self.laps[name])
 
 
-class _Keys:
-    """The keys of a data frame, as digests."""
+class _Table:
+    """A data frame and its keys. Its columns go by their places: Spark may have several of one name."""
 
     def __init__(self, df: _sql.DataFrame, reading: dict[str, Any]) -> None:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        unknown = [name for name in reading["on"] if name not in df.columns]
-        if unknown:
-            raise DataError(f'no column is called "{unknown[0]}"')
-        self._on = [df[f"`{name}`"] for name in reading["on"]]
-        self._reading = reading
+        for name in reading["on"]:
+            if (number := df.columns.count(name)) != 1:
+                called = "several columns are" if number else "no column is"
+                raise DataError(f'{called} called "{name}"')
+        self._columns = df.columns
+        self._df = df.toDF(*map(str, range(len(df.columns))))
+        places = [df.columns.index(name) for name in reading["on"]]
+        self._keys = Keys(places, reading)
         # What is wrong with the columns is known before a task of Spark finds it.
-        schema = to_arrow_schema(df.select(*self._on).schema)
-        _vesica.digests(schema.empty_table(), reading)
-        self._df = df
-
-    def digest(self) -> _sql.Column:
-        """The digest of each row; null for one without a usable key."""
-        import pyarrow
-        from pyspark.sql import functions
-
-        reading = self._reading
-
-        def digest(keys: Any) -> Any:
-            return _digest(keys, reading)
-
-        # Spark looks at the types, which are texts here.
-        digest.__annotations__ = {"keys": pyarrow.Array, "return": pyarrow.Array}
-        # What pyspark declares of it differs by where it finds its stubs.
-        udf: Any = functions.arrow_udf  # type: ignore[attr-defined, unused-ignore]
-        column: _sql.Column = udf(digest, "binary")(functions.struct(*self._on))
-        return column
+        keys = _arrow_schema(self._df.select(*map(str, places)))
+        _vesica.digests(pyarrow.table(keys.empty_table().columns, names=reading["on"]), reading)
 
     def distinct(self) -> _Persisted:
-        """Each digest once; on the executors' disks, so that the table is read once."""
-        digests = self._df.select(self.digest().alias("digest"))
-        return _Persisted(digests.where("digest is not null").distinct())
+        """Each digest once, in blocks; on the executors' disks, so that the table is read once."""
+        partitions = int(self._df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        columns = self._df.select(*map(str, self._keys.places))
+        alone = Keys(list(range(len(columns.columns))), self._keys.reading)
+        blocks = columns.mapInArrow(
+            digests_by_partition(alone, partitions), "name int, block binary"
+        )
+        by_partition = blocks.repartitionById(partitions, "name")
+        return _Persisted(by_partition.mapInArrow(distinct_digests, "items long, block binary"))
 
-    def joined(self, df: _sql.DataFrame, matches: _sql.DataFrame, how: str) -> _sql.DataFrame:
-        from pyspark.sql.functions import col, lit
+    def check_rows(self) -> None:
+        """Refuses rows that executors cannot hand on."""
+        _arrow_schema(self._df)
 
-        name, mark = (f"vesica_{what}_{uuid.uuid4().hex}" for what in ("digest", "mark"))
-        keyed = df.withColumn(name, self.digest())
-        # Spark takes what it cannot estimate for a few bytes, and would bring it to the driver and to all executors.
-        right = matches.withColumnRenamed("digest", name).hint("merge")
-        if how != "left":
-            return keyed.join(right, name, how).drop(name)
-        marked = keyed.join(right.withColumn(mark, lit(True)), name, how)
-        return marked.withColumn("in_both", col(mark).isNotNull()).drop(name, mark)
+    def rows(self, directory: str, which: str) -> _sql.DataFrame:
+        """The rows that match, or the rest, or all with a mark, once all buckets have a result."""
+        schema, columns = self._df.schema, self._columns
+        arrow = _arrow_schema(self._df)
+        by_bucket = rows_by_bucket(directory, self._keys, arrow)
+        blocks = self._df.mapInArrow(by_bucket, "name int, block binary")
+        if which == "all":
+            schema, columns = schema.add("in_both", "boolean"), [*columns, "in_both"]
+        # Spark cuts up what is large because many rows have one key.
+        found = blocks.hint("rebalance", "name").mapInArrow(
+            rows_that(which, directory, arrow), schema
+        )
+        return found.toDF(*columns)
 
 
-def _digest(keys: Any, reading: dict[str, Any]) -> Any:
-    import pyarrow
+def _arrow_schema(df: _sql.DataFrame) -> Any:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    table = pyarrow.table(keys.flatten(), names=reading["on"])
-    return pyarrow.table(_vesica.digests(table, reading)).column(0).combine_chunks()
+    try:
+        return to_arrow_schema(df.schema)
+    except PySparkException as failure:
+        raise UsageError(f"the table: Spark cannot hand its columns to Python: {failure}") from None
 
 
 class _Persisted:
@@ -339,10 +351,11 @@ class _Persisted:
 
 def _cut(distinct: _sql.DataFrame, directory: str, items: int) -> list[bytes]:
     """Puts the digests into buckets, each into its file. Returns the hashes of the buckets."""
-    assigned = distinct.mapInArrow(_assigner(directory), "bucket int, digest binary")
-    buckets = assigned.groupBy("bucket").applyInArrow(
-        _cutter(directory), "bucket int, items long, hash binary"
-    )
+    draft = _vesica.SplitJob.open_draft(directory)
+    number = json.loads(draft.contract)["buckets"]
+    blocks = distinct.mapInArrow(digests_by_bucket(directory), "name int, block binary")
+    by_bucket = blocks.repartitionById(number, "name")
+    buckets = by_bucket.mapInArrow(cut_buckets(directory), "bucket int, items long, hash binary")
     cut = buckets.collect()
     found = sum(row["items"] for row in cut)
     if found != items:
@@ -350,50 +363,10 @@ def _cut(distinct: _sql.DataFrame, directory: str, items: int) -> list[bytes]:
             f"the table had {items} keys at first, and {found} then; let Spark read one that does not change"
         )
     hashes = {int(row["bucket"]): bytes(row["hash"]) for row in cut}
-    draft = _vesica.SplitJob.open_draft(directory)
-    for bucket in range(json.loads(draft.contract)["buckets"]):
+    for bucket in range(number):
         if bucket not in hashes:
-            hashes[bucket] = _cut_one(draft, bucket, _no_digests())
+            hashes[bucket] = cut_one(draft, bucket, [])
     return [hashes[bucket] for bucket in sorted(hashes)]
-
-
-def _no_digests() -> Any:
-    import pyarrow
-
-    return pyarrow.table({"digest": pyarrow.array([], pyarrow.binary())})
-
-
-def _cut_one(draft: _vesica.SplitJob, bucket: int, digests: Any) -> bytes:
-    return bytes(draft.cut(bucket, digests))
-
-
-def _assigner(directory: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def assign(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
-        draft = _vesica.SplitJob.open_draft(directory)
-        for batch in batches:
-            buckets = pyarrow.table(draft.buckets_of(batch)).column(0).combine_chunks()
-            yield pyarrow.RecordBatch.from_arrays([buckets, batch.column(0)], ["bucket", "digest"])
-
-    return assign
-
-
-def _cutter(directory: str) -> Callable[[Any, Any], Any]:
-    def cut(key: Any, table: Any) -> Any:
-        import pyarrow
-
-        bucket = key[0].as_py()
-        hashed = _cut_one(_vesica.SplitJob.open_draft(directory), bucket, table.select(["digest"]))
-        return pyarrow.table(
-            {
-                "bucket": pyarrow.array([bucket], pyarrow.int32()),
-                "items": pyarrow.array([table.num_rows], pyarrow.int64()),
-                "hash": pyarrow.array([hashed], pyarrow.binary()),
-            }
-        )
-
-    return cut
 
 
 class _Cluster:
@@ -541,20 +514,6 @@ def _total(cluster: _Cluster, split: SplitJob, link: Link) -> None:
             _LOG.warning("the total is not opened yet: %s", failure)
 
 
-def _matches(spark: _sql.SparkSession, directory: str, buckets: int) -> _sql.DataFrame:
-    """The digests that match."""
-
-    def read(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
-        job = _vesica.SplitJob.open(directory)
-        for batch in batches:
-            for bucket in batch.column(0).to_pylist():
-                yield from pyarrow.table(job.matches(bucket)).to_batches()
-
-    return spark.range(0, buckets, 1, buckets).mapInArrow(read, "digest binary")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vesica.spark", description="Private set intersection between tables of two clusters."
@@ -564,7 +523,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", default="parquet", help="format of the table; parquet")
     parser.add_argument("--key", required=True, help="key columns, separated by commas")
     parser.add_argument("--normalize", action="append", default=[], metavar="COL=PROFILE")
-    parser.add_argument("--rows", choices=list(_JOINS), default="matching")
+    parser.add_argument("--rows", choices=_ROWS, default="matching")
     parser.add_argument("--output", help="where Spark writes the rows that match, in that format")
     parser.add_argument("--job", required=True, help="name of the job")
     parser.add_argument("--staging", required=True, help="directory that all executors have")
@@ -601,6 +560,16 @@ def _print(total: Result) -> None:
         print(f"{name}\t{value}")
 
 
+def _check_new(spark: Any, output: str) -> None:
+    """Refuses an output that is there before there is a job, rather than after it."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(output)
+    if path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path):
+        raise UsageError(
+            f"output: {output} is there already",
+            "what a driver left that ended while it wrote is not complete: remove it, and call again",
+        )
+
+
 def main(words: list[str] | None = None) -> int:
     """What `spark-submit` runs: one side of a job, from a table to a table. Returns the exit code of the command."""
     from pyspark.sql import SparkSession
@@ -624,6 +593,8 @@ def main(words: list[str] | None = None) -> int:
         options["normalize"] = {name: profile for name, _, profile in pairs}
         spark = SparkSession.builder.appName("vesica").getOrCreate()
         _LOG.info("spark: version %s", spark.version)
+        if output is not None:
+            _check_new(spark, output)
         found = run(spark.read.format(form).load(source), link=link, **options)
         if isinstance(found, Result):
             _print(found)

@@ -1,0 +1,260 @@
+"""Digests and rows on Spark's executors, in blocks: for a row of 32 bytes Spark takes as long as for one of a megabyte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable, NamedTuple
+
+import numpy
+import pyarrow
+from pyarrow import ipc
+
+from . import _vesica
+from ._errors import DataError
+
+# Rows are put into blocks once there are so many, or so many bytes of them.
+_ROWS, _BYTES = 1 << 20, 32 << 20
+# Digests, each once, are in blocks of about so many.
+_BLOCK = 1 << 19
+_DIGEST = pyarrow.field("digest", pyarrow.binary(32))
+
+# Batches of Arrow become others, on an executor.
+Step = Callable[[Iterator[Any]], Iterator[Any]]
+
+
+class Keys(NamedTuple):
+    """How keys are read: the places of their columns, and what the package asks for."""
+
+    places: list[int]
+    reading: dict[str, Any]
+
+    def digests(self, batches: Iterable[Any]) -> Iterator[tuple[Any, Any, Any]]:
+        """Many rows at a time, which of them have a usable key, and the digests of these."""
+        before = 0
+        for rows in _gathered(batches):
+            columns = [rows.column(place) for place in self.places]
+            table = pyarrow.table(columns, names=self.reading["on"])
+            try:
+                found = pyarrow.table(_vesica.digests(table, self.reading))
+            except DataError as failure:
+                raise DataError(_of_partition(str(failure), before)) from None
+            before += rows.num_rows
+            digests = found.column(0).combine_chunks()
+            usable = digests.is_valid().to_numpy(zero_copy_only=False)
+            yield rows, usable, _words(digests.buffers()[2])
+
+
+def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same rows in few batches."""
+    held: list[Any] = []
+    for batch in batches:
+        held.append(batch)
+        rows, size = (sum(each) for each in zip(*((one.num_rows, one.nbytes) for one in held)))
+        if rows >= _ROWS or size >= _BYTES:
+            yield from pyarrow.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pyarrow.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _of_partition(line: str, before: int) -> str:
+    """What is wrong with a batch, with the row's number among those of its partition."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    partition = 0 if context is None else context.partitionId()
+    line = re.sub(r"\brow (\d+)", lambda row: f"row {before + int(row[1])}", line, count=1)
+    return f"partition {partition}: {line.removeprefix('the table: ')}"
+
+
+def _words(buffer: Any) -> Any:
+    """Digests one after the other, four words each."""
+    return numpy.frombuffer(buffer or b"", "u8").reshape(-1, 4)
+
+
+def _table(digests: Any) -> Any:
+    """Digests as the package takes them."""
+    column = _binary(numpy.arange(len(digests) + 1) * 32, digests)
+    return pyarrow.table({"digest": column})
+
+
+def _binary(bounds: Any, content: Any) -> Any:
+    """The strings between these bounds."""
+    buffers = [None, pyarrow.py_buffer(bounds.astype("i4")), pyarrow.py_buffer(content)]
+    return pyarrow.Array.from_buffers(pyarrow.binary(), len(bounds) - 1, buffers)
+
+
+def distinct(digests: Any) -> Any:
+    """Each digest once, in the order of their first words."""
+    order = numpy.argsort(digests[:, 0])
+    digests = digests[order]
+    near = numpy.flatnonzero(digests[1:, 0] == digests[:-1, 0])
+    same = (digests[near + 1] == digests[near]).all(axis=1)
+    if not same.all():
+        # Others may lie between two that are the same.
+        digests = digests[numpy.lexsort(digests.T[::-1])]
+        near = numpy.flatnonzero((digests[1:] == digests[:-1]).all(axis=1))
+    return numpy.delete(digests, near + 1, axis=0)
+
+
+def among(digests: Any, others: Any) -> Any:
+    """Which digests are among others, which are in the order of their first words."""
+    heads = numpy.ascontiguousarray(others[:, 0])
+    places, left = numpy.searchsorted(heads, digests[:, 0]), numpy.arange(len(digests))
+    found = numpy.zeros(len(digests), bool)
+    while len(left):
+        left = left[places[left] < len(heads)]
+        left = left[heads[places[left]] == digests[left, 0]]
+        found[left] |= (others[places[left]] == digests[left]).all(axis=1)
+        places[left] += 1
+    return found
+
+
+def _runs(names: Any) -> tuple[Any, Any]:
+    """Each name once, and where runs of the same name begin and end."""
+    found, begins = numpy.unique(names, return_index=True)
+    return found.astype("i4"), numpy.append(begins, len(names))
+
+
+def _digests_under(names: Any, digests: Any) -> Any:
+    """A row for each name, with its digests as a block; names ascend."""
+    found, bounds = _runs(names)
+    columns = [pyarrow.array(found), _binary(bounds * 32, digests)]
+    return pyarrow.RecordBatch.from_arrays(columns, ["name", "block"])
+
+
+def _buckets(job: Any, digests: Any) -> Any:
+    """The bucket of each digest, in few bits, since such numbers are sorted fast."""
+    buckets = pyarrow.table(job.buckets_of(_table(digests))).column(0)
+    return buckets.to_numpy().astype("u2")
+
+
+def digests_by_partition(keys: Keys, partitions: int) -> Step:
+    """Digests of rows by the number of their partition. Those that are near each other and the same become one."""
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        for _, _, digests in keys.digests(batches):
+            once = distinct(digests)
+            yield _digests_under((once[:, 0] >> 32) * partitions >> 32, once)
+
+    return step
+
+
+def distinct_digests(batches: Iterator[Any]) -> Iterator[Any]:
+    """Of the blocks of a partition, each digest once."""
+    blocks = [_words(block.as_buffer()) for batch in batches for block in batch.column(1)]
+    if not blocks:
+        return
+    largest = max(blocks, key=len)
+    parts = 1 + sum(map(len, blocks)) // _BLOCK
+    # Digests are uniform, and blocks in the order of their first words.
+    bounds = largest[numpy.arange(1, parts) * len(largest) // parts, 0]
+    cut = [numpy.split(block, numpy.searchsorted(block[:, 0], bounds)) for block in blocks]
+    for pieces in zip(*cut):
+        once = distinct(numpy.concatenate(pieces))
+        columns = [
+            pyarrow.array([len(once)], pyarrow.int64()),
+            pyarrow.array([once.tobytes()], pyarrow.binary()),
+        ]
+        yield pyarrow.RecordBatch.from_arrays(columns, ["items", "block"])
+
+
+def digests_by_bucket(directory: str) -> Step:
+    """Digests, of which each comes once, by the bucket of a draft."""
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        draft = _vesica.SplitJob.open_draft(directory)
+        for batch in batches:
+            for block in batch.column(1):
+                digests = _words(block.as_buffer())
+                buckets = _buckets(draft, digests)
+                order = numpy.argsort(buckets, kind="stable")
+                yield _digests_under(buckets[order], digests[order])
+
+    return step
+
+
+def cut_one(draft: _vesica.SplitJob, bucket: int, blocks: list[Any]) -> bytes:
+    """Puts the digests of a bucket into its file. Returns their hash."""
+    digests = numpy.concatenate([_words(None), *blocks])
+    return bytes(draft.cut(bucket, _table(digests)))
+
+
+def cut_buckets(directory: str) -> Step:
+    """Puts blocks into the files of their buckets."""
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        draft = _vesica.SplitJob.open_draft(directory)
+        blocks: dict[int, list[Any]] = {}
+        for batch in batches:
+            for bucket, block in zip(batch.column(0).to_pylist(), batch.column(1)):
+                blocks.setdefault(bucket, []).append(_words(block.as_buffer()))
+        for bucket, found in blocks.items():
+            hashed = cut_one(draft, bucket, found)
+            columns = [
+                pyarrow.array([bucket], pyarrow.int32()),
+                pyarrow.array([sum(map(len, found))], pyarrow.int64()),
+                pyarrow.array([hashed], pyarrow.binary()),
+            ]
+            yield pyarrow.RecordBatch.from_arrays(columns, ["bucket", "items", "hash"])
+
+    return step
+
+
+def rows_by_bucket(directory: str, keys: Keys, schema: Any) -> Step:
+    """Rows of this schema, with their digests, by the bucket of their key."""
+    keyed = schema.append(_DIGEST)
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        job = _vesica.SplitJob.open(directory)
+        number = json.loads(job.contract)["buckets"]
+        for rows, usable, digests in keys.digests(batches):
+            # Rows without a usable key match nothing in whatever bucket, and no key has a digest of zeros.
+            every = numpy.zeros((len(usable), 4), "u8")
+            every[usable] = digests
+            buckets = (numpy.arange(len(usable)) % number).astype("u2")
+            buckets[usable] = _buckets(job, digests)
+            buffers = [None, pyarrow.py_buffer(every)]
+            column = pyarrow.Array.from_buffers(_DIGEST.type, len(every), buffers)
+            columns = [*rows.cast(schema).columns, column]
+            order = numpy.argsort(buckets, kind="stable")
+            names, bounds = _runs(buckets[order])
+            rows = pyarrow.RecordBatch.from_arrays(columns, schema=keyed).take(order)
+            blocks = [
+                rows.slice(begin, end - begin).serialize().to_pybytes()
+                for begin, end in zip(bounds, bounds[1:])
+            ]
+            columns = [pyarrow.array(names), pyarrow.array(blocks, pyarrow.binary())]
+            yield pyarrow.RecordBatch.from_arrays(columns, ["name", "block"])
+
+    return step
+
+
+def rows_that(which: str, directory: str, schema: Any) -> Step:
+    """Of rows in blocks the `matching` ones, the `rest`, or `all` with a column that says which match."""
+    keyed = schema.append(_DIGEST)
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        job = _vesica.SplitJob.open(directory)
+        matches: dict[int, Any] = {}
+        for batch in batches:
+            blocks, found = [], []
+            for bucket, block in zip(batch.column(0).to_pylist(), batch.column(1)):
+                if bucket not in matches:
+                    matching = pyarrow.table(job.matches(bucket)).column(0).combine_chunks()
+                    matches[bucket] = distinct(_words(matching.buffers()[2]))
+                rows = ipc.read_record_batch(block.as_buffer(), keyed)
+                digests = _words(rows.columns[-1].buffers()[1])
+                found.append(among(digests, matches[bucket]))
+                blocks.append(rows)
+            table = pyarrow.Table.from_batches(blocks, keyed).drop_columns(["digest"])
+            there = numpy.concatenate(found)
+            if which == "all":
+                table = table.append_column("in_both", pyarrow.array(there))
+            else:
+                table = table.filter(pyarrow.array(there if which == "matching" else ~there))
+            yield from table.combine_chunks().to_batches()
+
+    return step
