@@ -231,41 +231,60 @@ def table_of_parts(runs: Runs) -> list[str]:
     return lines
 
 
+# What Spark does of itself to read keys and rows, hand them to Python and back, shuffle and write rows.
+OWN = ("python", "shuffled")
+EMPTY_JOBS = 64
+
+
+def part(took: Record, name: str, turn: int) -> float:
+    return sum(took[f"{name}{turn}"]["cpu"].get(kind, 0) for kind in ON_EXECUTORS)
+
+
 def table_of_reading(runs: Runs) -> list[str]:
     """What there is in the first step, without a peer."""
-    lines = heading("rows", "reading", "hashing", "removing repeated keys")
+    steps = ("read", "python", "hash", "distinct", "shuffled")
+    lines = heading(
+        "rows", "reading", "to Python and back", "hashing", "distinct", "rows, shuffled"
+    )
     for (rows, _), took in sorted(runs["parts"].items()):
-        read, hashed, distinct = (
-            sum(took[f"{name}1"]["cpu"].values()) for name in ("read", "hash", "distinct")
-        )
-        steps = [read, hashed - read, distinct - hashed]
-        lines.append(line([power(rows), *(microseconds(step, rows) for step in steps)]))
+        read, python, hashed, distinct, shuffled = (part(took, step, 1) for step in steps)
+        found = [read, python - read, hashed - python, distinct - hashed, shuffled]
+        lines.append(line([power(rows), *(microseconds(step, rows) for step in found)]))
     return lines
 
 
 def table_of_overhead(runs: Runs) -> list[str]:
-    """Tasks on Spark against one process in the same buckets: the receiver's seconds for each bucket."""
-    lines = heading("rows per side, buckets", "one process", "tasks", "times", "in all", "times")
+    """Spark against one process in the same buckets: the receiver's seconds for each bucket, and in all."""
+    lines = heading(
+        "rows per side, buckets",
+        *("one process", "task", "empty task", "times"),
+        *("in all: one process", "Spark", "Spark's own", "times"),
+    )
     for size, alone in sorted(runs["process"].items()):
-        for case in ("clusters", "command"):
-            took = runs.get(case, {}).get(size)
-            if took is None:
-                continue
-            rows, buckets = size
-            one = cpu(alone, "near", "tasks", ("commands",)) / buckets
-            tasks = cpu(took, "near", "tasks", ON_EXECUTORS) / buckets
-            every = sum(cpu(took, "near", stage, ON_EXECUTORS) for stage in STAGES)
-            whole = alone["near"]["cpu"]
-            cells = [
-                f"{power(rows)}, {buckets}",
-                digits(one),
-                digits(tasks),
-                digits(tasks / one, 2),
-            ]
-            lines.append(
-                line([*cells, f"{digits(whole)}, {digits(every)}", digits(every / whole, 2)])
-            )
-            break
+        took = next(
+            (runs[case][size] for case in ("clusters", "command") if size in runs[case]), None
+        )
+        own = runs["parts"].get((size[0], 0))
+        if took is None or own is None:
+            continue
+        rows, buckets = size
+        one = cpu(alone, "near", "tasks", ("commands",)) / buckets
+        task = cpu(took, "near", "tasks", ON_EXECUTORS) / buckets
+        empty = part(own, "empty", 1) / EMPTY_JOBS
+        whole = alone["near"]["cpu"]
+        every = sum(cpu(took, "near", stage, ON_EXECUTORS) for stage in STAGES)
+        spark = sum(part(own, name, 0) for name in OWN) + empty * buckets
+        cells = [
+            one,
+            task,
+            empty,
+            (task - empty) / one,
+            whole,
+            every,
+            spark,
+            (every - spark) / whole,
+        ]
+        lines.append(line([f"{power(rows)}, {buckets}", *(digits(cell) for cell in cells)]))
     return lines
 
 

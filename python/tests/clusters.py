@@ -107,6 +107,15 @@ class Sides:
 
     def submit(self, name: str, *more: str) -> Any:
         """Starts a cluster and its driver."""
+        words = [str(Path(vesica.__file__).parent / "spark.py")]
+        words += ["receive" if name == "near" else "send", *self.meeting(name), *self.terms, *more]
+        words += [*self.table(name), "--output", str(self.path / f"{name}.out")]
+        words += ["--job", "j", "--staging", str(self.path / f"staging-{name}")]
+        words += ["--gateway", self.gateway, "--wait", str(self.wait)]
+        return self.start_spark(name, *words)
+
+    def start_spark(self, name: str, *words: str) -> Any:
+        """Starts a cluster and a program as its driver."""
         python, (number, cores, memory) = sys.executable, self.executors
         settings = {
             "spark.executor.memory": f"{memory}m",
@@ -122,11 +131,7 @@ class Sides:
         for setting, value in settings.items():
             line += ["--conf", f"{setting}={value}"]
         options = f"-Dlog4j2.configurationFile={self.path / 'log4j2.properties'}"
-        line += ["--driver-java-options", options, str(Path(vesica.__file__).parent / "spark.py")]
-        line += ["receive" if name == "near" else "send", *self.meeting(name), *self.terms, *more]
-        line += [*self.table(name), "--output", str(self.path / f"{name}.out")]
-        line += ["--job", "j", "--staging", str(self.path / f"staging-{name}")]
-        line += ["--gateway", self.gateway, "--wait", str(self.wait)]
+        line += ["--driver-java-options", options, *words]
         env = {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_HOSTNAME": "localhost",

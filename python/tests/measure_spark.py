@@ -268,14 +268,8 @@ link.cancel()
 def parts(sides: Measured) -> dict[str, Any]:
     script = sides.path / "parts.py"
     script.write_text(PARTS)
-    submit = str(Path(sys.executable).parent / "spark-submit")
-    line = [submit, "--master", "local[1]", "--driver-memory", "2g"]
-    line += ["--conf", "spark.sql.shuffle.partitions=16", "--conf", "spark.ui.enabled=false"]
-    options = f"-Dlog4j2.configurationFile={sides.path / 'log4j2.properties'}"
-    line += ["--driver-java-options", options, str(script), str(sides.path / "near.parquet")]
-    line.append(str(sides.path / "shuffled.parquet"))
-    env = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    process = sides.start("near", line, env)
+    tables = [str(sides.path / name) for name in ("near.parquet", "shuffled.parquet")]
+    process = sides.start_spark("near", str(script), *tables)
     with watched(sides, {"near": process.pid}) as clock:
         sides.ends_well("near", process, 3600)
     return clock.stages()["near"]

@@ -331,7 +331,7 @@ def _arrow_schema(df: _sql.DataFrame) -> Any:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     try:
-        return to_arrow_schema(df.schema)
+        return to_arrow_schema(df.schema, timezone="UTC")
     except PySparkException as failure:
         raise UsageError(f"the table: Spark cannot hand its columns to Python: {failure}") from None
 

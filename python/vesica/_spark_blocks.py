@@ -89,14 +89,14 @@ def _binary(bounds: Any, content: Any) -> Any:
 def distinct(digests: Any) -> Any:
     """Each digest once, in the order of their first words."""
     order = numpy.argsort(digests[:, 0])
-    digests = digests[order]
-    near = numpy.flatnonzero(digests[1:, 0] == digests[:-1, 0])
-    same = (digests[near + 1] == digests[near]).all(axis=1)
-    if not same.all():
+    heads = digests[order, 0]
+    near = numpy.flatnonzero(heads[1:] == heads[:-1])
+    if not (digests[order[near + 1]] == digests[order[near]]).all():
         # Others may lie between two that are the same.
-        digests = digests[numpy.lexsort(digests.T[::-1])]
-        near = numpy.flatnonzero((digests[1:] == digests[:-1]).all(axis=1))
-    return numpy.delete(digests, near + 1, axis=0)
+        order = numpy.lexsort(digests.T[::-1])
+        rows = digests[order]
+        near = numpy.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
+    return digests[numpy.delete(order, near + 1)]
 
 
 def among(digests: Any, others: Any) -> Any:
@@ -114,8 +114,9 @@ def among(digests: Any, others: Any) -> Any:
 
 def _runs(names: Any) -> tuple[Any, Any]:
     """Each name once, and where runs of the same name begin and end."""
-    found, begins = numpy.unique(names, return_index=True)
-    return found.astype("i4"), numpy.append(begins, len(names))
+    begins = numpy.flatnonzero(names[1:] != names[:-1]) + 1
+    bounds = numpy.concatenate([[0], begins, [len(names)]] if len(names) else [[0]])
+    return names[bounds[:-1]].astype("i4"), bounds
 
 
 def _digests_under(names: Any, digests: Any) -> Any:
