@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -53,9 +56,13 @@ def descendants(ancestor: int) -> set[int]:
 
 
 def free_port() -> str:
-    link, _ = vesica.pair()
-    link.cancel()
-    return link.address
+    """Where nobody listens. No connection takes it as its own end meanwhile, as one to itself may: it is below those ports."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(first // 2, first)
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return f"127.0.0.1:{port}"
 
 
 class Sides:
@@ -147,7 +154,12 @@ class Sides:
 
     def agreed(self) -> None:
         """Waits until both sides have the job, and tasks can only wait for the gateway."""
-        eventually(lambda: all((self.job(name) / "job.json").exists() for name in COLUMNS), 3600)
+
+        def have_it() -> bool:
+            assert not any(process.poll() for process in self.running), self.log("near")
+            return all((self.job(name) / "job.json").exists() for name in COLUMNS)
+
+        eventually(have_it, 3600)
 
     def start_gateway(self) -> Any:
         admit = str(self.job("near") / "gateway.json")
@@ -178,7 +190,7 @@ class Sides:
     def report(self, name: str) -> Any:
         return json.loads((self.job(name) / "report.json").read_text())
 
-    def ends_well(self, name: str, process: Any, seconds: float = 300) -> None:
+    def ends_well(self, name: str, process: Any, seconds: float = 600) -> None:
         assert process.wait(seconds) == 0, self.log(name)
 
     def end(self) -> None:
