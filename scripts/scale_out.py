@@ -34,8 +34,8 @@ ITEMS_OF_BUCKET = 1 << 20
 PADDING = 1.009
 SIDES = ("near", "far")
 STAGES = ("keys", "buckets", "tasks", "end")
-# The result of each bucket is read for the join.
-BY_BUCKETS = ("tasks", "end")
+# A bucket is a task where it is cut and run, and its result is read for the join.
+BY_BUCKETS = ("buckets", "tasks", "end")
 STEPS = ("keys", "buckets", "tasks", "join")
 Record = dict[str, Any]
 
@@ -167,7 +167,11 @@ def forecast(
     waves = -(-number // cores)
 
     def slower(stage: str) -> float:
-        return max(parts.stages[side, stage].at(sizes[side], cores) for side in SIDES)
+        lines = {side: parts.stages[side, stage] for side in SIDES}
+        return max(
+            line.at(sizes[side], cores) + line.bucket * number / cores
+            for side, line in lines.items()
+        )
 
     # The buckets of a wave run at once, each on one core of each side.
     tasks = 0.0
@@ -292,9 +296,13 @@ def table_of_check(runs: Runs) -> list[str]:
     """The largest run's receiver against what the smaller ones say of it, on one core."""
     known = [*runs["clusters"].values(), *runs.get("command", {}).values()]
     largest = max(known, key=size_of)
-    parts = Parts([run for run in known if run["rows"] < largest["rows"]])
+    smaller = [run for run in known if run["rows"] < largest["rows"]]
     rows, buckets = size_of(largest)
     lines = heading(f"{power(rows)} in {buckets} buckets, receiver", "computed", "measured")
+    # As many as a line has unknowns.
+    if len(smaller) < 3:
+        return lines
+    parts = Parts(smaller)
     for step, stage in zip(STEPS, STAGES):
         part = parts.stages["near", stage]
         computed = part.at(rows) + part.bucket * buckets
