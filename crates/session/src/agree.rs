@@ -399,6 +399,9 @@ fn begin(
         (Checkpoint::State(state), Resume::After { run, .. }) if *run != name(state) => {
             Begin::Over(StartOver::OtherRun)
         }
+        (Checkpoint::State(_), _) if contract.opens_matches(protocol) => {
+            Begin::Over(StartOver::OpensTogether)
+        }
         (Checkpoint::State(state), Resume::After { buckets, .. }) => {
             if *buckets > state.contract.buckets {
                 return Err(bad("earlier run", "more buckets than there were"));

@@ -173,6 +173,8 @@ pub enum StartOver {
     Memory,
     /// One side has finished buckets of which the other knows nothing, more than it keeps numbers of.
     Apart,
+    /// Matches of all buckets are opened together, so that no run goes on.
+    OpensTogether,
 }
 
 impl fmt::Display for StartOver {
@@ -185,6 +187,7 @@ impl fmt::Display for StartOver {
             StartOver::OtherContract => "the contract has changed",
             StartOver::Memory => "a bucket of the earlier run no longer fits into memory",
             StartOver::Apart => "the two sides have not finished the same buckets",
+            StartOver::OpensTogether => "matches of all buckets are opened together",
         })
     }
 }

@@ -329,6 +329,8 @@ fn run_agreed(
     }
     let (state, answer) = protocol(lanes, job.role, agreement, stored, set)
         .inspect_err(|error| lanes.first.abort(error))?;
+    // The peer does not hear of this: that a bit which it has changed is noticed would tell it that too few match.
+    state.check_found()?;
     let phases = lanes.traffic();
     let mut report = Report {
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),
@@ -385,7 +387,9 @@ fn protocol(
         _ => {
             answer = in_rounds(lanes, role, agreement, &mut state, set)?;
             if agreement.contract.opens_matches(agreement.protocol) {
-                open_matches(lanes.first, role, agreement, &mut state, set)?;
+                let opened = open_matches(lanes.first, role, agreement, &mut state, set);
+                set.forget_shares();
+                opened?;
             }
         }
     }

@@ -8,8 +8,9 @@ use vesica_psi::{Output, Reveal, Shares, matched_items};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::codec::bad;
 use crate::items::all_distinct;
-use crate::terms::{LEARNS, REVEAL};
+use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
 use crate::{Assignment, Contract, Error, Learns};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
@@ -77,6 +78,20 @@ impl State {
             let older = self.carried.len().saturating_sub(MAX_CARRIED);
             self.carried.drain(..older);
         }
+    }
+
+    /// Fails if rows above a threshold are too few, or more than a side has keys: such bits somebody has changed.
+    pub(crate) fn check_found(&self) -> Result<(), WireError> {
+        let contract = &self.contract;
+        let found: u64 = self.found.iter().sum();
+        let few = 1..contract.get(&MIN_SIZE);
+        let most = contract.receiver_size.min(contract.sender_size);
+        if contract.get(&REVEAL) == Reveal::ThresholdMatches
+            && (few.contains(&found) || found > most)
+        {
+            return Err(bad("matches above a threshold", "a number that cannot be"));
+        }
+        Ok(())
     }
 
     /// What this side has of the numbers after so many buckets, if it has something.
@@ -218,6 +233,10 @@ pub trait KeySet: Send {
         let _ = (bucket, matches);
         Err(keeps_no_shares())
     }
+
+    /// No shares are asked for any more, and none may be kept: those of both sides together have the matches, even of sets
+    /// that have too few.
+    fn forget_shares(&mut self) {}
 }
 
 fn keeps_no_shares() -> WireError {
@@ -299,6 +318,12 @@ impl<'a> MemorySet<'a> {
         self.buckets.get(bucket as usize).map(Vec::as_slice)
     }
 
+    /// The shares of a bucket that has run.
+    fn withheld(&self, bucket: u32) -> Result<&Shares, WireError> {
+        let shares = self.withheld.get(bucket as usize);
+        shares.ok_or_else(keeps_no_shares)
+    }
+
     /// Puts what is known of a bucket's keys, `each` elements of each, into its place among those of all keys.
     fn place<T: Copy + Default>(
         &self,
@@ -373,16 +398,20 @@ impl KeySet for MemorySet<'_> {
     }
 
     fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
-        Ok(self.withheld[bucket as usize].matches.clone())
+        Ok(self.withheld(bucket)?.matches.clone())
     }
 
     fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
-        let items = self.withheld[bucket as usize].items.as_deref();
+        let items = self.withheld(bucket)?.items.as_deref();
         let matched = matched_items(items.unwrap_or_default(), matches);
         let mut all = self.matched.take().unwrap_or_default();
         self.place(bucket, &matched, 1, &mut all);
         self.matched = Some(all);
         Ok(count(&matched))
+    }
+
+    fn forget_shares(&mut self) {
+        self.withheld = Vec::new();
     }
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {

@@ -387,6 +387,10 @@ impl KeySet for Stored {
         Ok(matched.iter().map(|matched| u64::from(*matched)).sum())
     }
 
+    fn forget_shares(&mut self) {
+        self.withheld = None;
+    }
+
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let learns = output.matched().is_some();
         let bucket = state.finished() - 1;

@@ -73,7 +73,9 @@ fn what_does_not_serve_is_left_out() {
     );
     let large = forecasts(&machines, &asked(Security::SemiHonest, 40, 1 << 27));
     assert!(
-        large.iter().all(|f| ["vole", "dh", "oprf-dh"].contains(&f.protocol)),
+        large
+            .iter()
+            .all(|f| ["vole", "dh", "oprf-dh"].contains(&f.protocol)),
         "{large:?}"
     );
     assert!(!large.is_empty());

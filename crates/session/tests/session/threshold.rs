@@ -6,11 +6,13 @@ use crate::common::{job, limit, memory_of_buckets, silent_pair};
 use vesica_psi::{Output, Task};
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Assignment, Attempt, BucketKeys, Checkpoint, Error, Job, KeySet, MemorySet, NoProgress,
-    ProtocolRequest, Report, Reveal, Role, Security, State, agree, run_bucket, run_set_over,
+    Assignment, Attempt, Begin, BucketKeys, Checkpoint, Error, Job, KeySet, MemorySet, NoProgress,
+    ProtocolRequest, Report, Reveal, Role, Security, StartOver, State, agree, run_bucket,
+    run_set_over,
 };
-use vesica_testing::{Recorder, digests, run_both};
+use vesica_testing::{Recorder, bad_value, digests, misbehaviour, run_both};
 use vesica_wire::{Channel, Error as WireError, Limit};
+use zeroize::Zeroizing;
 
 const OURS: Range<u64> = 0..1000;
 const THEIRS: Range<u64> = 600..1700;
@@ -134,6 +136,110 @@ fn a_set_without_its_shares_opens_nothing() {
     assert_eq!(limit(near), Limit::Input);
     let told = matches!(far, Err(Error::Run(WireError::PeerAborted { .. })));
     assert!(told, "{far:?}");
+}
+
+/// A set that keeps how far it came, and may take all cells for matches.
+struct Changed {
+    set: MemorySet<'static>,
+    checkpoint: Checkpoint,
+    all_match: bool,
+}
+
+impl KeySet for Changed {
+    fn items(&self) -> u64 {
+        self.set.items()
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        self.checkpoint.clone()
+    }
+
+    fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
+        self.set.assign(assignment, state)
+    }
+
+    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+        self.set.load(bucket)
+    }
+
+    fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
+        self.checkpoint = Checkpoint::State(Box::new(state.clone()));
+        self.set.finished(output, state)
+    }
+
+    fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
+        self.set.shares_of(bucket)
+    }
+
+    fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
+        match self.all_match {
+            true => self.set.opened(bucket, &vec![true; matches.len()]),
+            false => self.set.opened(bucket, matches),
+        }
+    }
+
+    fn forget_shares(&mut self) {
+        self.set.forget_shares();
+        self.set.shares_of(0).unwrap_err();
+    }
+}
+
+/// Whatever its sets have kept: the shares of an earlier run are opened in no other.
+#[test]
+fn no_run_goes_on() {
+    let begin = |channel: &mut dyn Channel, job: &Job, set: &Changed| {
+        let kept = set.checkpoint();
+        let agreed = agree(channel, job, set.items(), &kept, None, None);
+        agreed.unwrap().begin
+    };
+    let mut sets = sides().map(|set| Changed {
+        set,
+        checkpoint: Checkpoint::Nothing,
+        all_match: false,
+    });
+    for begins in [Begin::Afresh, Begin::Over(StartOver::OpensTogether)] {
+        let [ours, theirs] = &mut sets;
+        let jobs = [Role::Receiver, Role::Sender]
+            .map(|role| threshold_job(role, IN_COMMON, four_buckets(IN_COMMON)));
+        let (began, _) = run_both(
+            silent_pair(20_000),
+            |channel| begin(channel, &jobs[0], ours),
+            |channel| begin(channel, &jobs[1], theirs),
+        );
+        assert_eq!(began, begins);
+        let [ours, theirs] = &mut sets;
+        let both: [&mut dyn KeySet; 2] = [ours, theirs];
+        let [near, _] = run(
+            IN_COMMON,
+            four_buckets(IN_COMMON),
+            both,
+            silent_pair(20_000),
+        );
+        assert_eq!(near.unwrap().matches, Some(IN_COMMON));
+    }
+}
+
+/// The peer is not told: it would learn whether the minimum is met.
+#[test]
+fn bits_that_were_changed_are_no_matches() {
+    // All items of the receiver are fewer than the minimum, or more than the sender has.
+    for (minimum, items) in [(1001, 1100), (1, 100)] {
+        let mut ours = Changed {
+            set: MemorySet::new(digests(OURS)).unwrap(),
+            checkpoint: Checkpoint::Nothing,
+            all_match: true,
+        };
+        let mut theirs = MemorySet::new(digests(THEIRS.start..THEIRS.start + items)).unwrap();
+        let memory = Some(memory_of_buckets(&task(minimum), [1000, items], 4));
+        let sets: [&mut dyn KeySet; 2] = [&mut ours, &mut theirs];
+        let [near, far] = run(minimum, memory, sets, silent_pair(20_000));
+        let wrong = bad_value("matches above a threshold", "a number that cannot be");
+        match near {
+            Err(Error::Run(error)) => assert_eq!(misbehaviour::<()>(Err(error)), wrong),
+            other => panic!("{other:?}"),
+        }
+        far.unwrap();
+    }
 }
 
 /// Tasks leave nothing that drivers could open.
