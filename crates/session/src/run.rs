@@ -387,9 +387,7 @@ fn protocol(
         _ => {
             answer = in_rounds(lanes, role, agreement, &mut state, set)?;
             if agreement.contract.opens_matches(agreement.protocol) {
-                let opened = open_matches(lanes.first, role, agreement, &mut state, set);
-                set.forget_shares();
-                opened?;
+                open_matches(lanes.first, role, agreement, &mut state, set)?;
             }
         }
     }
@@ -397,5 +395,6 @@ fn protocol(
     if agreement.turns.is_none() {
         confirm_done(lanes.first, role)?;
     }
+    set.all_opened()?;
     Ok((state, answer))
 }

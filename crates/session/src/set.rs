@@ -234,9 +234,11 @@ pub trait KeySet: Send {
         Err(keeps_no_shares())
     }
 
-    /// No shares are asked for any more, and none may be kept: those of both sides together have the matches, even of sets
-    /// that have too few.
-    fn forget_shares(&mut self) {}
+    /// Called once a run is over on both sides, when nobody waits for this one. No shares are asked for after that, and none
+    /// may be kept: those of both sides together have the matches, even of sets that have too few.
+    fn all_opened(&mut self) -> Result<(), WireError> {
+        Ok(())
+    }
 }
 
 fn keeps_no_shares() -> WireError {
@@ -410,8 +412,9 @@ impl KeySet for MemorySet<'_> {
         Ok(count(&matched))
     }
 
-    fn forget_shares(&mut self) {
+    fn all_opened(&mut self) -> Result<(), WireError> {
         self.withheld = Vec::new();
+        Ok(())
     }
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {

@@ -54,7 +54,7 @@ impl BucketFile {
         self.buckets.len()
     }
 
-    /// Writes what a bucket has, once. The time depends on the number of bytes alone.
+    /// Writes what a bucket has, in place of what it had. The time depends on the number of bytes alone.
     ///
     /// # Errors
     /// Resource: the file cannot be written.

@@ -249,12 +249,6 @@ impl Stored {
         withheld.add(bucket as usize, shares).map_err(limit)
     }
 
-    /// The shares of buckets that have run.
-    fn withheld(&self) -> Result<&Withheld, WireError> {
-        let problem = || WireError::limit(Limit::Storage, "no bucket has left shares");
-        self.withheld.as_ref().ok_or_else(problem)
-    }
-
     /// Chooses the rows of a bucket whose keys match. The time does not depend on which do.
     fn mark(&mut self, bucket: u32, matched: &[bool]) -> Result<(), WireError> {
         match &mut self.place {
@@ -317,6 +311,10 @@ fn limit(e: vesica_tables::Error) -> WireError {
     WireError::limit(Limit::Storage, e)
 }
 
+fn no_shares() -> WireError {
+    WireError::limit(Limit::Storage, "no bucket has left shares")
+}
+
 impl KeySet for Stored {
     fn items(&self) -> u64 {
         self.counts.items
@@ -377,18 +375,31 @@ impl KeySet for Stored {
     }
 
     fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
-        self.withheld()?.matches(bucket as usize).map_err(limit)
+        let withheld = self.withheld.as_ref().ok_or_else(no_shares)?;
+        withheld.matches(bucket as usize).map_err(limit)
     }
 
     fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
-        let items = self.withheld()?.items(bucket as usize).map_err(limit)?;
-        let matched = matched_items(&items, matches);
-        self.mark(bucket, &matched)?;
-        Ok(matched.iter().map(|matched| u64::from(*matched)).sum())
+        let withheld = self.withheld.as_mut().ok_or_else(no_shares)?;
+        let items = withheld.items(bucket as usize).map_err(limit)?;
+        withheld.open(bucket as usize, matches).map_err(limit)?;
+        let matched = items.iter().zip(matches);
+        Ok(matched
+            .map(|(item, is)| u64::from(item.is_some() & *is))
+            .sum())
     }
 
-    fn forget_shares(&mut self) {
-        self.withheld = None;
+    /// Chooses the rows. Before, the peer would see how long that takes for each bucket.
+    fn all_opened(&mut self) -> Result<(), WireError> {
+        let Some(withheld) = self.withheld.take() else {
+            return Ok(());
+        };
+        for bucket in 0..withheld.opened() {
+            let items = withheld.items(bucket).map_err(limit)?;
+            let matches = withheld.matches(bucket).map_err(limit)?;
+            self.mark(bucket as u32, &matched_items(&items, &matches))?;
+        }
+        Ok(())
     }
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {

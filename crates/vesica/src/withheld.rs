@@ -10,12 +10,14 @@ use zeroize::Zeroizing;
 const NO_ITEM: u32 = u32::MAX;
 
 /// For each bucket this side's shares of which cells match, and the receiver's items in the cells: a bit and four bytes per
-/// cell.
+/// cell. Where cells are opened, which ones match takes the place of the shares.
 pub(crate) struct Withheld {
     matches: BucketFile,
     items: BucketFile,
     /// Cells of each bucket.
     cells: usize,
+    /// From the first on, so many buckets are opened.
+    opened: usize,
 }
 
 impl Withheld {
@@ -25,24 +27,40 @@ impl Withheld {
             matches: BucketFile::create(directory)?,
             items: BucketFile::create(directory)?,
             cells: 0,
+            opened: 0,
         })
     }
 
     /// Adds the shares of a bucket, which has as many cells as every other.
     pub(crate) fn add(&mut self, bucket: usize, shares: &Shares) -> Result<(), TableError> {
         self.cells = shares.matches.len();
-        let mut bits = Zeroizing::new(vec![0u8; self.cells.div_ceil(8)]);
-        for (cell, bit) in shares.matches.iter().enumerate() {
-            bits[cell / 8] |= u8::from(*bit) << (cell % 8);
-        }
-        self.matches.add(bucket, &bits)?;
+        self.keep(bucket, &shares.matches)?;
         let items = shares.items.iter().flatten();
         let items = items.map(|item| item.unwrap_or(NO_ITEM).to_le_bytes());
         self.items
             .add(bucket, items.collect::<Vec<_>>().as_flattened())
     }
 
-    /// This side's shares of which cells of a bucket match.
+    /// These cells of the next bucket match.
+    pub(crate) fn open(&mut self, bucket: usize, matches: &[bool]) -> Result<(), TableError> {
+        self.opened = bucket + 1;
+        self.keep(bucket, matches)
+    }
+
+    fn keep(&mut self, bucket: usize, matches: &[bool]) -> Result<(), TableError> {
+        let mut bits = Zeroizing::new(vec![0u8; matches.len().div_ceil(8)]);
+        for (cell, bit) in matches.iter().enumerate() {
+            bits[cell / 8] |= u8::from(*bit) << (cell % 8);
+        }
+        self.matches.add(bucket, &bits)
+    }
+
+    /// How many buckets are opened.
+    pub(crate) fn opened(&self) -> usize {
+        self.opened
+    }
+
+    /// This side's shares of which cells of a bucket match, or which do.
     pub(crate) fn matches(&self, bucket: usize) -> Result<Zeroizing<Vec<bool>>, TableError> {
         let bits = self.matches.read(bucket)?;
         let bit = |cell: usize| bits[cell / 8] >> (cell % 8) & 1 == 1;

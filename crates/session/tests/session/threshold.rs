@@ -178,9 +178,10 @@ impl KeySet for Changed {
         }
     }
 
-    fn forget_shares(&mut self) {
-        self.set.forget_shares();
+    fn all_opened(&mut self) -> Result<(), WireError> {
+        self.set.all_opened()?;
         self.set.shares_of(0).unwrap_err();
+        Ok(())
     }
 }
 
