@@ -49,12 +49,13 @@ class Keys(NamedTuple):
 def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
     """The same rows in few batches."""
     held: list[Any] = []
+    rows = size = 0
     for batch in batches:
         held.append(batch)
-        rows, size = (sum(each) for each in zip(*((one.num_rows, one.nbytes) for one in held)))
+        rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _ROWS or size >= _BYTES:
             yield from pyarrow.Table.from_batches(held).combine_chunks().to_batches()
-            held = []
+            held, rows, size = [], 0, 0
     if held:
         yield from pyarrow.Table.from_batches(held).combine_chunks().to_batches()
 

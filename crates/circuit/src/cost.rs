@@ -289,9 +289,11 @@ pub fn inner_product(bins: impl Into<Bins>, minimum: u64, lambda: u32) -> Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::OpensMatches;
     use crate::harness::{blocks, measured};
     use crate::{BitShares, Payloads};
     use vesica_testing::rng;
+    use vesica_wire::{Channel, Error};
     use zeroize::Zeroizing;
 
     const SIZES: [usize; 6] = [0, 1, 63, 64, 65, 4200];
@@ -305,6 +307,20 @@ mod tests {
             "{flows} of {}",
             said.flows
         );
+    }
+
+    /// Opens the matches of three parts if at least five bins match.
+    fn in_parts<E: OpensMatches>(
+        engine: &mut E,
+        channel: &mut dyn Channel,
+        seed: u64,
+        bits: &BitShares,
+    ) -> Result<(), Error> {
+        let rng = &mut rng(seed);
+        let counts = (0..3).map(|_| engine.count(channel, rng, bits));
+        let count = counts.sum::<Result<u64, _>>()?;
+        let enough = engine.enough(channel, rng, count, (5, 3 * bits.len()))?;
+        (0..3).try_for_each(|_| engine.open_matches(channel, rng, bits, &enough).map(drop))
     }
 
     /// The table of the crate's documentation.
@@ -466,21 +482,11 @@ mod tests {
             let found = measured(
                 |engine, channel| {
                     engine.parts = 3;
-                    let rng = &mut rng(1);
-                    let counts = (0..3).map(|_| engine.count(channel, rng, bits));
-                    let count = counts.sum::<Result<u64, _>>()?;
-                    let enough = engine.enough(channel, rng, count, (5, 3 * bins))?;
-                    (0..3).try_for_each(|_| {
-                        engine.open_matches(channel, rng, bits, &enough).map(drop)
-                    })
+                    in_parts(engine, channel, 1, bits)
                 },
                 |engine, channel| {
                     engine.parts = 3;
-                    let rng = &mut rng(2);
-                    let counts = (0..3).map(|_| engine.count(channel, rng, bits));
-                    let count = counts.sum::<Result<u64, _>>()?;
-                    let enough = engine.enough(channel, rng, count, (5, 3 * bins))?;
-                    (0..3).try_for_each(|_| engine.open_matches(channel, rng, bits, &enough))
+                    in_parts(engine, channel, 2, bits)
                 },
             );
             let said = matches(parts);

@@ -36,6 +36,8 @@
 //! shares are shares of sums. The matches of all parts are each ANDed with the one bit that says whether enough match in all
 //! of them.
 
+mod matches;
+
 use std::iter;
 use std::ops::RangeInclusive;
 
@@ -51,6 +53,7 @@ use crate::cots::{ChoiceEnd, ValueEnd};
 use crate::engine::{Receiver, Sender};
 use crate::messages::{BitReader, BitWriter, OUTCOME, SHARES, receive_bits};
 use crate::triples::{Party, and};
+pub(crate) use matches::OpensMatches;
 
 /// Opened bits in one frame.
 pub(crate) const PIECE: usize = 1 << 20;
@@ -430,65 +433,6 @@ impl Receiver {
         })
     }
 
-    /// Which bins match if at least `minimum` do, and none otherwise.
-    ///
-    /// # Errors
-    /// As [`Receiver::size`].
-    pub fn matches(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-        minimum: u64,
-    ) -> Result<Vec<bool>, Error> {
-        let count = self.count(channel, rng, matches)?;
-        let enough = self.enough(channel, rng, count, (minimum, matches.len()))?;
-        self.open_matches(channel, rng, matches, &enough)
-    }
-
-    /// A share of the number of matches, in the ring of that of all parts. Those of parts add up.
-    pub(crate) fn count(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-    ) -> Result<u64, Error> {
-        let ring = signed_size_ring(self.parts * matches.len());
-        self.size_share(channel, rng, ring, matches)
-    }
-
-    /// A share of whether at least `minimum` of `bins` bins match, from one of how many do.
-    pub(crate) fn enough(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        count: u64,
-        least: (u64, usize),
-    ) -> Result<BitShares, Error> {
-        enough(&mut self.main, channel, rng, &[count], least)
-    }
-
-    /// Which bins match if the shared bit is 1, and none otherwise.
-    pub(crate) fn open_matches(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-        enough: &BitShares,
-    ) -> Result<Vec<bool>, Error> {
-        let bins = matches.len();
-        let bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
-        let mut opened = Vec::with_capacity(bins);
-        while opened.len() < bins {
-            let piece = PIECE.min(bins - opened.len());
-            let frame = receive_bits(channel, SHARES, piece)?;
-            let mut reader = BitReader::new(&frame);
-            let from = opened.len();
-            opened.extend((from..from + piece).map(|i| bits.get(i) ^ reader.next(1) == 1));
-        }
-        Ok(opened)
-    }
-
     /// For each column of values, shares of `values[i]` modulo 2^64 where bin i matches, and of 0 elsewhere.
     ///
     /// # Errors
@@ -760,62 +704,6 @@ impl Sender {
             share,
             count: None,
         })
-    }
-
-    /// The other side of [`Receiver::matches`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn matches(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-        minimum: u64,
-    ) -> Result<(), Error> {
-        let count = self.count(channel, rng, matches)?;
-        let enough = self.enough(channel, rng, count, (minimum, matches.len()))?;
-        self.open_matches(channel, rng, matches, &enough)
-    }
-
-    /// The other side of [`Receiver::count`].
-    pub(crate) fn count(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-    ) -> Result<u64, Error> {
-        let ring = signed_size_ring(self.parts * matches.len());
-        self.size_share(channel, rng, ring, matches)
-    }
-
-    /// The other side of [`Receiver::enough`].
-    pub(crate) fn enough(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        count: u64,
-        least: (u64, usize),
-    ) -> Result<BitShares, Error> {
-        enough(&mut self.main, channel, rng, &[count], least)
-    }
-
-    /// The other side of [`Receiver::open_matches`].
-    pub(crate) fn open_matches(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        matches: &BitShares,
-        enough: &BitShares,
-    ) -> Result<(), Error> {
-        let bins = matches.len();
-        let bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
-        for from in (0..bins).step_by(PIECE) {
-            let mut writer = BitWriter::with_capacity(PIECE);
-            (from..bins.min(from + PIECE)).for_each(|i| writer.push(bits.get(i), 1));
-            channel.send(SHARES, writer.finish())?;
-        }
-        Ok(())
     }
 
     /// The other side of [`Receiver::shares_of_receiver`], of so many columns.

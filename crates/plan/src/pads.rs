@@ -62,8 +62,9 @@ const DELTA_BITS: u32 = 127;
 /// Most executions of an OPPRF that share λ in a circuit.
 const OPPRFS: u32 = 2;
 
-/// Upper bounds for any circuit of the registry, under one Δ: of the blocks of pads that multiply values and strings, of the entries that
-/// compare strings, and of the COTs that serve ANDs.
+/// Upper bounds for any circuit of the registry over one bucket, under one Δ: of the blocks of pads that multiply values and
+/// strings, of the entries that compare strings, and of the COTs that serve ANDs. Opening the matches of several buckets
+/// takes more of the latter under one Δ. A party knows one bit of their pads, so that κ is the same.
 fn correlations(params: &Params) -> [u64; 3] {
     let each = params.lambda_each(OPPRFS);
     let params = &Params {

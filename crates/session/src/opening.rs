@@ -16,7 +16,7 @@
 //! [`AddsUp`]: vesica_psi::AddsUp
 //! [`Attempted::name`]: crate::Attempted::name
 
-use vesica_psi::{Half, Output};
+use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
 use zeroize::Zeroizing;
 
@@ -245,15 +245,18 @@ pub fn open_total(
         let session = prove(channel, role, job, &manifest, fingerprints)?;
         let mut params = agreement.params.clone();
         params.session = session;
-        let half = match role {
-            Role::Receiver => Half::Receiver,
-            Role::Sender => Half::Sender,
-        };
         let adds_up = agreement.protocol.adds_up();
         let adds_up = adds_up.expect("a protocol that adds up");
         let task = agreement.task_of(false);
         let sums = sums(buckets);
-        let output = adds_up.open(channel, half, &params, &task, &sums, &mut fresh_rng()?)?;
+        let output = adds_up.open(
+            channel,
+            role.half(),
+            &params,
+            &task,
+            &sums,
+            &mut fresh_rng()?,
+        )?;
         check_told(role, agreement, &output)?;
         Ok(output)
     };

@@ -77,7 +77,7 @@ impl Role {
         }
     }
 
-    /// Its half of prepared correlations.
+    /// Its half of a run, or of prepared correlations.
     pub fn half(self) -> Half {
         match self {
             Role::Receiver => Half::Receiver,

@@ -221,8 +221,8 @@ pub trait KeySet: Send {
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError>;
 
     /// This side's shares of which cells of a bucket match, of what it had in [`KeySet::finished`]. Runs that reveal matches
-    /// under a minimum ask for those of all their buckets, twice, once these are finished: a set that does not have them any
-    /// more has no [`KeySet::checkpoint`] of such a run.
+    /// under a minimum ask for those of all their buckets, twice, once these are finished. Such runs go on from no
+    /// [`KeySet::checkpoint`].
     fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
         let _ = bucket;
         Err(keeps_no_shares())

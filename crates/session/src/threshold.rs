@@ -9,7 +9,7 @@
 //!
 //! [`AddsUp::open_matches`]: vesica_psi::AddsUp::open_matches
 
-use vesica_psi::{Half, SharedMatches};
+use vesica_psi::SharedMatches;
 use vesica_wire::{Channel, Error as WireError};
 use zeroize::Zeroizing;
 
@@ -48,10 +48,6 @@ pub(crate) fn open_matches(
     let mut params = agreement.params.clone();
     // That of a bucket after the last.
     params.session = bucket_session(&params.session, agreement.contract.buckets);
-    let half = match role {
-        Role::Receiver => Half::Receiver,
-        Role::Sender => Half::Sender,
-    };
     let adds_up = agreement.protocol.adds_up();
     let adds_up = adds_up.expect("a protocol that adds up");
     let task = agreement.task_of(false);
@@ -61,7 +57,7 @@ pub(crate) fn open_matches(
     };
     adds_up.open_matches(
         channel,
-        half,
+        role.half(),
         &params,
         &task,
         &mut shares,

@@ -13,7 +13,7 @@ use super::shares::Shares;
 use super::{Computed, Function, Receiving, Sending};
 use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
-use crate::functions::Number;
+use crate::functions::{Number, OpensMatches};
 
 pub(super) struct ThresholdMatches;
 
@@ -70,67 +70,53 @@ impl Plan {
             cost: cost::matches(bins),
         };
         match half {
-            Half::Receiver => run.learn_matches(bins, shares),
-            Half::Sender => run.disclose_matches(bins, shares),
+            Half::Receiver => {
+                let engine = run.receiving_engine()?;
+                run.open_parts(engine, bins, shares, |shares, part, matches| {
+                    shares.opened(part, &matches)
+                })
+            }
+            Half::Sender => {
+                let engine = run.sending_engine()?;
+                run.open_parts(engine, bins, shares, |_, _, ()| Ok(()))
+            }
         }
-    }
-
-    /// What is compared with how many of the bins match.
-    fn least(&self, Bins { all, .. }: Bins) -> (u64, usize) {
-        (self.task.min_size, all)
     }
 }
 
 impl Run<'_> {
+    /// Counts the matches of all parts, compares, and opens those of each.
+    fn open_parts<E: OpensMatches>(
+        &mut self,
+        mut engine: E,
+        bins: Bins,
+        shares: &mut dyn SharedMatches,
+        opened: impl Fn(&mut dyn SharedMatches, u32, E::Opened) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (parts, minimum) = (self.plan.task.part.count, self.plan.task.min_size);
+        self.channel.begin_phase("function");
+        let mut count = 0u64;
+        for part in 0..parts {
+            let bits = bits(shares, part, bins)?;
+            let more = engine.count(self.channel, self.rng, &bits)?;
+            count = count.wrapping_add(more);
+            self.progress(part, bins);
+        }
+        let enough = engine.enough(self.channel, self.rng, count, (minimum, bins.all))?;
+        self.channel.begin_phase("opening");
+        for part in 0..parts {
+            let bits = bits(shares, part, bins)?;
+            let matches = engine.open_matches(self.channel, self.rng, &bits, &enough)?;
+            opened(shares, part, matches)?;
+            self.progress(part, bins);
+        }
+        Ok(())
+    }
+
     /// A step is done for a part.
     fn progress(&mut self, part: u32, Bins { here, all }: Bins) {
         let done = (part as usize + 1) * here;
         self.channel.progress(done as u64, all as u64);
-    }
-
-    fn learn_matches(&mut self, bins: Bins, shares: &mut dyn SharedMatches) -> Result<(), Error> {
-        let mut engine = self.receiving_engine()?;
-        self.channel.begin_phase("function");
-        let (plan, mut count) = (self.plan, 0u64);
-        for part in 0..plan.task.part.count {
-            let bits = bits(shares, part, bins)?;
-            let more = engine.count(self.channel, self.rng, &bits)?;
-            count = count.wrapping_add(more);
-            self.progress(part, bins);
-        }
-        let enough = engine.enough(self.channel, self.rng, count, plan.least(bins))?;
-        self.channel.begin_phase("opening");
-        for part in 0..plan.task.part.count {
-            let bits = bits(shares, part, bins)?;
-            let opened = engine.open_matches(self.channel, self.rng, &bits, &enough)?;
-            shares.opened(part, &opened)?;
-            self.progress(part, bins);
-        }
-        Ok(())
-    }
-
-    fn disclose_matches(
-        &mut self,
-        bins: Bins,
-        shares: &mut dyn SharedMatches,
-    ) -> Result<(), Error> {
-        let mut engine = self.sending_engine()?;
-        self.channel.begin_phase("function");
-        let (plan, mut count) = (self.plan, 0u64);
-        for part in 0..plan.task.part.count {
-            let bits = bits(shares, part, bins)?;
-            let more = engine.count(self.channel, self.rng, &bits)?;
-            count = count.wrapping_add(more);
-            self.progress(part, bins);
-        }
-        let enough = engine.enough(self.channel, self.rng, count, plan.least(bins))?;
-        self.channel.begin_phase("opening");
-        for part in 0..plan.task.part.count {
-            let bits = bits(shares, part, bins)?;
-            engine.open_matches(self.channel, self.rng, &bits, &enough)?;
-            self.progress(part, bins);
-        }
-        Ok(())
     }
 }
 
