@@ -257,11 +257,8 @@ impl<const K: usize> Plan<K> {
     /// The sender.
     fn send(&self, channel: &mut dyn Channel, items: &[u32]) -> Result<(), Error> {
         let places = self.places(items);
-        let table = simple::table_of(
-            self.parameters.bins,
-            K,
-            places.iter().map(|places| &places.bins),
-        );
+        let bins = |item: usize| &places[item].bins;
+        let table = simple::table_of(self.parameters.bins, K, places.len(), bins);
         if table.fullest() > self.bins.each {
             return Err(Error::limit(Limit::Encoding, "a bin with too many items"));
         }

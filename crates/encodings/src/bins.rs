@@ -1,5 +1,10 @@
 //! What a hash table puts into its bins.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
 /// An item in a bin, and the number of the hash function that put it there.
 ///
 /// Protocols hash the function's number along with the item, so that an item whose functions
@@ -48,33 +53,22 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Lays out the entries that `each` reports with their bins. It is called twice and must report the same
-    /// both times; within a bin entries keep that order.
+    /// The bins with one entry for each of `items` items and each of its bins, which `bins_of` tells: `entry(item, which of
+    /// them)`, within a bin in the order of the items.
     ///
     /// # Panics
-    /// If there are 2^32 entries or more.
-    pub(crate) fn collect(bins: usize, mut each: impl FnMut(&mut Collector)) -> Self {
-        let mut counting = Collector {
-            ends: vec![0; bins + 1],
-            entries: None,
-        };
-        each(&mut counting);
-        let mut sum = 0;
-        for end in &mut counting.ends {
-            sum += u64::from(*end);
-            *end = u32::try_from(sum).expect("less than 2^32 entries");
-        }
-        let mut placing = Collector {
-            ends: counting.ends,
-            entries: Some(vec![Entry(0); sum as usize]),
-        };
-        each(&mut placing);
-        let Collector { mut ends, entries } = placing;
-        ends.pop();
-        Bins {
-            ends,
-            entries: entries.unwrap_or_default(),
-        }
+    /// If there are 2^30 items, or 2^32 entries or more.
+    pub(crate) fn of_items<'a>(
+        bins: usize,
+        items: usize,
+        bins_of: impl Fn(usize) -> &'a [u32] + Sync,
+        entry: impl Fn(u32, u32) -> Entry + Sync,
+    ) -> Self {
+        assert!(items < MAX_ITEMS, "less than 2^30 items");
+        let entry = |item, which| entry(item, which).code();
+        let (ends, entries) = counting_sort(bins, items, bins_of, entry);
+        let entries = entries.into_iter().map(Entry::from_code).collect();
+        Bins { ends, entries }
     }
 
     /// Number of bins.
@@ -127,40 +121,77 @@ impl Bins {
     }
 }
 
-/// Takes entries with their bins: first it counts them, then it puts them where they go.
-pub(crate) struct Collector {
-    /// First, after bin b's own index, how many entries it has; then, at b, where its next entry goes, which
-    /// ends up as the end of the bin.
-    ends: Vec<u32>,
-    entries: Option<Vec<Entry>>,
-}
-
-impl Collector {
-    #[inline]
-    pub(crate) fn put(&mut self, bin: u32, entry: Entry) {
-        match &mut self.entries {
-            None => self.ends[bin as usize + 1] += 1,
-            Some(entries) => {
-                let to = &mut self.ends[bin as usize];
-                entries[*to as usize] = entry;
-                *to += 1;
-            }
+/// Puts one entry for each item and each of its buckets, `entry(item, which of them)`, into these, on all threads. Returns
+/// where each bucket ends, and the entries of one bucket after the other; within a bucket in the order of the items.
+///
+/// # Panics
+/// If there are 2^32 items or entries or more, or a bucket is not below `buckets`.
+pub(crate) fn counting_sort<'a>(
+    buckets: usize,
+    items: usize,
+    buckets_of: impl Fn(usize) -> &'a [u32] + Sync,
+    entry: impl Fn(u32, u32) -> u32 + Sync,
+) -> (Vec<u32>, Vec<u32>) {
+    assert!(u32::try_from(items).is_ok(), "less than 2^32 items");
+    let each = if items > 0 { buckets_of(0).len() } else { 0 };
+    // Each thread counts some items, and puts them where those of the threads before it end. Counts take at most four times
+    // the memory of the entries.
+    let counts = (4 * items * each / buckets.max(1)).max(1);
+    let share = items
+        .div_ceil(rayon::current_num_threads().min(counts))
+        .max(1);
+    let shares: Vec<_> = (0..items)
+        .step_by(share)
+        .map(|first| first..items.min(first + share))
+        .collect();
+    let count = |share: &Range<usize>| {
+        let mut counts = vec![0u32; buckets];
+        for item in share.clone() {
+            buckets_of(item)
+                .iter()
+                .for_each(|b| counts[*b as usize] += 1);
         }
-    }
+        counts
+    };
+    let mut nexts: Vec<_> = shares.par_iter().map(count).collect();
+    let mut sum = 0u32;
+    let ends = (0..buckets).map(|bucket| {
+        for next in &mut nexts {
+            let end = sum.checked_add(next[bucket]);
+            next[bucket] = sum;
+            sum = end.expect("less than 2^32 entries");
+        }
+        sum
+    });
+    let ends = ends.collect();
+    let entries: Vec<_> = (0..sum).map(|_| AtomicU32::new(0)).collect();
+    shares
+        .into_par_iter()
+        .zip(&mut nexts)
+        .for_each(|(share, next)| {
+            for item in share {
+                for (which, bucket) in (0..).zip(buckets_of(item)) {
+                    let to = &mut next[*bucket as usize];
+                    entries[*to as usize].store(entry(item as u32, which), Ordering::Relaxed);
+                    *to += 1;
+                }
+            }
+        });
+    let entries = entries.into_iter().map(AtomicU32::into_inner).collect();
+    (ends, entries)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     #[test]
     fn entries_stand_in_their_bins() {
         let pairs = [(2, 0), (0, 1), (2, 2), (3, 3), (2, 4)];
-        let bins = Bins::collect(5, |to| {
-            for (bin, item) in pairs {
-                to.put(bin, Entry::new(item, item % 3));
-            }
-        });
+        let bin_of = |item: usize| slice::from_ref(&pairs[item].0);
+        let bins = Bins::of_items(5, 5, bin_of, |item, _| Entry::new(item, item % 3));
         assert_eq!((bins.len(), bins.fullest(), bins.is_empty()), (5, 3, false));
         for b in 0..5 {
             let expected: Vec<Entry> = pairs
@@ -175,7 +206,27 @@ mod tests {
         let of: Vec<usize> = (0..6).map(|place| bins.bin_of(place)).collect();
         assert_eq!(of, [0, 2, 2, 2, 3, 5]);
         assert_eq!((bins.bin(2)[1].item(), bins.bin(2)[1].function()), (2, 2));
-        let none = Bins::collect(0, |_| ());
+        let none = Bins::of_items(0, 0, |_| &[], Entry::new);
         assert!(none.is_empty() && none.fullest() == 0 && none.begin(0) == 0);
+    }
+
+    #[test]
+    fn bins_are_the_same_on_any_number_of_threads() {
+        let bins_of: Vec<[u32; 3]> = (0..1000u32)
+            .map(|i| [i % 7, i * i % 11, i * 31 % 97])
+            .collect();
+        for threads in [1, 2, 3, 8] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let bins = pool
+                .unwrap()
+                .install(|| Bins::of_items(100, bins_of.len(), |item| &bins_of[item], Entry::new));
+            for bin in 0..100 {
+                let here = bins_of.iter().zip(0..).flat_map(|(bins, item)| {
+                    let here = (0..).zip(bins).filter(move |(_, b)| **b == bin);
+                    here.map(move |(function, _)| Entry::new(item, function))
+                });
+                assert!(here.eq(bins.bin(bin as usize).iter().copied()));
+            }
+        }
     }
 }

@@ -25,6 +25,7 @@ use vesica_kernels::band::{Row, System, WORD, combine};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 
+use crate::bins::counting_sort;
 use crate::{EncodingFailed, Okvs};
 
 /// Keys hashed together.
@@ -126,31 +127,17 @@ impl RandomBand {
         self
     }
 
-    /// Sorts items by the word of slots in which their keys' bands start (counting sort).
+    /// Sorts items by the word of slots in which their keys' bands start (counting sort). Items of the same word stay in
+    /// order.
     ///
     /// # Panics
     /// If there are 2^32 items or more.
     pub fn arrange<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync) -> Arrangement {
-        assert!(u32::try_from(items.len()).is_ok(), "less than 2^32 keys");
         let mut words = vec![0; items.len()];
         self.place_all(items, key, &mut words);
-        let mut ends = vec![0u32; self.parameters.bins * self.words() + 1];
-        for word in &words {
-            ends[*word as usize + 1] += 1;
-        }
-        let mut sum = 0;
-        for end in &mut ends {
-            sum += *end;
-            *end = sum;
-        }
-        // ends[b] is where the next item of word b goes, and so ends up as where word b ends.
-        let mut numbers = vec![0; items.len()];
-        for (number, word) in (0..).zip(&words) {
-            let to = &mut ends[*word as usize];
-            numbers[*to as usize] = number;
-            *to += 1;
-        }
-        ends.pop();
+        let all = self.parameters.bins * self.words();
+        let word = |item: usize| &words[item..=item];
+        let (ends, numbers) = counting_sort(all, items.len(), word, |item, _| item);
         Arrangement { numbers, ends }
     }
 

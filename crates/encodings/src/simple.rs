@@ -1,5 +1,6 @@
 //! Simple hashing, the other side of a [cuckoo](crate::cuckoo) table: every item in each of its k bins.
 
+use rayon::prelude::*;
 use vesica_primitives::block::Block;
 use vesica_primitives::load;
 
@@ -7,52 +8,35 @@ use crate::bins::{Bins, Entry, MAX_ITEMS};
 use crate::cuckoo::{Functions, MAX_HASHES, Parameters};
 use vesica_primitives::scaled::{Round, Scaled};
 
-/// Keys whose bins are computed together.
-const BATCH: usize = 512;
+/// Keys whose bins are computed by one job.
+const JOB: usize = 1 << 12;
 
 /// The bins with all items, k entries per item; in each bin in the order of the items.
 ///
 /// There may be any number of keys: the functions' parameters bound only the other side's.
 ///
 /// # Panics
-/// If there are more than 2^30 keys, or 2^32 entries or more.
+/// If there are 2^30 keys, or 2^32 entries or more.
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
-    assert!(keys.len() < MAX_ITEMS, "at most 2^30 keys");
     let Parameters { hashes, bins, .. } = functions.parameters();
-    Bins::collect(bins, |to| {
-        let mut places = [[0; MAX_HASHES]; BATCH];
-        let mut item = 0;
-        for keys in keys.chunks(BATCH) {
-            let places = &mut places[..keys.len()];
-            functions.bins(keys, places);
-            for place in places {
-                for (function, bin) in (0..).zip(&place[..hashes]) {
-                    to.put(*bin, Entry::new(item, function));
-                }
-                item += 1;
-            }
-        }
-    })
+    let mut places = vec![[0; MAX_HASHES]; keys.len()];
+    let jobs = places.par_chunks_mut(JOB).zip(keys.par_chunks(JOB));
+    jobs.for_each(|(places, keys)| functions.bins(keys, places));
+    table_of(bins, hashes, keys.len(), |item| &places[item])
 }
 
-/// The bins with all items as [`table`] makes them, given the bins of each item in the order of its first `hashes`
-/// functions; an item's bins may be equal. For functions other than [`Functions`].
+/// The bins with all items as [`table`] makes them, given the bins of each in the order of its first `hashes` functions;
+/// an item's bins may be equal. For functions other than [`Functions`].
 ///
 /// # Panics
 /// As [`table`], or if a bin is not below `bins`.
 pub fn table_of<'a>(
     bins: usize,
     hashes: usize,
-    places: impl ExactSizeIterator<Item = &'a [u32; MAX_HASHES]> + Clone,
+    items: usize,
+    places: impl Fn(usize) -> &'a [u32; MAX_HASHES] + Sync,
 ) -> Bins {
-    assert!(places.len() < MAX_ITEMS, "at most 2^30 items");
-    Bins::collect(bins, |to| {
-        for (item, places) in (0..).zip(places.clone()) {
-            for (function, bin) in (0..).zip(&places[..hashes]) {
-                to.put(*bin, Entry::new(item, function));
-            }
-        }
-    })
+    Bins::of_items(bins, items, |item| &places(item)[..hashes], Entry::new)
 }
 
 /// A number of entries that the fullest bin of [`table`] exceeds with probability at most 2^-`lambda`, for

@@ -17,10 +17,12 @@ mod parameters;
 
 pub use parameters::Parameters;
 
+use std::slice;
+
 use vesica_primitives::block::{Block, Cipher};
 
 use crate::EncodingFailed;
-use crate::bins::{Bins, Entry, MAX_ITEMS};
+use crate::bins::{Bins, Entry};
 
 /// Keys hashed together.
 const HASHED: usize = 128;
@@ -77,18 +79,12 @@ impl Functions {
 /// The sender's table. There may be any number of keys: the parameters bound only the other side's.
 ///
 /// # Panics
-/// If there are more than 2^30 keys.
+/// If there are 2^30 keys or more.
 pub fn both(functions: &Functions, keys: &[Block]) -> Bins {
-    assert!(keys.len() < MAX_ITEMS, "at most 2^30 keys");
-    Bins::collect(functions.parameters.bins, |to| {
-        let mut item = 0;
-        functions.for_each(keys, |bins| {
-            for (choice, bin) in (0..).zip(bins) {
-                to.put(bin, Entry::new(item, choice));
-            }
-            item += 1;
-        });
-    })
+    let mut pairs = Vec::with_capacity(keys.len());
+    functions.for_each(keys, |bins| pairs.push(bins));
+    let bins_of = |item: usize| &pairs[item][..];
+    Bins::of_items(functions.parameters.bins, keys.len(), bins_of, Entry::new)
 }
 
 /// For each bin the items that go there, every item in one of its bins and at most the capacity in each;
@@ -120,14 +116,7 @@ pub fn assign(functions: &Functions, keys: &[Block]) -> Result<Bins, EncodingFai
     if excess > 0 {
         assignment.relieve(capacity)?;
     }
-    Ok(Bins::collect(bins, |to| {
-        for (item, (pair, choice)) in (0..).zip(assignment.pairs.iter().zip(&assignment.choices)) {
-            to.put(
-                pair[usize::from(*choice)],
-                Entry::new(item, (*choice).into()),
-            );
-        }
-    }))
+    Ok(assignment.table())
 }
 
 /// Which of its bins each item is in.
@@ -165,6 +154,14 @@ impl Assignment {
         }
     }
 
+    /// What is in each bin.
+    fn table(&self) -> Bins {
+        let choice = |item: usize| usize::from(self.choices[item]);
+        let bin_of = |item: usize| slice::from_ref(&self.pairs[item][choice(item)]);
+        let entry = |item: u32, _| Entry::new(item, choice(item as usize) as u32);
+        Bins::of_items(self.loads.len(), self.pairs.len(), bin_of, entry)
+    }
+
     /// Number of items beyond the capacity.
     fn excess(&self, capacity: usize) -> usize {
         self.loads
@@ -180,11 +177,7 @@ impl Assignment {
         while let Some(start) = self.loads.iter().position(|load| *load > capacity) {
             // The item by which each bin was reached.
             let mut by = vec![None; self.loads.len()];
-            let table = Bins::collect(self.loads.len(), |to| {
-                for (item, (pair, choice)) in (0..).zip(self.pairs.iter().zip(&self.choices)) {
-                    to.put(pair[usize::from(*choice)], Entry::new(item, 0));
-                }
-            });
+            let table = self.table();
             let mut reached = vec![start];
             let mut next = 0;
             let end = loop {

@@ -401,8 +401,8 @@ impl Sender {
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
         let places = plan.places(input);
-        let bins = places.iter().map(|places| &places.bins);
-        let table = simple::table_of(plan.shape.bins, HASHES, bins);
+        let bins = |item: usize| &places[item].bins;
+        let table = simple::table_of(plan.shape.bins, HASHES, places.len(), bins);
         if table.fullest() > plan.shape.per_bin {
             return Err(Error::limit(
                 Limit::Encoding,
