@@ -301,15 +301,16 @@ impl Keys {
     /// # Panics
     /// If `matched` has another length, `items` has an index out of range, or `rows` is of another table.
     pub fn mark(&self, items: Option<&[u32]>, matched: &[bool], rows: &mut RowSet) {
+        assert_eq!(
+            rows.rows(),
+            self.row_items.len() as u64,
+            "this table's rows"
+        );
         let Some(items) = items else {
             assert_eq!(matched.len(), self.items(), "one entry per item");
-            for (row, item) in (0..).zip(&self.row_items) {
-                // NO_ITEM is beyond every index.
-                if let Some(matched) = matched.get(*item as usize) {
-                    rows.set(row, *matched);
-                }
-            }
-            return;
+            // NO_ITEM is beyond every index.
+            let chosen = |row| matched.get(self.row_items[row as usize] as usize).copied();
+            return rows.set_all(chosen);
         };
         assert_eq!(matched.len(), items.len(), "one entry per item");
         // For each item whether it is listed, and whether it matched.
@@ -317,11 +318,10 @@ impl Keys {
         for (item, matched) in items.iter().zip(matched) {
             listed[*item as usize] = (true, *matched);
         }
-        for (row, item) in (0..).zip(&self.row_items) {
-            if let Some((true, matched)) = listed.get(*item as usize) {
-                rows.set(row, *matched);
-            }
-        }
+        rows.set_all(|row| {
+            let item = listed.get(self.row_items[row as usize] as usize);
+            item.and_then(|(listed, matched)| listed.then_some(*matched))
+        });
     }
 }
 

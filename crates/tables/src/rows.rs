@@ -1,5 +1,7 @@
 //! A set of rows, one bit each.
 
+use rayon::prelude::*;
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// Which rows of a table are chosen, in one bit per row.
@@ -38,6 +40,24 @@ impl RowSet {
         assert!(row < self.rows, "there is no row {row}");
         let (word, bit) = (&mut self.words[(row / 64) as usize], row % 64);
         *word = *word & !(1 << bit) | u64::from(chosen) << bit;
+    }
+
+    /// As [`RowSet::set`], on all threads, for every row that `chosen` tells of.
+    pub(crate) fn set_all(&mut self, chosen: impl Fn(u64) -> Option<bool> + Sync) {
+        const WORDS: usize = 256;
+        let rows = self.rows;
+        let chunks = self.words.par_chunks_mut(WORDS).enumerate();
+        chunks.for_each(|(chunk, words)| {
+            for (word, number) in words.iter_mut().zip(chunk * WORDS..) {
+                let first = 64 * number as u64;
+                for row in first..rows.min(first + 64) {
+                    if let Some(chosen) = chosen(row) {
+                        let bit = row % 64;
+                        *word = *word & !(1 << bit) | u64::from(chosen) << bit;
+                    }
+                }
+            }
+        });
     }
 
     /// Chooses a row.

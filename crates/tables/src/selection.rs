@@ -125,6 +125,11 @@ impl<'a> Selection<'a> {
         Ok(keep)
     }
 
+    /// Passes by the next `rows` rows.
+    pub(crate) fn pass(&mut self, rows: usize) -> Result<()> {
+        (0..rows).try_for_each(|_| self.next().map(drop))
+    }
+
     /// Which of the next `rows` rows are kept; `None` if none is.
     pub(crate) fn mask(&mut self, rows: usize) -> Result<Option<BooleanArray>> {
         let mask: Vec<bool> = (0..rows).map(|_| self.next()).collect::<Result<_>>()?;
@@ -179,18 +184,20 @@ impl<'a> Selection<'a> {
         self.rows.added().is_some() || self.matched.handed_over.is_some()
     }
 
-    /// What the added columns have in the last row; `None` is null.
-    pub(crate) fn added_values(&self) -> Result<Vec<Option<Cow<'a, str>>>> {
+    /// Sets `values` to what the added columns have in the last row; `None` is null.
+    pub(crate) fn added_values(&self, values: &mut Vec<Option<Cow<'a, str>>>) -> Result<()> {
         let row = self.next.saturating_sub(1);
-        let own = match (self.rows, self.last_kept(1)) {
-            (Rows::Aligned, Some([last])) => Some(Some(last.number.to_string().into())),
-            (Rows::All, _) if self.matched.rows.contains(row) => Some(Some("true".into())),
-            (Rows::All, _) => Some(Some("false".into())),
-            _ => None,
-        };
-        let handed_over = self.matched.handed_over;
-        let texts = handed_over.map(|handed| handed.texts(row)).transpose()?;
-        Ok(own.into_iter().chain(texts.unwrap_or_default()).collect())
+        values.clear();
+        match (self.rows, self.last_kept(1)) {
+            (Rows::Aligned, Some([last])) => values.push(Some(last.number.to_string().into())),
+            (Rows::All, _) if self.matched.rows.contains(row) => values.push(Some("true".into())),
+            (Rows::All, _) => values.push(Some("false".into())),
+            _ => {}
+        }
+        if let Some(handed) = &self.matched.handed_over {
+            values.extend(handed.texts(row)?);
+        }
+        Ok(())
     }
 
     /// The added columns of those of the last `rows` rows that are kept.
@@ -221,11 +228,6 @@ impl<'a> Selection<'a> {
             arrays.extend(columns.map(|(column, texts)| column.of.array(&texts)));
         }
         Ok(arrays)
-    }
-
-    /// Whether lines come out in another order, or with more in them.
-    pub(crate) fn changes_lines(&self) -> bool {
-        self.adds() || self.ordered.is_some()
     }
 
     /// How many rows were written.

@@ -43,7 +43,7 @@ use frames::{Code, Decoder};
 pub use labels::LABELS;
 use labels::{Opening, Sealing};
 use matching::{Hits, hits};
-use order::Order;
+use order::{Order, reordered};
 pub use protocol::{MaskExchange, width};
 
 /// Frames with the sender's masks.
@@ -381,11 +381,7 @@ impl<const W: usize> Found<W> {
 
     /// For each own mask, in the order in which they were given, whether it matched.
     fn matched(&self, order: &Order<W>) -> Vec<bool> {
-        let mut matched = vec![false; self.own.len()];
-        for ((_, index), hit) in order.entries().iter().zip(&self.own) {
-            matched[*index as usize] = *hit;
-        }
-        matched
+        reordered(&self.own, |i| order.entries()[i].1)
     }
 
     /// Adds what the next frame has in common with the own masks.

@@ -4,6 +4,8 @@
 //! a part except for a few neighbours. Masks of any distribution are sorted correctly; only the speed relies
 //! on uniformity.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rayon::prelude::*;
 
 use super::{less, shortened, top};
@@ -19,6 +21,9 @@ const MAX_PART_BITS: u32 = 12;
 
 /// Parts with more than this many masks under one value of their next bits are sorted by comparison.
 const CROWD: u32 = 24;
+
+/// Flags that one job puts into another order.
+const PLACED: usize = 1 << 14;
 
 /// Masks, being brought into ascending order.
 pub(super) struct Order<const W: usize> {
@@ -103,6 +108,19 @@ impl<const W: usize> Order<W> {
     pub(super) fn entries(&self) -> &[Entry<W>] {
         &self.entries
     }
+}
+
+/// Flags in another order: the i-th goes to `place(i)`, and no two to the same place. The time does not depend on the
+/// flags.
+pub(super) fn reordered(flags: &[bool], place: impl Fn(usize) -> u32 + Sync) -> Vec<bool> {
+    let places: Vec<_> = flags.iter().map(|_| AtomicBool::new(false)).collect();
+    let chunks = flags.par_chunks(PLACED).enumerate();
+    chunks.for_each(|(chunk, flags)| {
+        for (i, flag) in (chunk * PLACED..).zip(flags) {
+            places[place(i) as usize].store(*flag, Ordering::Relaxed);
+        }
+    });
+    places.into_iter().map(AtomicBool::into_inner).collect()
 }
 
 #[derive(Default)]

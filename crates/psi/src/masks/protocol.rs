@@ -6,6 +6,7 @@ use vesica_wire::{Channel, End, Error, Traffic};
 
 use super::Exchange;
 use super::labels::{self, Opening, Sealing};
+use super::order::reordered;
 use crate::{Input, Output, Prepared, Protocol, Reveal, Security, Task};
 
 /// The protocol made of an OPRF and the mask exchange.
@@ -42,11 +43,7 @@ impl<O: Oprf> MaskExchange<O> {
 /// Translates flags of masks into flags of items: `numbers[i]` is the index of the item of mask `i`. The time
 /// does not depend on the flags.
 pub(super) fn renumbered(matched: &[bool], numbers: &[u32]) -> Vec<bool> {
-    let mut items = vec![false; matched.len()];
-    for (matched, number) in matched.iter().zip(numbers) {
-        items[*number as usize] = *matched;
-    }
-    items
+    reordered(matched, |i| numbers[i])
 }
 
 impl Exchange {

@@ -154,24 +154,24 @@ impl LineFormat for Rows {
     }
 
     /// Null is nothing at all, and an empty text is quoted.
-    fn with_fields(
+    fn put_with_fields(
         record: &[u8],
         dialect: Dialect,
         _: &[Added<'_>],
         values: &[Option<Cow<'_, str>>],
-    ) -> Vec<u8> {
+        out: &mut Vec<u8>,
+    ) {
         let (body, _) = strip_terminator(record);
         // A line may end in a bare CR, at the end of a file.
         let body = body.strip_suffix(b"\r").unwrap_or(body);
-        let mut line = body.to_vec();
+        out.extend_from_slice(body);
         for field in values {
-            line.push(dialect.delimiter);
+            out.push(dialect.delimiter);
             if let Some(text) = field {
-                dialect.put_field(text, &mut line);
+                dialect.put_field(text, out);
             }
         }
-        line.extend_from_slice(&record[body.len()..]);
-        line
+        out.extend_from_slice(&record[body.len()..]);
     }
 }
 

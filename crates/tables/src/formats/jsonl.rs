@@ -169,19 +169,20 @@ impl LineFormat for Rows {
     }
 
     /// The fields are at the end of the object.
-    fn with_fields(
+    fn put_with_fields(
         line: &[u8],
         _: Dialect,
         added: &[Added<'_>],
         values: &[Option<Cow<'_, str>>],
-    ) -> Vec<u8> {
+        out: &mut Vec<u8>,
+    ) {
         let close = memchr::memrchr(b'}', line).unwrap_or(line.len());
         let (object, end) = line.split_at(close);
-        let mut object = object.to_vec();
+        out.extend_from_slice(object);
         let mut has_fields = object.trim_ascii() != b"{";
         for (column, value) in added.iter().zip(values) {
             if std::mem::replace(&mut has_fields, true) {
-                object.push(b',');
+                out.push(b',');
             }
             let name = serde_json::Value::from(&*column.name);
             let value: Cow<'_, str> = match (value, column.kind) {
@@ -194,10 +195,9 @@ impl LineFormat for Rows {
                 // Truth values and numbers are spelt as in JSON.
                 (Some(text), _) => text.clone(),
             };
-            object.extend_from_slice(format!("{name}:{value}").as_bytes());
+            out.extend_from_slice(format!("{name}:{value}").as_bytes());
         }
-        object.extend_from_slice(end);
-        object
+        out.extend_from_slice(end);
     }
 }
 

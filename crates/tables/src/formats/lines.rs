@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::{ItemSink, Items};
+use crate::order::Numbered;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
 use crate::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
@@ -93,13 +94,14 @@ pub(crate) trait LineFormat {
     /// Appends the line of a row with these columns, but for its end.
     fn put_row<V: Row>(names: &[String], row: &V, dialect: Dialect, out: &mut Vec<u8>);
 
-    /// A record with the values of the columns that are added, of which there is at least one.
-    fn with_fields(
+    /// Appends a record with the values of the columns that are added, of which there is at least one.
+    fn put_with_fields(
         record: &[u8],
         dialect: Dialect,
         added: &[Added<'_>],
         values: &[Option<Cow<'_, str>>],
-    ) -> Vec<u8>;
+        out: &mut Vec<u8>,
+    );
 }
 
 /// The records of a file, and whether there was a byte-order mark.
@@ -380,10 +382,12 @@ fn begin<'a, F: LineFormat>(
     if dialect.csv.header {
         let names = added.iter().map(|column| Some(column.name.clone()));
         let names: Vec<_> = names.collect();
-        out.put(&match names.is_empty() {
-            true => Cow::Borrowed(records.raw()),
-            false => F::with_fields(records.raw(), dialect, &added, &names).into(),
-        })?;
+        let mut header = Vec::new();
+        match names.is_empty() {
+            true => header.extend_from_slice(records.raw()),
+            false => F::put_with_fields(records.raw(), dialect, &added, &names, &mut header),
+        }
+        out.put(&header)?;
     }
     Ok(Some(added))
 }
@@ -405,52 +409,73 @@ fn copy_part<F: LineFormat>(
         (lines, open)
     };
     let with_first = !dialect.csv.header;
-    in_pieces(&mut records, with_first, lines, |piece, lines| {
-        copy_lines::<F>(piece.bytes(), lines, dialect, added, rows, take)
-    })?
+    let copied = |(piece, lines, rows): &(Piece, Vec<Range<usize>>, Selection<'_>)| {
+        Copied::of::<F>(piece.bytes(), lines, dialect, added, rows.clone())
+    };
+    abreast(
+        BYTES_ABREAST * rayon::current_num_threads(),
+        |each| {
+            in_pieces(&mut records, with_first, lines, |piece, lines| {
+                let before = rows.clone();
+                rows.pass(lines.len())?;
+                let bytes = piece.len();
+                each((piece, lines, before), bytes)
+            })?
+        },
+        copied,
+        |_, copied| copied?.hand_to(take),
+    )?
 }
 
-/// Copies the selected ones of the lines of a piece.
-fn copy_lines<F: LineFormat>(
-    piece: &[u8],
-    lines: Vec<Range<usize>>,
-    dialect: Dialect,
-    added: &[Added<'_>],
-    rows: &mut Selection<'_>,
-    take: &mut Take<'_, [u8]>,
-) -> Result<()> {
-    if rows.changes_lines() {
+/// The selected ones of the lines of a piece.
+struct Copied {
+    lines: Vec<u8>,
+    /// Where each of them ends, if they are put in order.
+    numbered: Vec<(usize, Numbered)>,
+}
+
+impl Copied {
+    /// `rows` stands before the first of the lines.
+    fn of<F: LineFormat>(
+        piece: &[u8],
+        lines: &[Range<usize>],
+        dialect: Dialect,
+        added: &[Added<'_>],
+        mut rows: Selection<'_>,
+    ) -> Result<Copied> {
+        let mut copied = Copied {
+            lines: Vec::with_capacity(piece.len()),
+            numbered: Vec::new(),
+        };
+        let mut values = Vec::new();
         for line in lines {
-            if rows.next()? {
-                let line = match rows.adds() {
-                    true => {
-                        F::with_fields(&piece[line], dialect, added, &rows.added_values()?).into()
-                    }
-                    false => Cow::Borrowed(&piece[line]),
-                };
-                take(&line, rows.last_kept(1))?;
+            if !rows.next()? {
+                continue;
+            }
+            let (line, out) = (&piece[line.clone()], &mut copied.lines);
+            if rows.adds() {
+                rows.added_values(&mut values)?;
+                F::put_with_fields(line, dialect, added, &values, out);
+            } else {
+                out.extend_from_slice(line);
+            }
+            if let Some([last]) = rows.last_kept(1) {
+                copied.numbered.push((copied.lines.len(), *last));
             }
         }
-        return Ok(());
+        Ok(copied)
     }
-    // Neighbours are written at once.
-    let mut run = 0..0;
-    for line in lines {
-        if !rows.next()? {
-            continue;
+
+    fn hand_to(self, take: &mut Take<'_, [u8]>) -> Result<()> {
+        if self.numbered.is_empty() && !self.lines.is_empty() {
+            return take(&self.lines, None);
         }
-        if line.start == run.end {
-            run.end = line.end;
-            continue;
+        let mut start = 0;
+        for (end, numbered) in self.numbered {
+            take(&self.lines[start..end], Some(&[numbered]))?;
+            start = end;
         }
-        if !run.is_empty() {
-            take(&piece[run], None)?;
-        }
-        run = line;
-    }
-    match run.is_empty() {
-        true => Ok(()),
-        false => take(&piece[run], None),
+        Ok(())
     }
 }
 
