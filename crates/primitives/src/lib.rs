@@ -6,6 +6,7 @@
 //! | [`curve`] | Curve25519 key pairs whose public key looks like a random string, and hashing to the curve |
 //! | [`load`] | how full the fullest of many bins gets |
 //! | [`oracle`] | random oracles bound to a run |
+//! | [`parallel`] | loops over the threads of the current pool |
 //! | [`permutation`] | Rijndael-256 under a key of the run, an ideal permutation of 256-bit strings |
 //! | [`polynomial`] | interpolation and evaluation over GF(2^256), and GF(2^k) for k from 65 to 128 |
 //! | [`prime`] | prime moduli of at most 63 bits, uniform residues |
@@ -19,6 +20,7 @@ pub mod block;
 pub mod curve;
 pub mod load;
 pub mod oracle;
+pub mod parallel;
 pub mod permutation;
 pub mod polynomial;
 pub mod prime;

@@ -6,7 +6,7 @@
 //! the current rayon pool.
 
 use super::Error;
-use rayon::prelude::*;
+use crate::parallel;
 use vesica_kernels::Backend;
 pub use vesica_kernels::gf2k::{Field, SLICES};
 
@@ -31,14 +31,13 @@ pub fn interpolate(
     assert!(values.iter().all(|v| v.len() == points.len()));
     let chunk = (CHUNK / size).max(1) * size;
     let mut out: [Vec<u128>; SLICES] = std::array::from_fn(|_| vec![0; points.len()]);
-    let distinct = in_chunks(&mut out, chunk)
-        .into_par_iter()
-        .enumerate()
-        .all(|(i, out)| {
-            let range = i * chunk..points.len().min((i + 1) * chunk);
-            let values = values.map(|v| &v[range.clone()]);
-            field.interpolate_bins(Backend::Best, size, &points[range], values, out)
-        });
+    let chunks = in_chunks(&mut out, chunk).into_iter().enumerate();
+    let distinct = parallel::map(chunks, |(i, out)| {
+        let range = i * chunk..points.len().min((i + 1) * chunk);
+        let values = values.map(|v| &v[range.clone()]);
+        field.interpolate_bins(Backend::Best, size, &points[range], values, out)
+    });
+    let distinct = distinct.iter().all(|distinct| *distinct);
     distinct.then_some(out).ok_or(Error::RepeatedPoint)
 }
 
@@ -58,14 +57,12 @@ pub fn evaluate(
 ) -> [Vec<u128>; SLICES] {
     assert_eq!(bins.len(), points.len());
     let mut out: [Vec<u128>; SLICES] = std::array::from_fn(|_| vec![0; points.len()]);
-    in_chunks(&mut out, CHUNK)
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(i, out)| {
-            let range = i * CHUNK..points.len().min((i + 1) * CHUNK);
-            let (bins, points) = (&bins[range.clone()], &points[range]);
-            field.evaluate_bins(Backend::Best, size, coefficients, bins, points, out);
-        });
+    let chunks = in_chunks(&mut out, CHUNK).into_iter().enumerate();
+    parallel::each(chunks, |(i, out)| {
+        let range = i * CHUNK..points.len().min((i + 1) * CHUNK);
+        let (bins, points) = (&bins[range.clone()], &points[range]);
+        field.evaluate_bins(Backend::Best, size, coefficients, bins, points, out);
+    });
     out
 }
 

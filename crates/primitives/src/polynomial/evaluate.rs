@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::tree::{self, Keep, Scratch, Tree, add_all};
 use super::{Error, LOG_LEAF, log_ceil};
-use rayon::prelude::*;
+use crate::parallel;
 
 /// Batches of at most 2^this points go to different threads; larger ones are processed one after the other,
 /// each by all threads.
@@ -41,7 +41,7 @@ impl<'a, F: Field> Evaluator<'a, F> {
         let batches = split::<F>(points, coefficients);
         let new = |batch: &&[F::Element]| Batch::new(field, batch, coefficients);
         let batches: Result<Vec<_>, Error> = if are_shared(&batches) {
-            batches.par_iter().map(new).collect()
+            parallel::map(batches.iter(), new).into_iter().collect()
         } else {
             batches.iter().map(new).collect()
         };
@@ -63,7 +63,7 @@ impl<'a, F: Field> Evaluator<'a, F> {
         let parts: Vec<Vec<F::Element>> = match &self.batches[..] {
             [only] => return evaluate(only),
             batches if batches.iter().all(|b| b.points.len() <= 1 << LOG_SHARED) => {
-                batches.par_iter().map(evaluate).collect()
+                parallel::map(batches.iter(), evaluate)
             }
             batches => batches.iter().map(evaluate).collect(),
         };
@@ -86,13 +86,15 @@ pub fn evaluate_all<F: Field>(
         let batch = Batch::new(field, batch, longest)?;
         let value = |p: &&[F::Element]| batch.evaluate(field, p);
         Ok(if batch.points.len() > 1 << LOG_SHARED {
-            polynomials.par_iter().map(value).collect::<Vec<_>>()
+            parallel::map(polynomials.iter(), value)
         } else {
             polynomials.iter().map(value).collect()
         })
     };
     let parts: Result<Vec<_>, Error> = if are_shared(&batches) {
-        batches.par_iter().map(evaluate).collect()
+        parallel::map(batches.iter(), evaluate)
+            .into_iter()
+            .collect()
     } else {
         batches.iter().map(evaluate).collect()
     };

@@ -2,7 +2,7 @@
 
 use super::field::Field;
 use super::{COSET, LOG_LEAF, log_ceil};
-use rayon::prelude::*;
+use crate::parallel;
 use std::sync::Mutex;
 
 /// Neighbouring nodes are processed together, up to this many bytes: they stay in cache through all steps of
@@ -168,13 +168,11 @@ fn rise<F: Field>(
     if low.len() <= chunk {
         return work(0, low, on_first, on_second);
     }
-    low.par_chunks_mut(chunk)
-        .zip(on_first.par_chunks_mut(chunk))
-        .zip(on_second.par_chunks_mut(chunk))
-        .enumerate()
-        .for_each(|(i, ((low, on_first), on_second))| {
-            work(i * chunk, low, on_first, on_second);
-        });
+    let values = on_first.chunks_mut(chunk).zip(on_second.chunks_mut(chunk));
+    let chunks = low.chunks_mut(chunk).zip(values).enumerate();
+    parallel::each(chunks, |(i, (low, (on_first, on_second)))| {
+        work(i * chunk, low, on_first, on_second);
+    });
 }
 
 /// From residues at level k + 1 to residues, over S_k, at level k, in place; `inverses` are those of the
@@ -251,11 +249,11 @@ pub(super) fn reduce<F: Field>(
     if residues.len() <= chunk {
         return work(residues, inverses, second);
     }
-    residues
-        .par_chunks_mut(chunk)
-        .zip(inverses.par_chunks(chunk))
-        .zip(second.par_chunks(chunk))
-        .for_each(|((residues, inverses), second)| work(residues, inverses, second));
+    let values = inverses.chunks(chunk).zip(second.chunks(chunk));
+    let chunks = residues.chunks_mut(chunk).zip(values);
+    parallel::each(chunks, |(residues, (inverses, second))| {
+        work(residues, inverses, second);
+    });
 }
 
 /// From numerators at level k to numerators at level k + 1, in place: N = N_left·M_right + N_right·M_left.
@@ -306,11 +304,11 @@ pub(super) fn combine<F: Field>(
     if numerators.len() <= chunk {
         return work(numerators, first, second);
     }
-    numerators
-        .par_chunks_mut(chunk)
-        .zip(first.par_chunks(chunk))
-        .zip(second.par_chunks(chunk))
-        .for_each(|((numerators, first), second)| work(numerators, first, second));
+    let values = first.chunks(chunk).zip(second.chunks(chunk));
+    let chunks = numerators.chunks_mut(chunk).zip(values);
+    parallel::each(chunks, |(numerators, (first, second))| {
+        work(numerators, first, second);
+    });
 }
 
 /// Replaces the values of a level by their inverses, or returns `false` if one is 0.
@@ -319,9 +317,8 @@ pub(super) fn invert<F: Field>(field: &F, values: &mut [F::Element]) -> bool {
     if values.len() <= chunk {
         return field.invert_all(values);
     }
-    values
-        .par_chunks_mut(chunk)
-        .all(|values| field.invert_all(values))
+    let inverted = parallel::map(values.chunks_mut(chunk), |values| field.invert_all(values));
+    inverted.iter().all(|inverted| *inverted)
 }
 
 /// From residues at level `leaf` to values: `weights` are, for each point, the product of S_k over the
@@ -343,10 +340,8 @@ pub(super) fn leaf_values<F: Field>(
     if values.len() <= chunk {
         work(0, &mut values);
     } else {
-        values
-            .par_chunks_mut(chunk)
-            .enumerate()
-            .for_each(|(i, values)| work(i * chunk, values));
+        let chunks = values.chunks_mut(chunk).enumerate();
+        parallel::each(chunks, |(i, values)| work(i * chunk, values));
     }
     values
 }
@@ -374,10 +369,8 @@ pub(super) fn weights<F: Field>(
     if points.len() <= chunk {
         work(&mut weights, &mut s);
     } else {
-        weights
-            .par_chunks_mut(chunk)
-            .zip(s.par_chunks_mut(chunk))
-            .for_each(|(weights, s)| work(weights, s));
+        let chunks = weights.chunks_mut(chunk).zip(s.chunks_mut(chunk));
+        parallel::each(chunks, |(weights, s)| work(weights, s));
     }
     (weights, s)
 }
