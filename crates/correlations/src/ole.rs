@@ -18,10 +18,10 @@ pub mod lattice;
 pub mod ot;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_primitives::prime::{largest, uniform};
 use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour, Traffic};
 use zeroize::Zeroizing;
@@ -487,8 +487,8 @@ pub fn fit(receiver: &mut ReceiverHalf, sender: &SenderHalf) {
     assert_eq!(shape, sender.shape());
     let ReceiverHalf { s: seed, r } = receiver;
     let full = shape.modulus.bytes(BLOCK) * shape.per_bin;
-    let blocks = r.bytes.par_chunks_mut(full.max(1)).enumerate();
-    blocks.for_each(|(block, out)| {
+    let blocks = r.bytes.chunks_mut(full.max(1)).enumerate();
+    parallel::each(blocks, |(block, out)| {
         let width = shape.width(block);
         let [mut s, mut u, mut v, mut r] = [(); 4].map(|()| Zeroizing::new(vec![0; width]));
         let zero = vec![0; width];

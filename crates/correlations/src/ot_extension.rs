@@ -52,10 +52,10 @@ mod check;
 mod transfers;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::{Block, Prg, Rekeyed};
+use vesica_primitives::parallel;
 pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Frames, Kind, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
@@ -267,22 +267,20 @@ impl Sender {
         let pieces = columns.len() / COLUMNS;
         let first = self.state.advance(pieces);
         let s = *self.delta;
-        (
-            &mut self.columns,
-            columns.par_chunks_mut(pieces),
-            matrix.par_chunks(pieces * 16),
-        )
-            .into_par_iter()
-            .enumerate()
-            .with_min_len(columns_a_task(pieces))
-            .for_each(|(j, (prg, column, message))| {
+        let each = columns_a_task(pieces);
+        let generators = self.columns.chunks_mut(each);
+        let tasks = generators.zip(columns.chunks_mut(each * pieces));
+        parallel::each(tasks.enumerate(), |(task, (generators, columns))| {
+            let columns = generators.iter_mut().zip(columns.chunks_mut(pieces));
+            for (j, (prg, column)) in (task * each..).zip(columns) {
                 prg.fill(column);
-                let (message, _) = message.as_chunks::<16>();
+                let (message, _) = matrix[j * pieces * 16..][..pieces * 16].as_chunks::<16>();
                 let mask = all_ones_if(s >> j);
                 for (q, d) in column.iter_mut().zip(message) {
                     *q ^= mask & Block::from_le_bytes(*d);
                 }
-            });
+            }
+        });
         match check {
             None => Ok(()),
             Some(check) => {
@@ -392,24 +390,24 @@ impl Receiver {
         let pieces = x.len();
         let first = self.state.advance(pieces);
         let mut matrix = vec![0; columns.len() * 16];
-        (
-            &mut self.columns,
-            columns.par_chunks_mut(pieces),
-            matrix.par_chunks_mut(pieces * 16),
-        )
-            .into_par_iter()
-            .with_min_len(columns_a_task(pieces))
-            .for_each_init(
-                || Zeroizing::new(vec![0; pieces]),
-                |other, ([zero, one], column, message)| {
-                    zero.fill(column);
-                    one.fill(other);
-                    let (message, _) = message.as_chunks_mut::<16>();
-                    for (((d, t), o), x) in message.iter_mut().zip(column).zip(&**other).zip(x) {
-                        *d = (*t ^ o ^ x).to_le_bytes();
-                    }
-                },
-            );
+        let each = columns_a_task(pieces);
+        let generators = self.columns.chunks_mut(each);
+        let tasks = generators
+            .zip(columns.chunks_mut(each * pieces))
+            .zip(matrix.chunks_mut(each * pieces * 16));
+        parallel::each(tasks, |((generators, columns), messages)| {
+            let mut other = Zeroizing::new(vec![0; pieces]);
+            let messages = messages.chunks_mut(pieces * 16);
+            let columns = columns.chunks_mut(pieces).zip(messages);
+            for ([zero, one], (column, message)) in generators.iter_mut().zip(columns) {
+                zero.fill(column);
+                one.fill(&mut other);
+                let (message, _) = message.as_chunks_mut::<16>();
+                for (((d, t), o), x) in message.iter_mut().zip(column).zip(&*other).zip(x) {
+                    *d = (*t ^ o ^ x).to_le_bytes();
+                }
+            }
+        });
         let check = match self.state.security {
             Security::SemiHonest => None,
             Security::MaliciousSender | Security::Malicious => {

@@ -52,11 +52,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::binary::{inner_product128, multiply128};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -251,18 +251,16 @@ fn parities<N: Noise, const L: usize>(
     let n = half * shape.block;
     let parity = |chunk| {
         let mut rows = Zeroizing::new(vec![[0; L]; n + EXTRA]);
-        rows[..n]
-            .par_chunks_exact_mut(shape.block)
-            .enumerate()
-            .for_each_init(
-                || leaves(shape),
-                |leaves, (tree, rows)| fill(chunk, half + tree, leaves, rows),
-            );
+        parallel::each_with(
+            rows[..n].chunks_exact_mut(shape.block).enumerate(),
+            || leaves(shape),
+            |leaves, (tree, rows)| fill(chunk, half + tree, leaves, rows),
+        );
         convolve_twice(&mut rows, coefficients::<N>());
         rows.truncate(n);
         rows
     };
-    chunks.into_par_iter().map(parity).collect()
+    parallel::map(chunks, parity)
 }
 
 /// Encodes chunks of single blocks, the first with the number `first`, into `out`. `grow` makes the tree of these numbers
@@ -280,7 +278,8 @@ fn encode_blocks<N: Noise>(
     });
     let chunks = out.chunks_mut(shape.chunk.max(1)).zip(parities);
     for (chunk, (out, parity)) in (first..).zip(chunks) {
-        out.par_chunks_mut(shape.block).enumerate().for_each_init(
+        parallel::each_with(
+            out.chunks_mut(shape.block).enumerate(),
             || leaves(shape),
             |leaves, (tree, out)| {
                 grow(chunk, tree, leaves);

@@ -1,8 +1,8 @@
 //! What the sender and the receiver do differently.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::block::Block;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, recv_exact};
 use zeroize::Zeroizing;
 
@@ -80,27 +80,22 @@ pub(super) fn grow(
     let mut roots = Zeroizing::new(vec![0; count]);
     rng.fill_bytes(bytemuck::must_cast_slice_mut::<Block, u8>(&mut roots));
     let mut message = vec![0; count * size.message()];
-    (
-        out.par_chunks_exact_mut(size.leaves()),
-        message.par_chunks_exact_mut(size.message()),
-        cots.par_chunks_exact(size.depth),
-        &*roots,
-    )
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(index, (leaves, message, cots, root))| {
-            let number = batch.first + index as u64;
-            let mut sums = Zeroizing::new(vec![0; size.depth]);
-            let trees = &extension.trees;
-            trees.expand(number, *root, delta, leaves, &mut sums);
-            let (levels, rest) = message.split_at_mut(16 * size.depth);
-            let (levels, _) = levels.as_chunks_mut::<16>();
-            for ((bytes, sum), q) in levels.iter_mut().zip(&*sums).zip(cots) {
-                *bytes = (sum ^ q).to_le_bytes();
-            }
-            finish(Tree { index, number }, leaves, rest);
-            extension.add_product(number, leaves);
-        });
+    let messages = message.chunks_exact_mut(size.message());
+    let trees = out.chunks_exact_mut(size.leaves()).zip(messages);
+    parallel::each(trees.enumerate(), |(index, (leaves, message))| {
+        let number = batch.first + index as u64;
+        let cots = &cots[index * size.depth..][..size.depth];
+        let mut sums = Zeroizing::new(vec![0; size.depth]);
+        let trees = &extension.trees;
+        trees.expand(number, roots[index], delta, leaves, &mut sums);
+        let (levels, rest) = message.split_at_mut(16 * size.depth);
+        let (levels, _) = levels.as_chunks_mut::<16>();
+        for ((bytes, sum), q) in levels.iter_mut().zip(&*sums).zip(cots) {
+            *bytes = (sum ^ q).to_le_bytes();
+        }
+        finish(Tree { index, number }, leaves, rest);
+        extension.add_product(number, leaves);
+    });
     message
 }
 
@@ -152,26 +147,22 @@ pub(super) fn grow_punctured(
 ) {
     let extension = batch.extension;
     let size = extension.size;
-    (
-        out.par_chunks_exact_mut(size.leaves()),
-        message.par_chunks_exact(size.message()),
-        cots.par_chunks_exact(size.depth),
-    )
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(index, (leaves, message, cots))| {
-            let number = batch.first + index as u64;
-            let (levels, rest) = message.split_at(16 * size.depth);
-            let (levels, _) = levels.as_chunks::<16>();
-            let mut point = Zeroizing::new(0);
-            let mut sums = Zeroizing::new(Vec::with_capacity(cots.len()));
-            for (level, (t, bytes)) in cots.iter().zip(levels).enumerate() {
-                sums.push(t ^ Block::from_le_bytes(*bytes));
-                *point |= ((!t & 1) as usize) << level;
-            }
-            let trees = &extension.trees;
-            trees.expand_punctured(number, *point, &sums, leaves);
-            finish(Tree { index, number }, *point, leaves, rest);
-            extension.add_product(number, leaves);
-        });
+    let trees = out.chunks_exact_mut(size.leaves()).enumerate();
+    parallel::each(trees, |(index, leaves)| {
+        let number = batch.first + index as u64;
+        let cots = &cots[index * size.depth..][..size.depth];
+        let message = &message[index * size.message()..][..size.message()];
+        let (levels, rest) = message.split_at(16 * size.depth);
+        let (levels, _) = levels.as_chunks::<16>();
+        let mut point = Zeroizing::new(0);
+        let mut sums = Zeroizing::new(Vec::with_capacity(cots.len()));
+        for (level, (t, bytes)) in cots.iter().zip(levels).enumerate() {
+            sums.push(t ^ Block::from_le_bytes(*bytes));
+            *point |= ((!t & 1) as usize) << level;
+        }
+        let trees = &extension.trees;
+        trees.expand_punctured(number, *point, &sums, leaves);
+        finish(Tree { index, number }, *point, leaves, rest);
+        extension.add_product(number, leaves);
+    });
 }

@@ -40,9 +40,9 @@ pub mod plain;
 pub mod ring;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_kernels::residues::Modulus;
 use vesica_primitives::block::{Block, Cipher, Prg};
+use vesica_primitives::parallel;
 use vesica_primitives::prime::uniform;
 
 use vesica_wire::{Channel, End, Error, Frames, Limit, Traffic};
@@ -324,8 +324,7 @@ impl Source for Lattice {
                     let answer = sender.answer(&half, number, row, &ciphertext, &mut prg);
                     messages::answer_to_bytes(&parameters, &answer)
                 };
-                let answers: Vec<Vec<u8>> = (first..last).into_par_iter().map(answer).collect();
-                for answer in answers {
+                for answer in parallel::map(first..last, answer) {
                     channel.send(ANSWER, answer)?;
                 }
             }

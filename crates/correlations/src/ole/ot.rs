@@ -25,10 +25,10 @@
 //! taken. Too few are left in any of all OTs with probability at most 2^-λ (`spare`); zeros stand for those.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Rekeyed};
+use vesica_primitives::parallel;
 use vesica_primitives::scaled::{Round, Scaled};
 use vesica_wire::{
     Channel, End, Error, Frames, Kind, MAX_FRAME, Misbehaviour, Traffic, recv_exact,
@@ -286,16 +286,15 @@ impl<'a> Sender<'a> {
             .zip(v.chunks_mut(together * rows));
         for (part, (u, v)) in parts.enumerate() {
             let mut offers = vec![0; u.len() / rows * each];
-            u.par_chunks_exact_mut(rows)
-                .zip(v.par_chunks_exact_mut(rows))
-                .zip(offers.par_chunks_exact_mut(each))
-                .enumerate()
-                .for_each_init(
-                    || Scratch::new(self.layout),
-                    |scratch, (i, ((u, v), offers))| {
-                        self.bin(part * together + i, u, v, offers, scratch);
-                    },
-                );
+            let bins = u.chunks_exact_mut(rows).zip(v.chunks_exact_mut(rows));
+            let bins = bins.zip(offers.chunks_exact_mut(each)).enumerate();
+            parallel::each_with(
+                bins,
+                || Scratch::new(self.layout),
+                |scratch, (i, ((u, v), offers))| {
+                    self.bin(part * together + i, u, v, offers, scratch);
+                },
+            );
             for frame in offers.chunks(MAX_FRAME) {
                 channel.send(OFFERS, frame.to_vec())?;
             }
@@ -360,13 +359,12 @@ impl Receiver<'_> {
                 let left = (length - offers.len()).min(MAX_FRAME);
                 offers.extend(recv_exact(channel, OFFERS, left)?);
             }
-            r.par_chunks_exact_mut(rows)
-                .zip(offers.par_chunks_exact(each))
-                .enumerate()
-                .try_for_each_init(
-                    || Scratch::new(self.layout),
-                    |scratch, (i, (r, offers))| self.bin(part * together + i, offers, r, scratch),
-                )?;
+            let bins = r.chunks_exact_mut(rows).zip(offers.chunks_exact(each));
+            parallel::try_each_with(
+                bins.enumerate(),
+                || Scratch::new(self.layout),
+                |scratch, (i, (r, offers))| self.bin(part * together + i, offers, r, scratch),
+            )?;
         }
         Ok(transposed(&r, rows))
     }

@@ -1,9 +1,9 @@
 //! The consistency check of a tile; the parent module has the security argument.
 
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::binary::inner_product128;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_wire::Misbehaviour;
 use zeroize::Zeroizing;
 
@@ -65,10 +65,13 @@ impl Challenge {
     fn hashes(&self, columns: &[Block]) -> Zeroizing<Vec<Block>> {
         let pieces = self.factors.len() + 1;
         let mut hashes = Zeroizing::new(vec![0; COLUMNS]);
-        (&mut *hashes, columns.par_chunks(pieces))
-            .into_par_iter()
-            .with_min_len(columns_a_task(pieces))
-            .for_each(|(hash, column)| *hash = self.hash(column));
+        let each = columns_a_task(pieces);
+        let tasks = hashes.chunks_mut(each).zip(columns.chunks(each * pieces));
+        parallel::each(tasks, |(hashes, columns)| {
+            for (hash, column) in hashes.iter_mut().zip(columns.chunks(pieces)) {
+                *hash = self.hash(column);
+            }
+        });
         hashes
     }
 

@@ -2,8 +2,8 @@
 //! H(q_i ⊕ Δ). H is tweakable, which it has to be to withstand rows that a malicious receiver chose (C. Guo, J. Katz, X.
 //! Wang, Y. Yu, *Efficient and Secure Multiparty Computation from Fixed-Key Block Ciphers*, S&P 2020).
 
-use rayon::prelude::*;
 use vesica_primitives::block::{Block, Rekeyed};
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -41,9 +41,10 @@ impl Receiver {
     ) -> Result<Zeroizing<Vec<Block>>, Error> {
         let mut keys = Zeroizing::new(Vec::with_capacity(choices.len()));
         self.extend(channel, choices, |hash, first, rows| {
-            rows.par_chunks_mut(ROWS)
-                .enumerate()
-                .for_each(|(chunk, rows)| hash.hash(first + (chunk * ROWS) as u128, rows));
+            let chunks = rows.chunks_mut(ROWS).enumerate();
+            parallel::each(chunks, |(chunk, rows)| {
+                hash.hash(first + (chunk * ROWS) as u128, rows);
+            });
             keys.extend_from_slice(rows);
         })?;
         Ok(keys)
@@ -52,23 +53,22 @@ impl Receiver {
 
 /// H(q_i) and H(q_i ⊕ Δ) for every row.
 fn hash_both(hash: &Rekeyed, first: u128, delta: Block, rows: &[Block], keys: &mut [[Block; 2]]) {
-    keys.par_chunks_mut(ROWS)
-        .zip(rows.par_chunks(ROWS))
-        .enumerate()
-        .for_each_init(
-            || Zeroizing::new(vec![0; 2 * ROWS]),
-            |buffer, (chunk, (keys, rows))| {
-                let first = first + (chunk * ROWS) as u128;
-                let (zero, one) = buffer.split_at_mut(ROWS);
-                let (zero, one) = (&mut zero[..rows.len()], &mut one[..rows.len()]);
-                for ((zero, one), row) in zero.iter_mut().zip(&mut *one).zip(rows) {
-                    (*zero, *one) = (*row, row ^ delta);
-                }
-                hash.hash(first, zero);
-                hash.hash(first, one);
-                for ((pair, zero), one) in keys.iter_mut().zip(zero).zip(one) {
-                    *pair = [*zero, *one];
-                }
-            },
-        );
+    let chunks = keys.chunks_mut(ROWS).zip(rows.chunks(ROWS)).enumerate();
+    parallel::each_with(
+        chunks,
+        || Zeroizing::new(vec![0; 2 * ROWS]),
+        |buffer, (chunk, (keys, rows))| {
+            let first = first + (chunk * ROWS) as u128;
+            let (zero, one) = buffer.split_at_mut(ROWS);
+            let (zero, one) = (&mut zero[..rows.len()], &mut one[..rows.len()]);
+            for ((zero, one), row) in zero.iter_mut().zip(&mut *one).zip(rows) {
+                (*zero, *one) = (*row, row ^ delta);
+            }
+            hash.hash(first, zero);
+            hash.hash(first, one);
+            for ((pair, zero), one) in keys.iter_mut().zip(zero).zip(one) {
+                *pair = [*zero, *one];
+            }
+        },
+    );
 }

@@ -191,29 +191,26 @@ impl<N: Noise> Receiver<N> {
         rng: &mut dyn CryptoRng,
     ) -> Result<(), Error> {
         let shape = &self.shape;
-        let (x, value) = transcript
-            .challenges(shape.chunks)
-            .par_iter()
-            .enumerate()
-            .map(|(chunk, seed)| {
-                let mut factors = Prg::new(*seed);
-                let mut chi = vec![0; self.trees.leaves()];
-                let mut leaves = vec![0; self.trees.leaves()];
-                let mut sums = (0, 0);
-                for tree in 0..shape.trees {
-                    factors.fill(&mut chi);
-                    let tree = self.leaves(chunk, tree, &mut leaves);
-                    let factor = chi
-                        .iter()
-                        .enumerate()
-                        .fold(0, |found, (i, chi)| found | (mask(i, tree.point) & chi));
-                    sums.0 ^= multiply128(Backend::Best, factor, tree.noise);
-                    sums.1 ^= inner_product128(Backend::Best, &chi, &leaves);
-                }
-                sums
-            })
-            .reduce(|| (0, 0), |a, b| (a.0 ^ b.0, a.1 ^ b.1));
-        let (x, value) = (x ^ hidden_by.0, value ^ hidden_by.1);
+        let seeds = transcript.challenges(shape.chunks);
+        let sums = parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
+            let mut factors = Prg::new(*seed);
+            let mut chi = vec![0; self.trees.leaves()];
+            let mut leaves = vec![0; self.trees.leaves()];
+            let mut sums = (0, 0);
+            for tree in 0..shape.trees {
+                factors.fill(&mut chi);
+                let tree = self.leaves(chunk, tree, &mut leaves);
+                let factor = chi
+                    .iter()
+                    .enumerate()
+                    .fold(0, |found, (i, chi)| found | (mask(i, tree.point) & chi));
+                sums.0 ^= multiply128(Backend::Best, factor, tree.noise);
+                sums.1 ^= inner_product128(Backend::Best, &chi, &leaves);
+            }
+            sums
+        });
+        let add = |a: (Block, Block), b: &(Block, Block)| (a.0 ^ b.0, a.1 ^ b.1);
+        let (x, value) = sums.iter().fold(hidden_by, add);
         let mut opening = [0; 48];
         opening[..16].copy_from_slice(&value.to_le_bytes());
         rng.fill_bytes(&mut opening[16..]);
@@ -304,22 +301,21 @@ impl<F: Field> Receiver<F> {
         let each = shape.chunk.max(1);
         let chunks = a.chunks_mut(each).zip(c.chunks_mut(each)).zip(parities);
         for (chunk, ((a, c), parity)) in (first..).zip(chunks) {
-            a.par_chunks_mut(shape.block)
-                .zip(c.par_chunks_mut(shape.block))
-                .enumerate()
-                .for_each_init(
-                    || (leaves(shape), Zeroizing::new(vec![[0u64; 4]; shape.block])),
-                    |(leaves, rows), (tree, (a, c))| {
-                        let rows = &mut rows[..a.len()];
-                        fill(chunk, tree, leaves, rows);
-                        add_expanded(&parity, tree * shape.block, rows);
-                        for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
-                            let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
-                            *a = F::from_block(noise);
-                            *c = leaf;
-                        }
-                    },
-                );
+            let blocks = a.chunks_mut(shape.block).zip(c.chunks_mut(shape.block));
+            parallel::each_with(
+                blocks.enumerate(),
+                || (leaves(shape), Zeroizing::new(vec![[0u64; 4]; shape.block])),
+                |(leaves, rows), (tree, (a, c))| {
+                    let rows = &mut rows[..a.len()];
+                    fill(chunk, tree, leaves, rows);
+                    add_expanded(&parity, tree * shape.block, rows);
+                    for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
+                        let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
+                        *a = F::from_block(noise);
+                        *c = leaf;
+                    }
+                },
+            );
         }
     }
 }

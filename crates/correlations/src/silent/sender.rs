@@ -84,7 +84,8 @@ impl<N: Noise> Sender<N> {
         };
         let row = 2 * depth + 1;
         let mut rows = vec![0; shape.all_trees() * row];
-        rows.par_chunks_exact_mut(row).enumerate().for_each_init(
+        parallel::each_with(
+            rows.chunks_exact_mut(row).enumerate(),
             || Zeroizing::new(vec![0; sender.trees.leaves()]),
             |leaves, (i, row)| {
                 let mut sums = Zeroizing::new(vec![[0; 2]; depth]);
@@ -123,24 +124,20 @@ impl<N: Noise> Sender<N> {
         hidden_by: Block,
     ) -> Result<(), Error> {
         let shape = &self.shape;
-        let own = transcript
-            .challenges(shape.chunks)
-            .par_iter()
-            .enumerate()
-            .map(|(chunk, seed)| {
-                let mut factors = Prg::new(*seed);
-                let mut chi = vec![0; self.trees.leaves()];
-                let mut leaves = vec![0; self.trees.leaves()];
-                let mut sum = 0;
-                for tree in 0..shape.trees {
-                    factors.fill(&mut chi);
-                    self.leaves(chunk, tree, &mut leaves);
-                    sum ^= inner_product128(Backend::Best, &chi, &leaves);
-                }
-                sum
-            })
-            .reduce(|| 0, |a, b| a ^ b)
-            ^ hidden_by;
+        let seeds = transcript.challenges(shape.chunks);
+        let sums = parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
+            let mut factors = Prg::new(*seed);
+            let mut chi = vec![0; self.trees.leaves()];
+            let mut leaves = vec![0; self.trees.leaves()];
+            let mut sum = 0;
+            for tree in 0..shape.trees {
+                factors.fill(&mut chi);
+                self.leaves(chunk, tree, &mut leaves);
+                sum ^= inner_product128(Backend::Best, &chi, &leaves);
+            }
+            sum
+        });
+        let own = sums.iter().fold(hidden_by, |own, sum| own ^ sum);
         let mut combination = [0; 48];
         recv_rows(channel, COMBINATION, 48, 1, |row| {
             combination.copy_from_slice(row);

@@ -29,8 +29,8 @@
 //! **Cost.** 27 bytes for each entry, and one round trip; 64 COTs and 270 bytes by Gilboa's products.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, recv_exact};
 use zeroize::Zeroizing;
 
@@ -238,15 +238,12 @@ pub fn hold(
     for (batch, entries) in entries.chunks(BATCH * parameters.length).enumerate() {
         let mut drawn = Zeroizing::new([0; BATCH]);
         seeds.fill(&mut drawn[..]);
-        let frames: Vec<Vec<u8>> = entries
-            .par_chunks(parameters.length)
-            .enumerate()
-            .map(|(i, entries)| {
-                let mut prg = Prg::new(drawn[i]);
-                let body = holder.encrypt(batch * BATCH + i, entries, &mut prg);
-                messages::ciphertext_to_bytes(parameters, &body)
-            })
-            .collect();
+        let entries = entries.chunks(parameters.length).enumerate();
+        let frames = parallel::map(entries, |(i, entries)| {
+            let mut prg = Prg::new(drawn[i]);
+            let body = holder.encrypt(batch * BATCH + i, entries, &mut prg);
+            messages::ciphertext_to_bytes(parameters, &body)
+        });
         for frame in frames {
             channel.send(CIPHERTEXT, frame)?;
         }
@@ -283,12 +280,10 @@ pub fn help(
             .iter()
             .map(|_| messages::receive_ciphertext(channel, &parameters))
             .collect::<Result<_, _>>()?;
-        let products: Vec<Ciphertext> = bodies
-            .into_par_iter()
-            .zip(entries)
-            .enumerate()
-            .map(|(i, (body, entries))| helper.multiply(batch * BATCH + i, body, entries))
-            .collect();
+        let products = bodies.into_iter().zip(entries).enumerate();
+        let products = parallel::map(products, |(i, (body, entries))| {
+            helper.multiply(batch * BATCH + i, body, entries)
+        });
         for product in products {
             ring.add(&mut sum.body, &product.body);
             ring.add(&mut sum.mask, &product.mask);
