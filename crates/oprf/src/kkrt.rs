@@ -41,13 +41,13 @@ mod matrix;
 mod outputs;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_correlations::base_ot;
 use vesica_correlations::choices::Choices;
 use vesica_encodings::{Bins, Entry, cuckoo, simple};
 use vesica_kernels::prefetch;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, End, Error, Frames, Kind, Limit, MAX_FRAME, Traffic, recv_rows};
 use zeroize::Zeroizing;
@@ -164,7 +164,7 @@ fn output_oracle(params: &Params) -> Oracle {
 
 /// What the items' bins are computed from.
 fn keys(items: &[Item]) -> Vec<Block> {
-    items.par_iter().map(|item| halves(item)[0]).collect()
+    parallel::map_items(items, |item| halves(item)[0])
 }
 
 /// What the receiver asks for in a bin.
@@ -262,19 +262,21 @@ impl<Q: Fn(usize) -> Option<Query> + Sync> Receiver<Q> {
     fn advance(&mut self, first: usize, count: usize) {
         rayon::join(|| self.t.next(count), || self.u.next(count));
         self.first = first;
-        let bins = first..first + count;
-        bins.into_par_iter()
-            .map(&self.queries)
-            .collect_into_vec(&mut self.entries);
+        self.entries.resize(count, None);
+        parallel::each_item(&mut self.entries, |row, entry| {
+            *entry = (self.queries)(first + row);
+        });
     }
 
     /// Step 2: the chunk's rows of T ⊕ U ⊕ C.
     fn rows(&self) -> Vec<u8> {
         let mut rows = vec![0; self.entries.len() * self.row_bytes];
-        rows.par_chunks_mut(TASK * self.row_bytes)
-            .zip(self.entries.par_chunks(TASK))
-            .enumerate()
-            .for_each(|(task, (rows, entries))| self.write_rows(task * TASK, entries, rows));
+        let tasks = rows
+            .chunks_mut(TASK * self.row_bytes)
+            .zip(self.entries.chunks(TASK));
+        parallel::each(tasks.enumerate(), |(task, (rows, entries))| {
+            self.write_rows(task * TASK, entries, rows);
+        });
         rows
     }
 
@@ -310,19 +312,17 @@ impl<Q: Fn(usize) -> Option<Query> + Sync> Receiver<Q> {
             .collect();
         let from = values.len();
         values.resize(from + filled.len(), [0; 2]);
-        values[from..]
-            .par_chunks_mut(TASK)
-            .zip(filled.par_chunks(TASK))
-            .for_each(|(values, filled)| {
-                let mut inputs = Inputs::new(self.row_bytes);
-                for (values, filled) in values.chunks_mut(BATCH).zip(filled.chunks(BATCH)) {
-                    for (i, (row, query)) in filled.iter().enumerate() {
-                        let bin = self.first + row;
-                        inputs.set(i, self.t.row(*row), bin, query.function);
-                    }
-                    inputs.hash(&self.oracle, values);
+        let tasks = values[from..].chunks_mut(TASK).zip(filled.chunks(TASK));
+        parallel::each(tasks, |(values, filled)| {
+            let mut inputs = Inputs::new(self.row_bytes);
+            for (values, filled) in values.chunks_mut(BATCH).zip(filled.chunks(BATCH)) {
+                for (i, (row, query)) in filled.iter().enumerate() {
+                    let bin = self.first + row;
+                    inputs.set(i, self.t.row(*row), bin, query.function);
                 }
-            });
+                inputs.hash(&self.oracle, values);
+            }
+        });
     }
 }
 
@@ -365,10 +365,10 @@ impl<'a, E: Evaluations> Sender<'a, E> {
 
     /// Step 3: F for the chunk's evaluations, the first of which is number `begin` of all.
     fn outputs(&self, begin: usize, outputs: &mut [Output]) {
-        outputs
-            .par_chunks_mut(TASK)
-            .enumerate()
-            .for_each(|(task, outputs)| self.write_outputs(begin + task * TASK, outputs));
+        let tasks = outputs.chunks_mut(TASK).enumerate();
+        parallel::each(tasks, |(task, outputs)| {
+            self.write_outputs(begin + task * TASK, outputs);
+        });
     }
 
     /// Step 3 for one task: the evaluations from number `start` of all on.

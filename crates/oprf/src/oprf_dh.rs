@@ -33,8 +33,8 @@
 //! - It answers once it has all elements, so that neither side waits for the other to read.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_primitives::security::Security;
 use vesica_primitives::voprf::{
     Batch, Blinded, Blinds, ELEMENT_BYTES, Element, Mode, PROOF_BYTES, SecretKey, verify,
@@ -113,7 +113,10 @@ fn elements(kind: Kind, rows: &[[u8; ELEMENT_BYTES]]) -> Result<Vec<Element>, Mi
             problem: bad.problem(),
         })
     };
-    rows.par_iter().map(decode).collect()
+    let decode_all = |rows: &[[u8; ELEMENT_BYTES]]| rows.iter().map(decode).collect();
+    let parts = parallel::map(rows.chunks(AT_ONCE), decode_all);
+    let parts: Vec<Vec<Element>> = parts.into_iter().collect::<Result<_, Misbehaviour>>()?;
+    Ok(parts.concat())
 }
 
 /// A part of the receiver's items, blinded.
@@ -137,7 +140,7 @@ impl Question {
             let blinded = Blinded::with(Mode::Voprf, &slices(&inputs), blinds);
             Part { inputs, blinded }
         };
-        Question(with_blinds.into_par_iter().map(blind).collect())
+        Question(parallel::map(with_blinds.into_iter(), blind))
     }
 
     fn elements(&self) -> impl Iterator<Item = Element> {
@@ -158,11 +161,11 @@ impl Question {
             what: ANSWERS.name,
             problem: "not under the public key",
         })?;
-        let parts = self.0.par_iter().zip(evaluated.par_chunks(AT_ONCE));
-        let outputs = parts.flat_map_iter(|(part, evaluated)| {
+        let parts = self.0.iter().zip(evaluated.chunks(AT_ONCE));
+        let outputs = parallel::map(parts, |(part, evaluated)| {
             part.blinded.finalize(&slices(&part.inputs), evaluated)
         });
-        Ok(outputs.map(mask).collect())
+        Ok(outputs.into_iter().flatten().map(mask).collect())
     }
 }
 
@@ -197,12 +200,12 @@ impl Sender {
 
     /// F of the sender's items, in order.
     pub fn masks(&self, session: &[u8; 32], items: &[Item]) -> Vec<LongOutput> {
-        let parts = items.par_chunks(BATCH).flat_map_iter(|items| {
+        let parts = parallel::map(items.chunks(BATCH), |items| {
             let inputs = inputs(session, items);
             let outputs = self.key.evaluate(Mode::Voprf, &slices(&inputs));
-            outputs.into_iter().map(mask)
+            outputs.into_iter().map(mask).collect::<Vec<_>>()
         });
-        parts.collect()
+        parts.concat()
     }
 
     /// `BlindEvaluate` (section 3.3.2) of the elements of some batches: an answer for each.
@@ -218,13 +221,13 @@ impl Sender {
             let rows = evaluated.iter().flat_map(|element| *element.bytes());
             Ok((batch, rows.collect()))
         };
-        let batches = blinded.par_chunks(BATCH).map(evaluate);
-        let batches: Vec<(Batch<'_>, Vec<u8>)> = batches.collect::<Result<_, Misbehaviour>>()?;
-        let prove = |(batch, mut answer): (Batch<'_>, Vec<u8>)| {
+        let batches = parallel::map(blinded.chunks(BATCH), evaluate);
+        let prove = |evaluated: Result<(Batch<'_>, Vec<u8>), Misbehaviour>| {
+            let (batch, mut answer) = evaluated?;
             answer.extend_from_slice(&batch.prove(&mut rng));
-            answer
+            Ok(answer)
         };
-        Ok(batches.into_iter().map(prove).collect())
+        batches.into_iter().map(prove).collect()
     }
 }
 

@@ -38,7 +38,6 @@ mod okvs;
 use std::borrow::Cow;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_correlations::field::Field;
 use vesica_correlations::shape::Shape;
 use vesica_correlations::silent;
@@ -48,6 +47,7 @@ use vesica_kernels::Backend;
 use vesica_kernels::binary::{add_scaled64, add_scaled128};
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, End, Error, Frames, Kind, Traffic, recv_rows};
 use zeroize::Zeroizing;
@@ -227,8 +227,7 @@ impl Value<1> for u64 {
     }
 
     fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 1]]> {
-        let words = blocks.par_iter().map(|block| [*block as u64]);
-        Cow::Owned(words.collect())
+        Cow::Owned(parallel::map_items(blocks, |block| [*block as u64]))
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -397,11 +396,10 @@ fn send_masked<F: Value<W>, V: Receiver<F>, const W: usize>(
         // A frame is of one chunk.
         for (a, p) in a.chunks(each).zip(p[here.clone()].chunks(each)) {
             for (a, p) in a.chunks(frames_at_once).zip(p.chunks(frames_at_once)) {
-                let frames = a.par_chunks(SLOTS).zip(p.par_chunks(SLOTS));
-                let frames: Vec<_> = frames.map(|(a, p)| masked(a, p)).collect();
-                frames
-                    .into_iter()
-                    .try_for_each(|frame| channel.send(ENCODING, frame))?;
+                let frames = a.chunks(SLOTS).zip(p.chunks(SLOTS));
+                for frame in parallel::map(frames, |(a, p)| masked(a, p)) {
+                    channel.send(ENCODING, frame)?;
+                }
             }
         }
         sent = here.end;

@@ -1,9 +1,9 @@
 //! The code, and the matrices to which its words are added.
 
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::{Block, Cipher, Prg};
+use vesica_primitives::parallel;
 use zeroize::Zeroizing;
 
 use super::{BATCH, Batch, CHUNK, MAX_PIECES};
@@ -62,21 +62,26 @@ impl Matrix {
     /// Advances to the next `count` rows, at most [`CHUNK`]; bits beyond the last column are 0.
     pub(super) fn next(&mut self, count: usize) {
         let blocks = count.div_ceil(128);
-        self.columns
-            .par_chunks_mut(CHUNK)
-            .zip(self.rows.par_chunks_mut(CHUNK))
-            .zip(self.generators.par_chunks_mut(128))
-            .for_each(|((columns, rows), generators)| {
-                let columns = &mut columns[..128 * blocks];
-                // Clears leftovers of the previous chunk, if it was longer.
-                columns[generators.len() * blocks..].fill(0);
-                (&mut *generators, columns.par_chunks_mut(blocks))
-                    .into_par_iter()
-                    .with_min_len(TASK_COLUMNS)
-                    .for_each(|(generator, column)| generator.fill(column));
-                let columns = bytemuck::must_cast_slice(columns);
-                transpose128(Backend::Best, columns, &mut rows[..128 * blocks]);
+        let pieces = self
+            .columns
+            .chunks_mut(CHUNK)
+            .zip(self.rows.chunks_mut(CHUNK))
+            .zip(self.generators.chunks_mut(128));
+        parallel::each(pieces, |((columns, rows), generators)| {
+            let columns = &mut columns[..128 * blocks];
+            // Clears leftovers of the previous chunk, if it was longer.
+            columns[generators.len() * blocks..].fill(0);
+            let tasks = generators
+                .chunks_mut(TASK_COLUMNS)
+                .zip(columns.chunks_mut(TASK_COLUMNS * blocks));
+            parallel::each(tasks, |(generators, columns)| {
+                for (generator, column) in generators.iter_mut().zip(columns.chunks_mut(blocks)) {
+                    generator.fill(column);
+                }
             });
+            let columns = bytemuck::must_cast_slice(columns);
+            transpose128(Backend::Best, columns, &mut rows[..128 * blocks]);
+        });
     }
 
     /// The pieces of row `row` of the chunk.

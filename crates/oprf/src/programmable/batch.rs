@@ -1,8 +1,8 @@
 //! Step 1: F of the receiver's queries and of the sender's points.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::block::Block;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
@@ -135,7 +135,7 @@ impl Points {
 }
 
 fn first_halves(keys: &[Key]) -> Vec<Block> {
-    keys.par_iter().map(|key| halves(key)[0]).collect()
+    parallel::map_items(keys, |key| halves(key)[0])
 }
 
 /// An OPRF on the keys of bins, of 128 bits.

@@ -14,10 +14,10 @@
 //! A table may have a stash. As many empty bins as it has items then get the key of such an item for one more
 //! function, which no point has: the number of queries does not tell how full the stash is.
 
-use rayon::prelude::*;
 use vesica_encodings::{Bins, Entry, cuckoo, simple};
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_primitives::security::Security;
 use vesica_wire::{Error, Limit};
 
@@ -85,23 +85,22 @@ fn functions(params: &Params, table: cuckoo::Parameters) -> cuckoo::Functions {
 
 /// What the items' bins are computed from.
 fn keys(items: &[Item]) -> Vec<Block> {
-    items.par_iter().map(|item| halves(item)[0]).collect()
+    parallel::map_items(items, |item| halves(item)[0])
 }
 
 /// The keys of entries of a table of items.
 fn keys_of(params: &Params, items: &[Item], entries: &[Entry]) -> Vec<Key> {
     let oracle = Oracle::new("vesica/1 opprf key", &params.session);
     let mut keys = vec![[0; 32]; entries.len()];
-    keys.par_chunks_mut(BATCH)
-        .zip(entries.par_chunks(BATCH))
-        .for_each(|(keys, entries)| {
-            let mut inputs = [[0; 40]; BATCH];
-            for (input, entry) in inputs.iter_mut().zip(entries) {
-                input[..32].copy_from_slice(&items[entry.item()]);
-                input[32..].copy_from_slice(&(entry.function() as u64).to_le_bytes());
-            }
-            oracle.hash_many(&inputs[..keys.len()], keys);
-        });
+    let batches = keys.chunks_mut(BATCH).zip(entries.chunks(BATCH));
+    parallel::each(batches, |(keys, entries)| {
+        let mut inputs = [[0; 40]; BATCH];
+        for (input, entry) in inputs.iter_mut().zip(entries) {
+            input[..32].copy_from_slice(&items[entry.item()]);
+            input[32..].copy_from_slice(&(entry.function() as u64).to_le_bytes());
+        }
+        oracle.hash_many(&inputs[..keys.len()], keys);
+    });
     keys
 }
 

@@ -2,9 +2,9 @@
 
 use bytemuck::must_cast;
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use zeroize::Zeroizing;
 
 use super::{Points, Queries, Shape};
@@ -335,8 +335,8 @@ impl Pads {
             ..
         } = program;
         let mut hidden = vec![[0; W]; points.len()];
-        let tasks = hidden.par_chunks_mut(TASK).zip(outputs.par_chunks(TASK));
-        tasks.enumerate().for_each(|(task, (hidden, outputs))| {
+        let tasks = hidden.chunks_mut(TASK).zip(outputs.chunks(TASK));
+        parallel::each(tasks.enumerate(), |(task, (hidden, outputs))| {
             let start = task * TASK;
             let mut bins = points.bins_from(start);
             let inputs = points.bins_from(start).zip((start..).map(&index));

@@ -11,9 +11,9 @@
 //! The nonces from 128 on need a second hash, and hardly any bin needs those.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::EncodingFailed;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 
 use super::pads::Pads;
@@ -106,8 +106,7 @@ fn placements(
     outputs: &[Output],
 ) -> Result<Vec<Placement>, EncodingFailed> {
     let mut placed = vec![Placement::default(); points.bins()];
-    let tasks = placed.par_chunks_mut(TASK).enumerate();
-    tasks.try_for_each(|(task, placed)| {
+    let place = |(task, placed): (usize, &mut [Placement])| {
         let first = task * TASK;
         let start = points.begin(first);
         let outputs = &outputs[start..points.begin(first + placed.len())];
@@ -121,7 +120,8 @@ fn placements(
             *placed = placement(pads, bin, &outputs[of.clone()], &mut placing[of])?;
         }
         Ok(())
-    })?;
+    };
+    parallel::try_each(placed.chunks_mut(TASK).enumerate(), place)?;
     Ok(placed)
 }
 

@@ -4,7 +4,6 @@ mod wrong_peers;
 
 use std::collections::HashSet;
 
-use rayon::prelude::*;
 use vesica_encodings::cuckoo;
 use vesica_testing::{Recorder, Tape, honest, items, limit, rng, run_both};
 use vesica_wire::{Kind, Limit, MAX_FRAME, memory_pair};
@@ -22,7 +21,7 @@ struct Ideal;
 fn ideal(keys: &[Key]) -> Zeroizing<Vec<Output>> {
     let oracle = Oracle::new("vesica test ideal OPRF", &[8; 32]);
     let hash = |key: &Key| crate::output(&oracle.hash(&[key]));
-    Zeroizing::new(keys.par_iter().map(hash).collect())
+    Zeroizing::new(keys.iter().map(hash).collect())
 }
 
 impl BatchOprf for Ideal {

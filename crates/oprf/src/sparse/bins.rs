@@ -6,10 +6,10 @@
 //! whose functions agree still has two points (section 4.3).
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::{Entry, two_choice};
 use vesica_kernels::gf2k::Field;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_primitives::polynomial::bins;
 use vesica_wire::{Channel, Error, Frames, Kind, Limit, send_rows};
 
@@ -67,8 +67,8 @@ impl Bins {
             .collect();
         let entries = table.entries();
         Points {
-            points: entries.par_iter().map(point).collect(),
-            numbers: entries.par_iter().map(|e| e.item() as u32).collect(),
+            points: parallel::map_items(entries, point),
+            numbers: parallel::map_items(entries, |e| e.item() as u32),
             layout: bins,
         }
     }
@@ -92,7 +92,7 @@ impl Bins {
 }
 
 fn keys(items: &[Item]) -> Vec<Block> {
-    items.par_iter().map(|item| halves(item)[0]).collect()
+    parallel::map_items(items, |item| halves(item)[0])
 }
 
 impl Message for Bins {
@@ -202,7 +202,7 @@ impl Message for Bins {
                 let elements: Vec<u128> = asked.iter().map(|point| point & mask).collect();
                 let numbers: Vec<u32> = numbers.iter().map(|bin| bin - first as u32).collect();
                 let values = bins::evaluate(field, capacity, polynomials, &numbers, &elements);
-                rows.par_iter_mut().enumerate().for_each(|(i, row)| {
+                parallel::each_item(rows, |i, row| {
                     for (slice, values) in values.iter().enumerate() {
                         add_slice(row, s, slice, self.bits, values[i]);
                     }

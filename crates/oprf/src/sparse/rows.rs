@@ -1,11 +1,11 @@
 //! Rows of the matrix: F of points under the keys of all columns.
 
-use rayon::prelude::*;
 use vesica_kernels::Backend;
 use vesica_kernels::aes::{Key, bits};
 use vesica_kernels::transpose::transpose128;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use zeroize::{Zeroize, Zeroizing};
 
 pub use vesica_kernels::aes::BITS;
@@ -84,12 +84,11 @@ fn batch(points: &[Block]) -> [Block; BITS] {
 /// The rows of the points.
 pub fn one(q: &impl BitFunction, points: &[Block]) -> Zeroizing<Vec<Row>> {
     let mut rows = Zeroizing::new(vec![[0; MAX_COLUMNS / 64]; points.len()]);
-    rows.par_chunks_mut(BITS)
-        .zip(points.par_chunks(BITS))
-        .for_each_init(Scratch::new, |scratch, (rows, points)| {
-            q.fill(&batch(points), &mut scratch.columns[0]);
-            scratch.transposed(0, rows);
-        });
+    let batches = rows.chunks_mut(BITS).zip(points.chunks(BITS));
+    parallel::each_with(batches, Scratch::new, |scratch, (rows, points)| {
+        q.fill(&batch(points), &mut scratch.columns[0]);
+        scratch.transposed(0, rows);
+    });
     rows
 }
 
@@ -148,11 +147,12 @@ pub(super) fn both<F: BitFunction, H: RowHash>(
 ) -> (Vec<H::Output>, Zeroizing<Vec<Row>>) {
     let mut rows = Zeroizing::new(vec![[0; MAX_COLUMNS / 64]; points.len()]);
     let mut outputs = vec![H::Output::default(); points.len()];
-    rows.par_chunks_mut(BITS)
-        .zip(outputs.par_chunks_mut(BITS))
-        .zip(points.par_chunks(BITS))
-        .enumerate()
-        .for_each_init(Scratch::new, |scratch, (i, ((rows, outputs), points))| {
+    let batches = rows.chunks_mut(BITS).zip(outputs.chunks_mut(BITS));
+    let batches = batches.zip(points.chunks(BITS)).enumerate();
+    parallel::each_with(
+        batches,
+        Scratch::new,
+        |scratch, (i, ((rows, outputs), points))| {
             let points = batch(points);
             t.fill(&points, &mut scratch.columns[0]);
             u.fill(&points, &mut scratch.columns[1]);
@@ -161,17 +161,18 @@ pub(super) fn both<F: BitFunction, H: RowHash>(
             let [t, u] = &mut scratch.columns;
             t.iter_mut().zip(u).for_each(|(t, u)| *t ^= *u);
             scratch.transposed(0, rows);
-        });
+        },
+    );
     (outputs, rows)
 }
 
 /// H of each row.
 pub fn outputs<H: RowHash>(hash: &H, rows: &[Row]) -> Vec<H::Output> {
     let mut outputs = vec![H::Output::default(); rows.len()];
-    rows.par_chunks(BITS)
-        .zip(outputs.par_chunks_mut(BITS))
-        .enumerate()
-        .for_each(|(i, (rows, outputs))| hash.hash(i * BITS, rows, outputs));
+    let batches = rows.chunks(BITS).zip(outputs.chunks_mut(BITS));
+    parallel::each(batches.enumerate(), |(i, (rows, outputs))| {
+        hash.hash(i * BITS, rows, outputs);
+    });
     outputs
 }
 

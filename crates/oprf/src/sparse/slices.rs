@@ -6,7 +6,7 @@
 //! tree, is computed once for all slices, on either side.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
+use vesica_primitives::parallel;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Frames, Kind, Limit, Misbehaviour, recv_rows, send_rows};
@@ -48,7 +48,7 @@ pub struct Slices {
 impl Slices {
     fn points(items: &[Item]) -> Points<()> {
         Points {
-            points: items.par_iter().map(|item| halves(item)[0]).collect(),
+            points: parallel::map_items(items, |item| halves(item)[0]),
             numbers: (0..items.len() as u32).collect(),
             layout: (),
         }
@@ -135,10 +135,7 @@ impl Message for Slices {
         let field = Gf2k::new(self.bits as u32);
         let interpolator = Interpolator::new(&field, &self.elements(points)).map_err(unlucky)?;
         for slice in 0..SLICES {
-            let values: Vec<u128> = rows
-                .par_iter()
-                .map(|row| slice_of(row, slice, self.bits))
-                .collect();
+            let values = parallel::map_items(rows, |row| slice_of(row, slice, self.bits));
             let coefficients = interpolator.interpolate(&values);
             let bytes = strings::pack(&coefficients, self.bits);
             send_rows(channel, SLICE, &bytes, self.bits)?;
@@ -160,9 +157,9 @@ impl Message for Slices {
         for slice in 0..SLICES {
             let coefficients = recv_strings(channel, SLICE, self.bits, self.coefficients)?;
             let values = evaluator.evaluate(&coefficients);
-            rows.par_iter_mut()
-                .zip(values)
-                .for_each(|(row, value)| add_slice(row, s, slice, self.bits, value));
+            parallel::each_item(rows, |i, row| {
+                add_slice(row, s, slice, self.bits, values[i]);
+            });
             channel.progress(slice as u64 + 1, SLICES as u64);
         }
         Ok(())

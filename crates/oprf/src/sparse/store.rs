@@ -1,10 +1,10 @@
 //! The rows in one oblivious key-value store (OKVS): `sparse-okvs`.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_primitives::block::Prg;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Frames, Kind, Limit, recv_rows, send_rows};
 
 use super::rows::Row;
@@ -44,11 +44,9 @@ impl Store {
     fn points(&self, items: &[Item]) -> Points<Arrangement> {
         let layout = self.okvs.arrange(items, |item| halves(item)[0]);
         let numbers = layout.numbers().to_vec();
-        let points = numbers
-            .par_iter()
-            .map(|number| halves(&items[*number as usize])[0]);
+        let points = parallel::map_items(&numbers, |number| halves(&items[*number as usize])[0]);
         Points {
-            points: points.collect(),
+            points,
             numbers,
             layout,
         }
