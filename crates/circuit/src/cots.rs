@@ -15,9 +15,9 @@
 //! before anything is sent, so that no pad is used twice even if a run fails half-way.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_correlations::subfield::{self, Subfield};
 use vesica_primitives::block::{Block, Cipher, CorrelationRobust, Rekeyed, TileHash};
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -113,8 +113,8 @@ pub(crate) struct Batch<'a> {
 impl Batch<'_> {
     /// Block number `block` of the pads of every row.
     fn pads(&self, masked: Masked, block: usize, pads: &mut [Block]) {
-        let tasks = pads.par_chunks_mut(TASK).zip(self.rows.par_chunks(TASK));
-        tasks.enumerate().for_each(|(task, (pads, rows))| {
+        let tasks = pads.chunks_mut(TASK).zip(self.rows.chunks(TASK));
+        parallel::each(tasks.enumerate(), |(task, (pads, rows))| {
             let first = self.first + (block * self.rows.len() + task * TASK) as u128;
             pads.copy_from_slice(rows);
             match masked {
@@ -132,9 +132,9 @@ impl Batch<'_> {
         delta: Block,
         [zeros, ones]: [&mut [Block]; 2],
     ) {
-        let tasks = zeros.par_chunks_mut(TASK).zip(ones.par_chunks_mut(TASK));
-        let tasks = tasks.zip(self.rows.par_chunks(TASK));
-        tasks.enumerate().for_each(|(task, ((zeros, ones), rows))| {
+        let tasks = zeros.chunks_mut(TASK).zip(ones.chunks_mut(TASK));
+        let tasks = tasks.zip(self.rows.chunks(TASK)).enumerate();
+        parallel::each(tasks, |(task, ((zeros, ones), rows))| {
             let first = self.first + (block * self.rows.len() + task * TASK) as u128;
             zeros.copy_from_slice(rows);
             for (one, row) in ones.iter_mut().zip(rows) {

@@ -48,9 +48,9 @@
 //! **Adversary.** Semi-honest. The value end sees d, uniform because X is. **Cost** per digit of w bits: one entry, W
 //! bits from the choice end, 2^w − 1 bits per candidate from the value end, 2^W + 1 evaluations of AES.
 
-use rayon::prelude::*;
 use vesica_correlations::subfield::Subfield;
 use vesica_primitives::block::Block;
+use vesica_primitives::parallel;
 use zeroize::{DefaultIsZeroes, Zeroizing};
 
 use crate::bits::BitShares;
@@ -221,10 +221,10 @@ pub(crate) fn multiples<const W: u32>(delta: Block) -> Zeroizing<Vec<Block>> {
 pub(crate) fn hash_tables(entries: &Entries, tiles: usize, multiples: &[Block], pads: &mut [u64]) {
     let each = entries.rows.len() / tiles;
     let words = pads.len() / tiles;
-    pads.par_chunks_mut(words)
-        .zip(entries.rows.par_chunks(each))
-        .enumerate()
-        .for_each(|(tile, (pads, rows))| entries.tile(tile).hash_bits(multiples, rows, pads));
+    let tiles = pads.chunks_mut(words).zip(entries.rows.chunks(each));
+    parallel::each(tiles.enumerate(), |(tile, (pads, rows))| {
+        entries.tile(tile).hash_bits(multiples, rows, pads);
+    });
 }
 
 /// What the choice end keeps of a transfer: X in the low four bits, its pads in the others.
@@ -239,18 +239,15 @@ const PADS: u32 = 4;
 /// Step 1 at the choice end: whole tiles, one after another. The pads are the highest bits of the hashes.
 pub(crate) fn hash_choices<const W: u32>(entries: &Entries, tiles: usize, chosen: &mut [Chosen]) {
     let each = entries.rows.len() / tiles;
-    chosen
-        .par_chunks_mut(each)
-        .zip(entries.rows.par_chunks(each))
-        .enumerate()
-        .for_each(|(tile, (chosen, rows))| {
-            let mut hashes = Zeroizing::new(rows.to_vec());
-            entries.tile(tile).feed_forward(&mut hashes);
-            for ((chosen, hash), row) in chosen.iter_mut().zip(&*hashes).zip(rows) {
-                let pads = (hash >> 124) as u8;
-                *chosen = Chosen(Subfield::<W>::first(*row) | pads.reverse_bits());
-            }
-        });
+    let tiles = chosen.chunks_mut(each).zip(entries.rows.chunks(each));
+    parallel::each(tiles.enumerate(), |(tile, (chosen, rows))| {
+        let mut hashes = Zeroizing::new(rows.to_vec());
+        entries.tile(tile).feed_forward(&mut hashes);
+        for ((chosen, hash), row) in chosen.iter_mut().zip(&*hashes).zip(rows) {
+            let pads = (hash >> 124) as u8;
+            *chosen = Chosen(Subfield::<W>::first(*row) | pads.reverse_bits());
+        }
+    });
 }
 
 /// Step 2: the corrections of a piece of `bins` bins that begins with bin `from`, digit by digit. `digit` has a digit of a
