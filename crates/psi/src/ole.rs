@@ -36,7 +36,6 @@ use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_correlations::ole::{self, BLOCK, Origin, Shape, Source};
 pub use vesica_correlations::ole::{Dealer, Tee, lattice::Lattice, ot::Ot};
 use vesica_encodings::cuckoo::{self, MAX_HASHES};
@@ -46,6 +45,7 @@ use vesica_kernels::residues::{self, Modulus};
 use vesica_kernels::{Backend, prefetch};
 use vesica_oprf::halves;
 use vesica_primitives::block::{Cipher, Prg};
+use vesica_primitives::parallel;
 use vesica_primitives::prime::uniform;
 use vesica_primitives::security::lambda_each;
 use vesica_wire::{
@@ -240,13 +240,13 @@ impl Plan {
         let count = numbers.len();
         numbers.resize(input.items.len(), 0);
         let mut places = vec![Places::default(); numbers.len()];
-        places
-            .par_chunks_mut(BLOCK)
-            .zip(numbers.par_chunks(BLOCK))
-            .for_each(|(places, numbers)| self.functions.places(numbers, places));
+        let blocks = places.chunks_mut(BLOCK).zip(numbers.chunks(BLOCK));
+        parallel::each(blocks, |(places, numbers)| {
+            self.functions.places(numbers, places);
+        });
         if !self.checked.is_empty() {
             let used = self.used();
-            places.par_iter_mut().for_each(|places| {
+            parallel::each_item(&mut places, |_, places| {
                 places.bins[..HASHES]
                     .iter_mut()
                     .for_each(|bin| *bin = used[*bin as usize]);
@@ -701,11 +701,9 @@ impl<S: Source> Protocol for Ole<S> {
         let together = rayon::current_num_threads();
         for (batch, queries) in queries.chunks(together).enumerate() {
             let first = batch * together;
-            let answers: Vec<_> = queries
-                .par_iter()
-                .enumerate()
-                .map(|(i, queries)| sender.answers(first + i, queries))
-                .collect();
+            let answers = parallel::map(queries.iter().enumerate(), |(i, queries)| {
+                sender.answers(first + i, queries)
+            });
             for (block, answers) in (first..).zip(answers) {
                 let [checked, answers] = answers?;
                 let plan = &sender.plan;
