@@ -2,7 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use rayon::prelude::*;
+use vesica_primitives::parallel;
 use vesica_primitives::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 use vesica_session::Progress;
 use vesica_session::codec::bad;
@@ -115,20 +115,17 @@ fn inputs(digests: &[[u8; 32]]) -> Vec<&[u8]> {
 
 impl<'a> Question<'a> {
     fn new(digests: &'a [[u8; 32]], seed: &[u8; 32], number: u64) -> Question<'a> {
-        let parts = digests
-            .par_chunks(AT_ONCE)
-            .enumerate()
-            .map(|(part, digests)| {
-                let mut hasher = blake3::Hasher::new_derive_key("vesica/1 blinds of a look-up");
-                hasher.update(seed);
-                hasher.update(&number.to_le_bytes());
-                hasher.update(&(part as u64).to_le_bytes());
-                // The same seed with other digests would have the same blinds.
-                hasher.update(digests.as_flattened());
-                let mut rng = ChaCha20Rng::from_seed(*hasher.finalize().as_bytes());
-                (digests, Blinded::new(MODE, &inputs(digests), &mut rng))
-            });
-        let parts: Vec<_> = parts.collect();
+        let parts = digests.chunks(AT_ONCE).enumerate();
+        let parts = parallel::map(parts, |(part, digests)| {
+            let mut hasher = blake3::Hasher::new_derive_key("vesica/1 blinds of a look-up");
+            hasher.update(seed);
+            hasher.update(&number.to_le_bytes());
+            hasher.update(&(part as u64).to_le_bytes());
+            // The same seed with other digests would have the same blinds.
+            hasher.update(digests.as_flattened());
+            let mut rng = ChaCha20Rng::from_seed(*hasher.finalize().as_bytes());
+            (digests, Blinded::new(MODE, &inputs(digests), &mut rng))
+        });
         let elements = parts.iter().flat_map(|(_, blinded)| blinded.elements());
         Question {
             elements: elements.copied().collect(),
@@ -142,17 +139,15 @@ impl<'a> Question<'a> {
             .split_last_chunk::<PROOF_BYTES>()
             .expect("the length was checked");
         let (elements, _) = elements.as_chunks();
-        let decoded = elements
-            .par_chunks(AT_ONCE)
-            .map(|part| decode(ANSWER.name, part));
-        let decoded: Vec<Vec<Element>> = decoded.collect::<Result<_, _>>()?;
+        let decoded = parallel::map(elements.chunks(AT_ONCE), |part| decode(ANSWER.name, part));
+        let decoded: Vec<Vec<Element>> = decoded.into_iter().collect::<Result<_, _>>()?;
         let evaluated = decoded.concat();
         verify(key, &self.elements, &evaluated, proof)
             .map_err(|_| bad(ANSWER.name, "not under the published key"))?;
-        let parts = self.parts.par_iter().zip(&decoded);
-        let values = parts.flat_map_iter(|((digests, blinded), evaluated)| {
+        let parts = self.parts.iter().zip(&decoded);
+        let values = parallel::map(parts, |((digests, blinded), evaluated)| {
             blinded.finalize(&inputs(digests), evaluated)
         });
-        Ok(values.collect())
+        Ok(values.concat())
     }
 }

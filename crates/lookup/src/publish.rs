@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs::{File, remove_file};
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use vesica_files::directory_of;
+use vesica_primitives::parallel;
 use vesica_primitives::voprf::SecretKey;
 use vesica_session::{Identity, random};
 
@@ -14,18 +14,18 @@ use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
 use crate::set::{PublishedSet, is_release, later_releases, release_path, write_release};
-use crate::sort::Sorter;
+use crate::sort::{Entry, Sorter};
 
 /// Keys that a thread evaluates at once.
 const AT_ONCE: usize = 256;
 
 /// The values of digests, on all threads.
 fn evaluate(secret: &SecretKey, digests: &[[u8; 32]]) -> Vec<Value> {
-    let values = digests.par_chunks(AT_ONCE).flat_map_iter(|digests| {
+    let values = parallel::map(digests.chunks(AT_ONCE), |digests| {
         let inputs: Vec<&[u8]> = digests.iter().map(|digest| &digest[..]).collect();
         secret.evaluate(MODE, &inputs)
     });
-    values.collect()
+    values.concat()
 }
 
 fn fresh_salt() -> Result<[u8; 32], Error> {
@@ -177,13 +177,13 @@ impl SetBuilder {
             return Ok(());
         }
         let SetBuilder { secret, header, .. } = self;
-        let entry = |(index, value): (usize, Value)| {
-            let mut sealed = payloads[index * payload..][..payload].to_vec();
-            header.xor_payload(&value, &mut sealed);
-            (header.mask(&value), sealed)
-        };
         let values = evaluate(secret, digests);
-        let entries: Vec<_> = values.into_par_iter().enumerate().map(entry).collect();
+        let mut entries = vec![Entry::default(); values.len()];
+        parallel::each_item(&mut entries, |index, entry| {
+            let mut sealed = payloads[index * payload..][..payload].to_vec();
+            header.xor_payload(&values[index], &mut sealed);
+            *entry = (header.mask(&values[index]), sealed);
+        });
         self.journal.append(&entries)?;
         let mut entries = entries.into_iter();
         let added = entries.try_for_each(|entry| self.sorter.push(entry));
