@@ -21,7 +21,6 @@
 //! one coefficient.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::RandomBand;
 use vesica_oprf::compact_dh::{self, KEY};
@@ -29,6 +28,7 @@ use vesica_oprf::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, halve
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::curve::{EncodedKeys, PlainKey};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_primitives::permutation::IdealPermutation;
 use vesica_primitives::security::Security;
 use vesica_wire::{
@@ -74,10 +74,7 @@ impl Functions {
 
     /// H₁ of items: keys of the OKVS.
     fn keys(&self, items: &[Item]) -> Vec<Block> {
-        let keys = items
-            .par_iter()
-            .map(|item| halves(&self.h1.hash(&[item]))[0]);
-        keys.collect()
+        parallel::map_items(items, |item| halves(&self.h1.hash(&[item]))[0])
     }
 
     fn masks(
@@ -86,20 +83,21 @@ impl Functions {
         secrets: &[[u8; 32]],
         messages: &[[u8; 32]],
     ) -> Vec<LongOutput> {
-        let inputs = items.par_iter().zip(secrets).zip(messages);
-        let masks = inputs.map(|((item, secret), message)| self.h2.hash(&[item, secret, message]));
-        masks.collect()
+        let mut masks = vec![[0; 32]; items.len()];
+        parallel::each_item(&mut masks, |i, mask| {
+            *mask = self.h2.hash(&[&items[i], &secrets[i], &messages[i]]);
+        });
+        masks
     }
 
     /// What slots give to each item, as key-agreement messages.
     fn messages(&self, slots: &[[u64; 4]], items: &[Item]) -> Vec<[u8; 32]> {
         let mut values = vec![[0; 4]; items.len()];
         self.okvs.decode(slots, &self.keys(items), &mut values);
-        let messages = values.par_iter().map(|value| {
+        parallel::map_items(&values, |value| {
             let value: [u8; 32] = bytemuck::must_cast(*value);
             self.permutation.apply(&value)
-        });
-        messages.collect()
+        })
     }
 }
 
@@ -152,10 +150,9 @@ impl Oprf for CompactOkvs {
         channel.begin_phase("oprf");
         let functions = Functions::new(params);
         let messages = keys.representatives();
-        let values = messages.par_iter().map(|message| {
+        let values = parallel::map_items(messages, |message| {
             bytemuck::must_cast::<[u8; 32], [u64; 4]>(functions.permutation.invert(message))
         });
-        let values: Vec<[u64; 4]> = values.collect();
         let slots = functions
             .okvs
             .encode(&functions.keys(items), &values, &mut Prg::random(rng))

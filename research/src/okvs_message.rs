@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_oprf::sparse::{EVENTS, MAX_COLUMNS, Message, Points, Row, STORE, Sparse, Store};
 use vesica_oprf::{Item, Oprf, Params, Spec, halves};
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Frames, Limit, recv_rows, send_rows};
 
 use crate::three_hash::ThreeHash;
@@ -136,8 +136,9 @@ fn narrowed<const W: usize>(rows: &[Row]) -> Cow<'_, [[u64; W]]> {
     match W == MAX_COLUMNS / 64 {
         true => Cow::Borrowed(rows.as_flattened().as_chunks().0),
         false => {
-            let narrow = rows.par_iter().map(|row| std::array::from_fn(|i| row[i]));
-            Cow::Owned(narrow.collect())
+            let mut narrow = vec![[0; W]; rows.len()];
+            parallel::each_item(&mut narrow, |i, to| to.copy_from_slice(&rows[i][..W]));
+            Cow::Owned(narrow)
         }
     }
 }
@@ -145,11 +146,9 @@ fn narrowed<const W: usize>(rows: &[Row]) -> Cow<'_, [[u64; W]]> {
 impl<K: ArrangedOkvs, const W: usize> OkvsMessage<K, W> {
     fn points(&self, items: &[Item]) -> Points<K::Arrangement> {
         let (numbers, layout) = self.okvs.arranged(items);
-        let points = numbers
-            .par_iter()
-            .map(|number| halves(&items[*number as usize])[0]);
+        let points = parallel::map_items(&numbers, |number| halves(&items[*number as usize])[0]);
         Points {
-            points: points.collect(),
+            points,
             numbers,
             layout,
         }

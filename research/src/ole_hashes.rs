@@ -13,12 +13,12 @@
 //! nothing, so its item is compared in full with each of the sender's, modulo a prime of 33 bits for items of 32. The
 //! paper's equation (12) counts these comparisons with as many bits as those in bins.
 
-use rayon::prelude::*;
 use vesica_encodings::cuckoo::{MAX_HASHES, Parameters, Table};
 use vesica_encodings::permuted::{Functions, Places};
 use vesica_encodings::simple;
 use vesica_oprf::programmable::slots;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::parallel;
 use vesica_primitives::prime::uniform;
 use vesica_wire::{Channel, Error, Kind, Limit, Link};
 
@@ -111,10 +111,10 @@ impl Tuples {
             draw(values * each, 1),
             draw(values * each, 0),
         );
-        let pairs = u.par_iter().zip(&v).enumerate();
-        let r = pairs.map(|(i, (u, v))| line(*u, s[i / each], *v, prime));
+        let mut r = vec![0; u.len()];
+        parallel::each_item(&mut r, |i, r| *r = line(u[i], s[i / each], v[i], prime));
         Tuples {
-            r: r.collect(),
+            r,
             prime,
             each,
             s,

@@ -24,8 +24,8 @@
 //! and for r of both.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Traffic};
 
 use vesica_oprf::coin::{Coin, Committed, Sealed, recv_half, send_half};
@@ -78,23 +78,21 @@ impl Coined {
         item: impl Fn(usize) -> &'a Item + Sync,
     ) {
         const BATCH: usize = 1 << 8;
-        outputs
-            .par_chunks_mut(BATCH)
-            .enumerate()
-            .for_each(|(batch, outputs)| {
-                let mut inputs = [[0; 64]; BATCH];
-                let mut hashes = [[0; 32]; BATCH];
-                let (inputs, hashes) = (&mut inputs[..outputs.len()], &mut hashes[..outputs.len()]);
-                for (i, (input, output)) in inputs.iter_mut().zip(&*outputs).enumerate() {
-                    input[..16].copy_from_slice(&self.coin);
-                    input[16..32].copy_from_slice(bytemuck::must_cast_slice(output));
-                    input[32..].copy_from_slice(item(batch * BATCH + i));
-                }
-                self.oracle.hash_many(inputs, hashes);
-                for (output, hash) in outputs.iter_mut().zip(hashes) {
-                    *output = vesica_oprf::output(hash);
-                }
-            });
+        let batches = outputs.chunks_mut(BATCH).enumerate();
+        parallel::each(batches, |(batch, outputs)| {
+            let mut inputs = [[0; 64]; BATCH];
+            let mut hashes = [[0; 32]; BATCH];
+            let (inputs, hashes) = (&mut inputs[..outputs.len()], &mut hashes[..outputs.len()]);
+            for (i, (input, output)) in inputs.iter_mut().zip(&*outputs).enumerate() {
+                input[..16].copy_from_slice(&self.coin);
+                input[16..32].copy_from_slice(bytemuck::must_cast_slice(output));
+                input[32..].copy_from_slice(item(batch * BATCH + i));
+            }
+            self.oracle.hash_many(inputs, hashes);
+            for (output, hash) in outputs.iter_mut().zip(hashes) {
+                *output = vesica_oprf::output(hash);
+            }
+        });
     }
 }
 

@@ -14,12 +14,12 @@
 //! a string. Longer strings than 128 bits take two polynomials.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::EncodingFailed;
 use vesica_oprf::programmable::{Hint, Key, Pads, Program, Queries, Shape, Strings, slots};
 use vesica_oprf::{Output, halves};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::load;
+use vesica_primitives::parallel;
 use vesica_primitives::polynomial::{Evaluator, Gf2k, Interpolator};
 use vesica_wire::{Channel, Error, Frames, Kind, Limit};
 use zeroize::Zeroizing;
@@ -233,16 +233,13 @@ impl Hint for PolynomialHint {
         let (keys, field) = (program.points.keys(), Gf2k::new(layout.bits));
         let mut seeds = vec![0; layout.groups];
         Prg::random(rng).fill(&mut seeds);
-        let polynomials: Result<Vec<_>, EncodingFailed> = layout
-            .members(keys)
-            .par_iter()
-            .zip(seeds)
-            .map(|(members, seed)| {
-                let members = members.iter().map(|number| *number as usize);
-                let points = members.map(|point| (keys[point], hidden[point]));
-                layout.interpolate(&field, points, &mut Prg::new(seed))
-            })
-            .collect();
+        let members = layout.members(keys);
+        let polynomials = parallel::map(members.iter().zip(seeds), |(members, seed)| {
+            let members = members.iter().map(|number| *number as usize);
+            let points = members.map(|point| (keys[point], hidden[point]));
+            layout.interpolate(&field, points, &mut Prg::new(seed))
+        });
+        let polynomials: Result<Vec<_>, EncodingFailed> = polynomials.into_iter().collect();
         let polynomials = polynomials.map_err(|e| Error::limit(Limit::Encoding, e))?;
         let mut coefficients = polynomials.iter().flatten();
         slots::send(
@@ -273,14 +270,12 @@ impl Hint for PolynomialHint {
         let (keys, field) = (queries.keys(), Gf2k::new(layout.bits));
         let members = layout.members(keys);
         let of_group = layout.slices * layout.capacity;
-        let values: Result<Vec<_>, EncodingFailed> = members
-            .par_iter()
-            .zip(coefficients.par_chunks_exact(of_group))
-            .map(|(members, coefficients)| {
-                let keys = members.iter().map(|number| keys[*number as usize]);
-                layout.evaluate(&field, keys, coefficients)
-            })
-            .collect();
+        let groups = members.iter().zip(coefficients.chunks_exact(of_group));
+        let values = parallel::map(groups, |(members, coefficients)| {
+            let keys = members.iter().map(|number| keys[*number as usize]);
+            layout.evaluate(&field, keys, coefficients)
+        });
+        let values: Result<Vec<_>, EncodingFailed> = values.into_iter().collect();
         let values = values.map_err(|e| Error::limit(Limit::Encoding, e))?;
         let mut decoded = Zeroizing::new(vec![[0; 4]; queries.len()]);
         for (number, value) in members.iter().flatten().zip(values.iter().flatten()) {

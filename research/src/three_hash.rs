@@ -15,9 +15,9 @@ mod tests;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use vesica_encodings::{EncodingFailed, Okvs};
 use vesica_primitives::block::{Block, Cipher, Prg};
+use vesica_primitives::parallel;
 
 use parameters::Parameters;
 
@@ -287,31 +287,26 @@ impl ThreeHash {
             .len()
             .div_ceil(rayon::current_num_threads())
             .max(MIN_CHUNK);
-        let chunks: Vec<Chunk<W, D>> = keys
-            .par_chunks(chunk)
-            .zip(values.par_chunks(chunk))
-            .map(|(keys, values)| {
-                let mut arranged = vec![[0; W]; values.len()];
-                let mut sorted = Sorted::new();
-                self.sort(keys, &mut sorted, |index, place| {
-                    arranged[place] = values[index];
-                });
-                Chunk {
-                    sorted,
-                    values: arranged,
-                }
-            })
-            .collect();
+        let chunks = keys.chunks(chunk).zip(values.chunks(chunk));
+        let chunks: Vec<Chunk<W, D>> = parallel::map(chunks, |(keys, values)| {
+            let mut arranged = vec![[0; W]; values.len()];
+            let mut sorted = Sorted::new();
+            self.sort(keys, &mut sorted, |index, place| {
+                arranged[place] = values[index];
+            });
+            Chunk {
+                sorted,
+                values: arranged,
+            }
+        });
         let mut seeds = vec![0; self.parameters.bins];
         filler.fill(&mut seeds);
         let mut encoding = vec![[0; W]; self.size()];
-        encoding
-            .par_chunks_exact_mut(self.parameters.width())
-            .zip(seeds)
-            .enumerate()
-            .try_for_each_init(Scratch::new, |scratch, (bin, (slots, seed))| {
-                self.encode_bin(&chunks, bin, slots, Prg::new(seed), scratch)
-            })?;
+        let bins = encoding.chunks_exact_mut(self.parameters.width());
+        let bins = bins.zip(seeds).enumerate();
+        parallel::try_each_with(bins, Scratch::new, |scratch, (bin, (slots, seed))| {
+            self.encode_bin(&chunks, bin, slots, Prg::new(seed), scratch)
+        })?;
         Ok(encoding)
     }
 
@@ -378,23 +373,22 @@ impl ThreeHash {
             .div_ceil(rayon::current_num_threads())
             .min(self.parameters.bins * CHUNK_PER_BIN)
             .clamp(MIN_CHUNK, MAX_CHUNK);
-        keys.par_chunks(chunk)
-            .zip(out.par_chunks_mut(chunk))
-            .for_each_init(
-                || (Sorted::<D>::new(), Vec::new(), Tables::new()),
-                |(sorted, values, tables), (keys, out)| {
-                    self.sort(keys, sorted, |_, _| ());
-                    values.resize(keys.len(), [0; W]);
-                    self.decode_sorted(encoding, sorted, tables, values);
-                    // Back into the order of the keys: every bin's values are read in sequence.
-                    let mut next = sorted.starts.clone();
-                    for (key, out) in keys.iter().zip(out) {
-                        let next = &mut next[self.bin_of(key)];
-                        *out = values[*next];
-                        *next += 1;
-                    }
-                },
-            );
+        parallel::each_with(
+            keys.chunks(chunk).zip(out.chunks_mut(chunk)),
+            || (Sorted::<D>::new(), Vec::new(), Tables::new()),
+            |(sorted, values, tables), (keys, out)| {
+                self.sort(keys, sorted, |_, _| ());
+                values.resize(keys.len(), [0; W]);
+                self.decode_sorted(encoding, sorted, tables, values);
+                // Back into the order of the keys: every bin's values are read in sequence.
+                let mut next = sorted.starts.clone();
+                for (key, out) in keys.iter().zip(out) {
+                    let next = &mut next[self.bin_of(key)];
+                    *out = values[*next];
+                    *next += 1;
+                }
+            },
+        );
     }
 
     fn decode_sorted<const W: usize, const D: usize>(

@@ -6,12 +6,12 @@
 //! Semi-honest, with the arguments of that module: an entry over GF(256) serves one table, and tiles have a key each.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_circuit::BitShares;
 use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_correlations::cot;
 use vesica_correlations::subfield::{self, FromCots, Subfield};
 use vesica_primitives::block::{Block, TileHash};
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Kind, recv_exact};
 
 use super::{SESSION, cots, levels};
@@ -153,14 +153,11 @@ pub(super) fn receive(
                     let (cipher, bytes) = (hashes.tile(tile), table_bytes(width));
                     tile += 1;
                     // Bit 16·i + u of these words is that of input i and offset u.
-                    let pads: Vec<Vec<u64>> = multiples
-                        .par_chunks(OFFSETS)
-                        .map(|offsets| {
-                            let mut pads = vec![0; (to - from).div_ceil(4)];
-                            cipher.hash_bits(offsets, &y, &mut pads);
-                            pads
-                        })
-                        .collect();
+                    let pads = parallel::map(multiples.chunks(OFFSETS), |offsets| {
+                        let mut pads: Vec<u64> = vec![0; (to - from).div_ceil(4)];
+                        cipher.hash_bits(offsets, &y, &mut pads);
+                        pads
+                    });
                     let corrections = recv_exact(channel, CORRECTIONS, to - from)?;
                     let mut message = vec![0; bytes * (to - from)];
                     for (i, to) in message.chunks_mut(bytes).enumerate() {
