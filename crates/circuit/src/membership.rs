@@ -15,8 +15,8 @@
 //! for W digits, and for W of these; a megabyte of entries.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_primitives::block::Block;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -95,11 +95,10 @@ impl<const W: u32> ValueEnd<W> {
             let pads = pads.chunks(level.entries() * level.pad_words(PIECE));
             let all: Vec<_> = pieces(start, end).zip(pads.zip(&frames)).collect();
             for at_once in all.chunks(rayon::current_num_threads()) {
-                let made = at_once.par_iter().map(|(piece, (pads, corrections))| {
+                let made = parallel::map(at_once.iter(), |(piece, (pads, corrections))| {
                     let own = shares.piece(piece.1);
                     tables(level, pads, corrections, *piece, &digit, own)
                 });
-                let made: Vec<_> = made.collect();
                 for (((from, _), _), (message, own)) in at_once.iter().zip(made) {
                     shares.add(*from, &own);
                     channel.send(TABLES, message)?;
@@ -177,10 +176,9 @@ impl<const W: u32> ChoiceEnd<W> {
             let chosen = chosen.chunks(level.entries() * PIECE);
             let all: Vec<_> = pieces(start, end).zip(chosen).collect();
             for at_once in all.chunks(rayon::current_num_threads()) {
-                let corrections = at_once
-                    .par_iter()
-                    .map(|(piece, chosen)| corrections(level, chosen, *piece, &digit));
-                let messages: Vec<_> = corrections.collect();
+                let messages = parallel::map(at_once.iter(), |(piece, chosen)| {
+                    corrections(level, chosen, *piece, &digit)
+                });
                 for message in messages {
                     channel.send(DIGITS, message)?;
                 }
@@ -191,12 +189,11 @@ impl<const W: u32> ChoiceEnd<W> {
                     .iter()
                     .map(|(piece, _)| receive_bits(channel, TABLES, bits(piece)));
                 let frames = frames.collect::<Result<Vec<_>, _>>()?;
-                let chosen = at_once.par_iter().zip(&frames);
-                let chosen = chosen.map(|((piece, chosen), tables)| {
+                let chosen = at_once.iter().zip(&frames);
+                let chosen = parallel::map(chosen, |((piece, chosen), tables)| {
                     let own = shares.piece(piece.1);
                     choose(level, chosen, tables, *piece, &digit, own)
                 });
-                let chosen: Vec<_> = chosen.collect();
                 for (((from, _), _), own) in at_once.iter().zip(&chosen) {
                     shares.add(*from, own);
                 }

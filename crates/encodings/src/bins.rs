@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rayon::prelude::*;
+use vesica_primitives::parallel;
 
 /// An item in a bin, and the number of the hash function that put it there.
 ///
@@ -153,7 +153,7 @@ pub(crate) fn counting_sort<'a>(
         }
         counts
     };
-    let mut nexts: Vec<_> = shares.par_iter().map(count).collect();
+    let mut nexts = parallel::map(shares.iter(), count);
     let mut sum = 0u32;
     let ends = (0..buckets).map(|bucket| {
         for next in &mut nexts {
@@ -165,18 +165,15 @@ pub(crate) fn counting_sort<'a>(
     });
     let ends = ends.collect();
     let entries: Vec<_> = (0..sum).map(|_| AtomicU32::new(0)).collect();
-    shares
-        .into_par_iter()
-        .zip(&mut nexts)
-        .for_each(|(share, next)| {
-            for item in share {
-                for (which, bucket) in (0..).zip(buckets_of(item)) {
-                    let to = &mut next[*bucket as usize];
-                    entries[*to as usize].store(entry(item as u32, which), Ordering::Relaxed);
-                    *to += 1;
-                }
+    parallel::each(shares.into_iter().zip(&mut nexts), |(share, next)| {
+        for item in share {
+            for (which, bucket) in (0..).zip(buckets_of(item)) {
+                let to = &mut next[*bucket as usize];
+                entries[*to as usize].store(entry(item as u32, which), Ordering::Relaxed);
+                *to += 1;
             }
-        });
+        }
+    });
     let entries = entries.into_iter().map(AtomicU32::into_inner).collect();
     (ends, entries)
 }

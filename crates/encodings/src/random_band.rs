@@ -20,10 +20,10 @@ pub use parameters::{BIN, Parameters};
 use std::convert::Infallible;
 use std::ops::Range;
 
-use rayon::prelude::*;
 use vesica_kernels::band::{Row, System, WORD, combine};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
+use vesica_primitives::parallel;
 
 use crate::bins::counting_sort;
 use crate::{EncodingFailed, Okvs};
@@ -162,23 +162,21 @@ impl RandomBand {
     /// Block 0 of each key's hash, whose low word is the number that places the band.
     fn place_all<T: Sync>(&self, items: &[T], key: impl Fn(&T) -> Block + Sync, words: &mut [u32]) {
         let per_bin = self.words();
-        items
-            .par_chunks(PLACED)
-            .zip(words.par_chunks_mut(PLACED))
-            .for_each(|(items, words)| {
-                let mut blocks = [0; HASHED];
-                for (items, words) in items.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
-                    let blocks = &mut blocks[..items.len()];
-                    for (block, item) in blocks.iter_mut().zip(items) {
-                        *block = key(item);
-                    }
-                    self.cipher.feed_forward(blocks);
-                    for (word, block) in words.iter_mut().zip(blocks) {
-                        let (bin, start) = self.place(*block as u64);
-                        *word = (bin * per_bin + start / WORD) as u32;
-                    }
+        let jobs = items.chunks(PLACED).zip(words.chunks_mut(PLACED));
+        parallel::each(jobs, |(items, words)| {
+            let mut blocks = [0; HASHED];
+            for (items, words) in items.chunks(HASHED).zip(words.chunks_mut(HASHED)) {
+                let blocks = &mut blocks[..items.len()];
+                for (block, item) in blocks.iter_mut().zip(items) {
+                    *block = key(item);
                 }
-            });
+                self.cipher.feed_forward(blocks);
+                for (word, block) in words.iter_mut().zip(blocks) {
+                    let (bin, start) = self.place(*block as u64);
+                    *word = (bin * per_bin + start / WORD) as u32;
+                }
+            }
+        });
     }
 
     /// The rows of keys, relative to the word in which each starts.
@@ -338,7 +336,7 @@ impl RandomBand {
         jobs: Vec<Job<'_, W, T>>,
         take: impl Fn(&mut T, &[u64; W]) + Sync,
     ) {
-        jobs.into_par_iter().for_each(|Job { words, slots, out }| {
+        parallel::each(jobs.into_iter(), |Job { words, slots, out }| {
             let first = arrangement.begin(words.start);
             let mut values = [[0; W]; BATCH];
             self.for_each_batch(arrangement, copied(keys), words, |places, frames, rows| {
@@ -441,10 +439,10 @@ where
         }
         for slots in slots.chunks_mut(threads * columns) {
             let jobs: Vec<_> = self.jobs.by_ref().take(slots.len() / columns).collect();
-            let systems = self.systems.par_iter_mut();
-            let bins = slots.par_chunks_exact_mut(columns).zip(jobs).zip(systems);
+            let systems = self.systems.iter_mut();
+            let bins = slots.chunks_exact_mut(columns).zip(jobs).zip(systems);
             let (keys, values) = (&self.keys, &self.values);
-            bins.try_for_each(|((slots, (bin, seed, free)), system)| {
+            parallel::try_each(bins, |((slots, (bin, seed, free)), system)| {
                 let here = bin * words..(bin + 1) * words;
                 let mut batch = [[0; W]; BATCH];
                 system.begin(random(seed, free));
@@ -595,8 +593,8 @@ impl Okvs for RandomBand {
             .len()
             .div_ceil(rayon::current_num_threads())
             .clamp(1, JOB.max(encoding.len() / 4));
-        let jobs = keys.par_chunks(job).zip(out.par_chunks_mut(job));
-        jobs.for_each(|(keys, out)| {
+        let jobs = keys.chunks(job).zip(out.chunks_mut(job));
+        parallel::each(jobs, |(keys, out)| {
             let arrangement = self.arrange(keys, |key| *key);
             let mut arranged = vec![0; keys.len()];
             arrangement.gather(0..keys.len(), keys, &mut arranged, |key| *key);

@@ -1,8 +1,8 @@
 //! Simple hashing, the other side of a [cuckoo](crate::cuckoo) table: every item in each of its k bins.
 
-use rayon::prelude::*;
 use vesica_primitives::block::Block;
 use vesica_primitives::load;
+use vesica_primitives::parallel;
 
 use crate::bins::{Bins, Entry, MAX_ITEMS};
 use crate::cuckoo::{Functions, MAX_HASHES, Parameters};
@@ -20,8 +20,8 @@ const JOB: usize = 1 << 12;
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
     let Parameters { hashes, bins, .. } = functions.parameters();
     let mut places = vec![[0; MAX_HASHES]; keys.len()];
-    let jobs = places.par_chunks_mut(JOB).zip(keys.par_chunks(JOB));
-    jobs.for_each(|(places, keys)| functions.bins(keys, places));
+    let jobs = places.chunks_mut(JOB).zip(keys.chunks(JOB));
+    parallel::each(jobs, |(places, keys)| functions.bins(keys, places));
     table_of(bins, hashes, keys.len(), |item| &places[item])
 }
 

@@ -1,12 +1,12 @@
 //! The OKVS of a run: the encoding of the receiver's items, and outputs from what either side decodes.
 
 use rand_core::CryptoRng;
-use rayon::prelude::*;
 use vesica_encodings::Okvs as _;
 use vesica_encodings::random_band::{Arrangement, RandomBand};
 use vesica_kernels::prefetch;
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_wire::{Error, Limit};
 use zeroize::Zeroizing;
 
@@ -34,17 +34,16 @@ impl ArrangedOkvs {
     pub(super) fn new(okvs: RandomBand, items: &[Item]) -> Self {
         let arrangement = okvs.arrange(items, |item| halves(item)[0]);
         let numbers = arrangement.numbers();
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        numbers
-            .par_iter()
-            .enumerate()
-            .map(|(i, number)| {
+        let [mut keys, mut values] = [(); 2].map(|()| vec![0; numbers.len()]);
+        let batches = keys.chunks_mut(BATCH).zip(values.chunks_mut(BATCH));
+        parallel::each(batches.enumerate(), |(batch, (keys, values))| {
+            for (i, (key, value)) in (batch * BATCH..).zip(keys.iter_mut().zip(values)) {
                 if let Some(later) = numbers.get(i + AHEAD) {
                     prefetch(items, *later as usize);
                 }
-                halves(&items[*number as usize]).into()
-            })
-            .unzip_into_vecs(&mut keys, &mut values);
+                [*key, *value] = halves(&items[numbers[i] as usize]);
+            }
+        });
         ArrangedOkvs {
             okvs,
             arrangement,
@@ -92,31 +91,26 @@ impl ArrangedOkvs {
         delta: Block,
         decoded: &mut [Output],
     ) {
-        decoded
-            .par_chunks_mut(BATCH)
-            .zip(self.values.par_chunks(BATCH))
-            .for_each(|(decoded, values)| {
-                let values: Vec<F> = values.iter().map(|v| F::from_block(*v)).collect();
-                let mut product = Zeroizing::new(vec![0; values.len()]);
-                F::add_scaled(&mut product, delta, &values);
-                for (decoded, product) in decoded.iter_mut().zip(product.iter()) {
-                    decoded[0] ^= *product as u64;
-                    decoded[1] ^= (*product >> 64) as u64;
-                }
-            });
+        let batches = decoded.chunks_mut(BATCH).zip(self.values.chunks(BATCH));
+        parallel::each(batches, |(decoded, values)| {
+            let values: Vec<F> = values.iter().map(|v| F::from_block(*v)).collect();
+            let mut product = Zeroizing::new(vec![0; values.len()]);
+            F::add_scaled(&mut product, delta, &values);
+            for (decoded, product) in decoded.iter_mut().zip(product.iter()) {
+                decoded[0] ^= *product as u64;
+                decoded[1] ^= (*product >> 64) as u64;
+            }
+        });
     }
 
     /// Steps 3 and 4: H′ for every item, of the coin, the decoded value and the item.
     pub(super) fn outputs(self, oracle: &Oracle, coin: &Coin, mut decoded: Vec<Output>) -> Outputs {
         let coin = Block::from_le_bytes(*coin);
-        let items = self
-            .keys
-            .par_chunks(BATCH)
-            .zip(self.values.par_chunks(BATCH));
-        decoded
-            .par_chunks_mut(BATCH)
-            .zip(items)
-            .for_each(|(decoded, (keys, values))| hash(oracle, coin, keys, values, decoded));
+        let items = self.keys.chunks(BATCH).zip(self.values.chunks(BATCH));
+        let batches = decoded.chunks_mut(BATCH).zip(items);
+        parallel::each(batches, |(decoded, (keys, values))| {
+            hash(oracle, coin, keys, values, decoded);
+        });
         Outputs::Short {
             values: decoded,
             numbers: self.arrangement.into_numbers(),

@@ -13,9 +13,9 @@
 //! Nothing authenticates a label: it is the sender's to choose. A malicious receiver that gets F of more items than it
 //! declared, as far as the OPRF lets it, gets their labels too.
 
-use rayon::prelude::*;
 use vesica_oprf::{Outputs, output};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour};
 use zeroize::Zeroizing;
 
@@ -27,6 +27,9 @@ pub const LABELS: Kind = Kind {
     code: 59,
     name: "labels",
 };
+
+/// Labels that a thread decrypts together.
+const BATCH: usize = 64;
 
 /// Labels that every frame but the last holds.
 fn per_frame(bytes: usize) -> usize {
@@ -77,19 +80,23 @@ impl<'a> Streams<'a> {
 pub(super) fn masks(session: &[u8; 32], items: &[Item], outputs: &Outputs) -> Outputs {
     let oracle = Oracle::new("vesica/1 mask of a labelled item", session);
     match outputs {
-        Outputs::Short { values, numbers } => Outputs::Short {
-            values: (values, numbers)
-                .into_par_iter()
-                .map(|(value, number)| {
-                    let [high, low] = value.map(u64::to_be_bytes);
-                    output(&oracle.hash(&[&high, &low, &items[*number as usize]]))
-                })
-                .collect(),
-            numbers: numbers.clone(),
-        },
+        Outputs::Short { values, numbers } => {
+            let mut masks = values.clone();
+            parallel::each_item(&mut masks, |i, mask| {
+                let [high, low] = mask.map(u64::to_be_bytes);
+                *mask = output(&oracle.hash(&[&high, &low, &items[numbers[i] as usize]]));
+            });
+            Outputs::Short {
+                values: masks,
+                numbers: numbers.clone(),
+            }
+        }
         Outputs::Long(values) => {
-            let hash = |(value, item): (&[u8; 32], &Item)| oracle.hash(&[value, item]);
-            Outputs::Long((values, items).into_par_iter().map(hash).collect())
+            let mut masks = values.clone();
+            parallel::each_item(&mut masks, |i, mask| {
+                *mask = oracle.hash(&[&*mask, &items[i]])
+            });
+            Outputs::Long(masks)
         }
     }
 }
@@ -132,18 +139,15 @@ impl<'a> Sealing<'a> {
         let batch = per_frame(bytes) * rayon::current_num_threads();
         let mut done = 0;
         for batch in entries.chunks(batch) {
-            let frames: Vec<Vec<u8>> = batch
-                .par_chunks(per_frame(bytes))
-                .map(|entries| {
-                    let mut frame = Vec::with_capacity(entries.len() * bytes);
-                    for (_, number) in entries {
-                        let (at, item) = (frame.len(), self.streams.item(*number));
-                        frame.extend_from_slice(&self.labels[item * bytes..][..bytes]);
-                        self.streams.apply(*number, &mut frame[at..]);
-                    }
-                    frame
-                })
-                .collect();
+            let frames = parallel::map(batch.chunks(per_frame(bytes)), |entries| {
+                let mut frame = Vec::with_capacity(entries.len() * bytes);
+                for (_, number) in entries {
+                    let (at, item) = (frame.len(), self.streams.item(*number));
+                    frame.extend_from_slice(&self.labels[item * bytes..][..bytes]);
+                    self.streams.apply(*number, &mut frame[at..]);
+                }
+                frame
+            });
             for frame in frames {
                 channel.send(LABELS, frame)?;
             }
@@ -207,11 +211,15 @@ impl<'a> Opening<'a> {
             channel.progress(last as u64, count as u64);
         }
         if count > 0 {
-            let items = self.labels.par_chunks_mut(bytes).zip(&wanted);
-            items.for_each(|(label, (number, rank))| {
-                let start = rank % per_frame * bytes;
-                label.copy_from_slice(&frames[rank / per_frame][start..][..bytes]);
-                self.streams.apply(*number, label);
+            let batches = self.labels.chunks_mut(BATCH * bytes);
+            let batches = batches.zip(wanted.chunks(BATCH));
+            parallel::each(batches, |(labels, wanted)| {
+                let items = labels.chunks_mut(bytes).zip(wanted);
+                for (label, (number, rank)) in items {
+                    let start = rank % per_frame * bytes;
+                    label.copy_from_slice(&frames[rank / per_frame][start..][..bytes]);
+                    self.streams.apply(*number, label);
+                }
             });
         }
         Ok(())

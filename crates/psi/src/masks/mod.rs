@@ -34,8 +34,8 @@ pub(crate) mod names;
 mod order;
 mod protocol;
 
-use rayon::prelude::*;
 use vesica_oprf::LongOutput;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Frames, Kind};
 
 use crate::{Item, indices_vartime};
@@ -313,11 +313,8 @@ fn send_sorted<const W: usize>(
     for first in (0..count).step_by(batch) {
         let last = count.min(first + batch);
         order.sort_until(last);
-        let frames: Vec<_> = order.entries()[first..last]
-            .par_chunks(code.per_frame())
-            .map(|entries| code.encode(entries))
-            .collect();
-        for frame in frames {
+        let entries = order.entries()[first..last].chunks(code.per_frame());
+        for frame in parallel::map(entries, |entries| code.encode(entries)) {
             channel.send(code.kind(), frame)?;
         }
         channel.progress(last as u64, count as u64);
@@ -343,10 +340,9 @@ fn receive_sorted<const W: usize>(
             frames.push(Decoder::new(code, frame, count));
             left -= count;
         }
-        let hits: Vec<_> = frames
-            .into_par_iter()
-            .map(|frame| hits(frame, order, found.ranks.is_some()))
-            .collect();
+        let hits = parallel::map(frames.into_iter(), |frame| {
+            hits(frame, order, found.ranks.is_some())
+        });
         for hits in hits {
             found.take(code, hits?)?;
         }

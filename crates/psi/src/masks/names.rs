@@ -1,7 +1,7 @@
 //! Telling the sender which of its items matched, where it has several masks per item.
 
-use rayon::prelude::*;
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Misbehaviour};
 
 use super::frames::Code;
@@ -25,10 +25,8 @@ fn width(exchange: &Exchange) -> usize {
 pub(super) fn names(session: &[u8; 32], items: &[Item]) -> Vec<Name> {
     let oracle = Oracle::new("vesica/1 matched tag", session);
     let mut hashes = vec![[0; 32]; items.len()];
-    hashes
-        .par_chunks_mut(BATCH)
-        .zip(items.par_chunks(BATCH))
-        .for_each(|(hashes, items)| oracle.hash_many(items, hashes));
+    let batches = hashes.chunks_mut(BATCH).zip(items.chunks(BATCH));
+    parallel::each(batches, |(hashes, items)| oracle.hash_many(items, hashes));
     words(&hashes)
 }
 

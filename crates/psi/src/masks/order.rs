@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rayon::prelude::*;
+use vesica_primitives::parallel;
 
 use super::{less, shortened, top};
 
@@ -50,7 +50,7 @@ impl<const W: usize> Order<W> {
             masks.iter().for_each(|mask| counts[part(mask)] += 1);
             counts
         };
-        let counts: Vec<_> = masks.par_chunks(share).map(count).collect();
+        let counts: Vec<_> = parallel::map(masks.chunks(share), count);
         let mut entries = vec![([0; W], 0); masks.len()];
         let mut rooms: Vec<Vec<_>> = counts.iter().map(|_| Vec::with_capacity(parts)).collect();
         let mut starts = vec![0];
@@ -63,8 +63,8 @@ impl<const W: usize> Order<W> {
             }
             starts.push(masks.len() - rest.len());
         }
-        let shares = rooms.par_iter_mut().zip(masks.par_chunks(share));
-        shares.enumerate().for_each(|(number, (rooms, masks))| {
+        let shares = rooms.iter_mut().zip(masks.chunks(share));
+        parallel::each(shares.enumerate(), |(number, (rooms, masks))| {
             for (i, mask) in (number * share..).zip(masks) {
                 if let Some(room) = rooms[part(mask)].next() {
                     *room = (shortened(mask, width), i as u32);
@@ -95,12 +95,9 @@ impl<const W: usize> Order<W> {
             rest = others;
         }
         let part_bits = self.part_bits;
-        parts.into_par_iter().with_min_len(8).for_each_init(
-            Scratch::<W>::default,
-            |scratch, part| {
-                scratch.sort(part, part_bits);
-            },
-        );
+        parallel::each_with(parts.into_iter(), Scratch::<W>::default, |scratch, part| {
+            scratch.sort(part, part_bits);
+        });
         self.sorted = last;
     }
 
@@ -114,8 +111,7 @@ impl<const W: usize> Order<W> {
 /// flags.
 pub(super) fn reordered(flags: &[bool], place: impl Fn(usize) -> u32 + Sync) -> Vec<bool> {
     let places: Vec<_> = flags.iter().map(|_| AtomicBool::new(false)).collect();
-    let chunks = flags.par_chunks(PLACED).enumerate();
-    chunks.for_each(|(chunk, flags)| {
+    parallel::each(flags.chunks(PLACED).enumerate(), |(chunk, flags)| {
         for (i, flag) in (chunk * PLACED..).zip(flags) {
             places[place(i) as usize].store(*flag, Ordering::Relaxed);
         }
