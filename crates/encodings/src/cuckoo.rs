@@ -21,6 +21,7 @@ use std::collections::HashSet;
 
 use vesica_kernels::prefetch;
 use vesica_primitives::block::{Block, Cipher};
+use vesica_primitives::parallel;
 
 use crate::EncodingFailed;
 use crate::bins::Entry;
@@ -30,6 +31,9 @@ pub const MAX_HASHES: usize = 4;
 
 /// Keys hashed together.
 const HASHED: usize = 128;
+
+/// Keys hashed by one job.
+const JOB: usize = 1 << 12;
 
 /// Items whose memory is prefetched.
 const AHEAD: usize = 24;
@@ -72,6 +76,14 @@ impl Functions {
             3 => self.bins_of::<3>(keys, out),
             _ => self.bins_of::<4>(keys, out),
         }
+    }
+
+    /// The bins of all keys, as [`Functions::bins`] writes them, on all threads.
+    pub fn all_bins(&self, keys: &[Block]) -> Vec<[u32; MAX_HASHES]> {
+        let mut bins = vec![[0; MAX_HASHES]; keys.len()];
+        let jobs = bins.chunks_mut(JOB).zip(keys.chunks(JOB));
+        parallel::each(jobs, |(bins, keys)| self.bins(keys, bins));
+        bins
     }
 
     fn bins_of<const K: usize>(&self, keys: &[Block], out: &mut [[u32; MAX_HASHES]]) {
@@ -137,9 +149,7 @@ impl Table {
     /// If there are more keys than the functions' parameters allow, or than 2^30.
     pub fn new(functions: &Functions, keys: &[Block]) -> Result<Self, EncodingFailed> {
         assert!(keys.len() <= functions.parameters.items, "too many keys");
-        let mut bins = vec![[0; MAX_HASHES]; keys.len()];
-        functions.bins(keys, &mut bins);
-        Self::place(functions.parameters, &bins)
+        Self::place(functions.parameters, &functions.all_bins(keys))
     }
 
     /// Finds a place for every item, given the bins of each in the order of its functions; an item's bins may be equal.

@@ -2,14 +2,10 @@
 
 use vesica_primitives::block::Block;
 use vesica_primitives::load;
-use vesica_primitives::parallel;
 
 use crate::bins::{Bins, Entry, MAX_ITEMS};
 use crate::cuckoo::{Functions, MAX_HASHES, Parameters};
 use vesica_primitives::scaled::{Round, Scaled};
-
-/// Keys whose bins are computed by one job.
-const JOB: usize = 1 << 12;
 
 /// The bins with all items, k entries per item; in each bin in the order of the items.
 ///
@@ -19,9 +15,7 @@ const JOB: usize = 1 << 12;
 /// If there are 2^30 keys, or 2^32 entries or more.
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
     let Parameters { hashes, bins, .. } = functions.parameters();
-    let mut places = vec![[0; MAX_HASHES]; keys.len()];
-    let jobs = places.chunks_mut(JOB).zip(keys.chunks(JOB));
-    parallel::each(jobs, |(places, keys)| functions.bins(keys, places));
+    let places = functions.all_bins(keys);
     table_of(bins, hashes, keys.len(), |item| &places[item])
 }
 

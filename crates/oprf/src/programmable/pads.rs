@@ -305,18 +305,19 @@ impl Pads {
     ) {
         let bins = queries.at();
         let bin = |number: &u32| bins[*number as usize] as usize;
-        let mut gathered = Zeroizing::new([[0; 2]; BATCH]);
-        for (numbers, slots) in numbers.chunks(BATCH).zip(slots.chunks(BATCH)) {
+        let mut pads = Zeroizing::new(vec![[0; 4]; numbers.len()]);
+        let batches = pads.chunks_mut(BATCH).zip(numbers.chunks(BATCH));
+        parallel::each(batches, |(pads, numbers)| {
+            let mut gathered = Zeroizing::new([[0; 2]; BATCH]);
             let gathered = &mut gathered[..numbers.len()];
             for (to, number) in gathered.iter_mut().zip(numbers) {
                 *to = outputs[*number as usize];
             }
             let inputs = numbers.iter().map(|number| (bin(number), 0));
-            self.for_each(gathered, inputs, |_, pads| {
-                for ((number, slot), pad) in numbers.iter().zip(slots).zip(pads) {
-                    strings.set(bin(number), 0, slot, *pad);
-                }
-            });
+            self.for_each(gathered, inputs, |_, found| pads.copy_from_slice(found));
+        });
+        for ((number, slot), pad) in numbers.iter().zip(slots).zip(&*pads) {
+            strings.set(bin(number), 0, slot, *pad);
         }
     }
 
