@@ -12,6 +12,11 @@ pub struct RowSet {
     rows: u64,
 }
 
+/// Sets a bit without a branch on its value.
+fn set_bit(word: &mut u64, bit: u64, to: bool) {
+    *word = *word & !(1 << bit) | u64::from(to) << bit;
+}
+
 impl RowSet {
     /// No row of a table of `rows` rows.
     pub fn none(rows: u64) -> RowSet {
@@ -38,8 +43,7 @@ impl RowSet {
     /// If there is no such row.
     pub fn set(&mut self, row: u64, chosen: bool) {
         assert!(row < self.rows, "there is no row {row}");
-        let (word, bit) = (&mut self.words[(row / 64) as usize], row % 64);
-        *word = *word & !(1 << bit) | u64::from(chosen) << bit;
+        set_bit(&mut self.words[(row / 64) as usize], row % 64, chosen);
     }
 
     /// As [`RowSet::set`], on all threads, for every row that `chosen` tells of.
@@ -52,8 +56,7 @@ impl RowSet {
                 let first = 64 * number as u64;
                 for row in first..rows.min(first + 64) {
                     if let Some(chosen) = chosen(row) {
-                        let bit = row % 64;
-                        *word = *word & !(1 << bit) | u64::from(chosen) << bit;
+                        set_bit(word, row % 64, chosen);
                     }
                 }
             }

@@ -179,6 +179,11 @@ impl<'a> Selection<'a> {
         })
     }
 
+    /// Whether columns are added that the peer handed over.
+    pub(crate) fn has_columns_of_peer(&self) -> bool {
+        self.matched.handed_over.is_some()
+    }
+
     /// Whether columns are added.
     pub(crate) fn adds(&self) -> bool {
         self.rows.added().is_some() || self.matched.handed_over.is_some()

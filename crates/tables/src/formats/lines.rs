@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use memchr::memrchr;
 
 use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fields};
 use crate::abreast::abreast;
@@ -321,8 +322,8 @@ impl LineWriter<'_, '_> {
             self.write(self.line_end)?;
         }
         self.unended = !lines.ends_with(b"\n");
-        if !self.unended {
-            self.line_end = match lines.ends_with(b"\r\n") {
+        if let Some(end) = memrchr(b'\n', lines) {
+            self.line_end = match lines[..end].ends_with(b"\r") {
                 true => b"\r\n",
                 false => b"\n",
             };
@@ -409,8 +410,16 @@ fn copy_part<F: LineFormat>(
         (lines, open)
     };
     let with_first = !dialect.csv.header;
+    if rows.has_columns_of_peer() {
+        // They are read in order, and may take far more memory than the lines.
+        return in_pieces(&mut records, with_first, lines, |piece, lines| {
+            lines.chunks(WITH_COLUMNS).try_for_each(|lines| {
+                Copied::of::<F>(piece.bytes(), lines, dialect, added, rows)?.hand_to(take)
+            })
+        })?;
+    }
     let copied = |(piece, lines, rows): &(Piece, Vec<Range<usize>>, Selection<'_>)| {
-        Copied::of::<F>(piece.bytes(), lines, dialect, added, rows.clone())
+        Copied::of::<F>(piece.bytes(), lines, dialect, added, &mut rows.clone())
     };
     abreast(
         BYTES_ABREAST * rayon::current_num_threads(),
@@ -427,6 +436,9 @@ fn copy_part<F: LineFormat>(
     )?
 }
 
+/// Lines that are put together at once with columns of the peer.
+const WITH_COLUMNS: usize = 64;
+
 /// The selected ones of the lines of a piece.
 struct Copied {
     lines: Vec<u8>,
@@ -441,10 +453,10 @@ impl Copied {
         lines: &[Range<usize>],
         dialect: Dialect,
         added: &[Added<'_>],
-        mut rows: Selection<'_>,
+        rows: &mut Selection<'_>,
     ) -> Result<Copied> {
         let mut copied = Copied {
-            lines: Vec::with_capacity(piece.len()),
+            lines: Vec::with_capacity(lines.iter().map(Range::len).sum()),
             numbered: Vec::new(),
         };
         let mut values = Vec::new();

@@ -25,6 +25,25 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Whether or not it is next to one of them in the table.
+#[test]
+fn a_last_line_without_an_end_gets_that_of_the_lines_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = |n: usize| format!("{{\"n\":{n}}}");
+    let paths = ["a.jsonl", "b.jsonl"].map(|name| directory.path().join(name));
+    fs::write(&paths[0], [1, 2, 3, 4].map(line).join("\r\n")).unwrap();
+    fs::write(&paths[1], line(5) + "\r\n").unwrap();
+    let source = Source::open_all(&paths, &SourceOptions::default()).unwrap();
+    let keys = read_keys(&source, &key("n")).unwrap();
+    for matched in [[2, 4, 5], [3, 4, 5]] {
+        let rows = keys.rows_of(&keys.matched(matched.map(|n| n - 1)).unwrap());
+        let mut result = Vec::new();
+        write_rows_to(&source, &rows, &mut result).unwrap();
+        let expected = matched.map(|n| line(n) + "\r\n").concat();
+        assert_eq!(String::from_utf8(result).unwrap(), expected);
+    }
+}
+
 #[test]
 fn a_result_is_committed_or_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
