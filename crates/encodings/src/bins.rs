@@ -53,8 +53,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// The bins with one entry for each of `items` items and each of its bins, which `bins_of` tells: `entry(item, which of
-    /// them)`, within a bin in the order of the items.
+    /// The bins of `items` items that have equally many each: `entry(item, j)` is in the j-th of those that `bins_of` tells,
+    /// within a bin in the order of the items.
     ///
     /// # Panics
     /// If there are 2^30 items, or 2^32 entries or more.
@@ -121,8 +121,9 @@ impl Bins {
     }
 }
 
-/// Puts one entry for each item and each of its buckets, `entry(item, which of them)`, into these, on all threads. Returns
-/// where each bucket ends, and the entries of one bucket after the other; within a bucket in the order of the items.
+/// Sorts entries by bucket, on all threads. Each item has equally many buckets, and `entry(item, j)` goes to the j-th of
+/// them. Returns where each bucket ends, and the entries of one bucket after the other, within a bucket in the order of the
+/// items.
 ///
 /// # Panics
 /// If there are 2^32 items or entries or more, or a bucket is not below `buckets`.
@@ -134,9 +135,9 @@ pub(crate) fn counting_sort<'a>(
 ) -> (Vec<u32>, Vec<u32>) {
     assert!(u32::try_from(items).is_ok(), "less than 2^32 items");
     let each = if items > 0 { buckets_of(0).len() } else { 0 };
-    // Each thread counts some items, and puts them where those of the threads before it end. Counts take at most four times
-    // the memory of the entries.
-    let counts = (4 * items * each / buckets.max(1)).max(1);
+    // Each thread counts some items, and puts them where those of the threads before it end. The counts of several threads
+    // take no more memory than the entries.
+    let counts = (items * each / buckets.max(1)).max(1);
     let share = items
         .div_ceil(rayon::current_num_threads().min(counts))
         .max(1);

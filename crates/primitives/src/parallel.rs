@@ -1,9 +1,9 @@
 //! Loops over the threads of the current rayon pool.
 //!
 //! A loop takes its tasks from an ordinary iterator: parts of slices, zipped and numbered. A thread takes the next task
-//! under a lock, so a task should take a microsecond at least. Rayon's parallel iterators can do more, but how they
-//! split, join and reduce is compiled anew for each loop, and was half of all code of some crates' tests; here it is a
-//! lock and a call. Loops may be nested. If a task panics, the loop does, after its other threads have ended.
+//! under a lock, so a task should take several microseconds. Rayon's parallel iterators can do more, but how they split,
+//! join and reduce is compiled anew for each loop; here it is a lock and a call. Loops may be nested. If a task panics, the
+//! loop does, after its other threads have ended.
 
 use std::iter;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -79,7 +79,7 @@ where
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// What the tasks give, in their order.
+/// What the tasks give, in their order. Results are moved once, and leave copies of what they hold themselves.
 pub fn map<I, T>(tasks: I, work: impl Fn(I::Item) -> T + Sync) -> Vec<T>
 where
     I: ExactSizeIterator + Send,

@@ -192,7 +192,7 @@ impl<N: Noise> Receiver<N> {
     ) -> Result<(), Error> {
         let shape = &self.shape;
         let seeds = transcript.challenges(shape.chunks);
-        let sums = parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
+        let sums = Zeroizing::new(parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
             let mut factors = Prg::new(*seed);
             let mut chi = vec![0; self.trees.leaves()];
             let mut leaves = vec![0; self.trees.leaves()];
@@ -208,7 +208,7 @@ impl<N: Noise> Receiver<N> {
                 sums.1 ^= inner_product128(Backend::Best, &chi, &leaves);
             }
             sums
-        });
+        }));
         let add = |a: (Block, Block), b: &(Block, Block)| (a.0 ^ b.0, a.1 ^ b.1);
         let (x, value) = sums.iter().fold(hidden_by, add);
         let mut opening = [0; 48];

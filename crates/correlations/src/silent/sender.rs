@@ -125,7 +125,7 @@ impl<N: Noise> Sender<N> {
     ) -> Result<(), Error> {
         let shape = &self.shape;
         let seeds = transcript.challenges(shape.chunks);
-        let sums = parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
+        let sums = Zeroizing::new(parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
             let mut factors = Prg::new(*seed);
             let mut chi = vec![0; self.trees.leaves()];
             let mut leaves = vec![0; self.trees.leaves()];
@@ -136,7 +136,7 @@ impl<N: Noise> Sender<N> {
                 sum ^= inner_product128(Backend::Best, &chi, &leaves);
             }
             sum
-        });
+        }));
         let own = sums.iter().fold(hidden_by, |own, sum| own ^ sum);
         let mut combination = [0; 48];
         recv_rows(channel, COMBINATION, 48, 1, |row| {
