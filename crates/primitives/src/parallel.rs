@@ -1,9 +1,10 @@
 //! Loops over the threads of the current rayon pool.
 //!
-//! A loop takes its tasks from an ordinary iterator: parts of slices, zipped and numbered. A thread takes the next task
-//! under a lock, so a task should take several microseconds. Rayon's parallel iterators can do more, but how they split,
-//! join and reduce is compiled anew for each loop; here it is a lock and a call. Loops may be nested. If a task panics, the
-//! loop does, after its other threads have ended.
+//! A loop takes its tasks from an ordinary iterator: parts of slices, zipped and numbered. Under a lock a thread takes a
+//! part of those that are left: neighbours, whose memory is often on one page, and ever fewer, so that all threads end
+//! together. A task should take a microsecond at least. Rayon's parallel iterators can do more, but how they split, join and
+//! reduce is compiled anew for each loop; here it is a lock and a call. Loops may be nested. If a task panics, the loop does,
+//! after its other threads have ended.
 
 use std::iter;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -31,13 +32,25 @@ pub fn each_with<I, S>(
     I: ExactSizeIterator + Send,
 {
     let count = tasks.len();
+    let threads = count.min(rayon::current_num_threads());
     let tasks = Mutex::new(tasks);
     // A function, so that the lock is not held while a task runs.
-    let next = || tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-    on_threads(count, &|| {
-        let mut made = None;
-        while let Some(task) = next() {
-            work(made.get_or_insert_with(&scratch), task);
+    let take = |taken: &mut Vec<I::Item>| {
+        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..tasks.len().div_ceil((2 * threads).max(2) - 1) {
+            taken.extend(tasks.next());
+        }
+    };
+    on_threads(threads, &|| {
+        let (mut made, mut taken) = (None, Vec::new());
+        loop {
+            take(&mut taken);
+            if taken.is_empty() {
+                break;
+            }
+            for task in taken.drain(..) {
+                work(made.get_or_insert_with(&scratch), task);
+            }
         }
     });
 }
@@ -117,10 +130,8 @@ where
     results
 }
 
-/// Runs `work`, which takes tasks until there are none, on at most as many threads as there are tasks. Not generic, so
-/// that it is compiled once.
-fn on_threads(tasks: usize, work: &(dyn Fn() + Sync)) {
-    let threads = tasks.min(rayon::current_num_threads());
+/// Runs `work`, which takes tasks until there are none, on so many threads. Not generic, so that it is compiled once.
+fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     if threads <= 1 {
         return work();
     }
