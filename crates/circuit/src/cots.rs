@@ -36,7 +36,7 @@ pub(crate) const COTS: usize = 1 << 16;
 pub(crate) const WINDOW_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// COTs hashed by one task; they stay in the L1 cache.
-const TASK: usize = 1 << 11;
+const TASK: usize = 512;
 
 /// Which of the two sources of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -137,9 +137,9 @@ pub(crate) fn counting_sort<'a>(
     let each = if items > 0 { buckets_of(0).len() } else { 0 };
     // Each thread counts some items, and puts them where those of the threads before it end. The counts of several threads
     // take no more memory than the entries.
-    let counts = (items * each / buckets.max(1)).max(1);
+    let most = (items * each / buckets.max(1)).max(1);
     let share = items
-        .div_ceil(rayon::current_num_threads().min(counts))
+        .div_ceil(rayon::current_num_threads().min(most))
         .max(1);
     let shares: Vec<_> = (0..items)
         .step_by(share)

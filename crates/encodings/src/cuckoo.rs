@@ -64,25 +64,16 @@ impl Functions {
         self.parameters
     }
 
-    /// Writes the bins of key i to `out[i]`, in the order of the functions: distinct bins in the first
-    /// `hashes` entries of the array. The rest is 0.
-    ///
-    /// # Panics
-    /// If `keys` and `out` differ in length.
-    pub fn bins(&self, keys: &[Block], out: &mut [[u32; MAX_HASHES]]) {
-        assert_eq!(keys.len(), out.len());
-        match self.parameters.hashes {
-            2 => self.bins_of::<2>(keys, out),
-            3 => self.bins_of::<3>(keys, out),
-            _ => self.bins_of::<4>(keys, out),
-        }
-    }
-
-    /// The bins of all keys, as [`Functions::bins`] writes them, on all threads.
-    pub fn all_bins(&self, keys: &[Block]) -> Vec<[u32; MAX_HASHES]> {
+    /// The bins of each key in the order of the functions: distinct bins in the first `hashes` entries of the array. The
+    /// rest is 0.
+    pub fn bins(&self, keys: &[Block]) -> Vec<[u32; MAX_HASHES]> {
         let mut bins = vec![[0; MAX_HASHES]; keys.len()];
         let jobs = bins.chunks_mut(JOB).zip(keys.chunks(JOB));
-        parallel::each(jobs, |(bins, keys)| self.bins(keys, bins));
+        parallel::each(jobs, |(bins, keys)| match self.parameters.hashes {
+            2 => self.bins_of::<2>(keys, bins),
+            3 => self.bins_of::<3>(keys, bins),
+            _ => self.bins_of::<4>(keys, bins),
+        });
         bins
     }
 
@@ -149,7 +140,7 @@ impl Table {
     /// If there are more keys than the functions' parameters allow, or than 2^30.
     pub fn new(functions: &Functions, keys: &[Block]) -> Result<Self, EncodingFailed> {
         assert!(keys.len() <= functions.parameters.items, "too many keys");
-        Self::place(functions.parameters, &functions.all_bins(keys))
+        Self::place(functions.parameters, &functions.bins(keys))
     }
 
     /// Finds a place for every item, given the bins of each in the order of its functions; an item's bins may be equal.

@@ -15,7 +15,7 @@ use vesica_primitives::scaled::{Round, Scaled};
 /// If there are 2^30 keys, or 2^32 entries or more.
 pub fn table(functions: &Functions, keys: &[Block]) -> Bins {
     let Parameters { hashes, bins, .. } = functions.parameters();
-    let places = functions.all_bins(keys);
+    let places = functions.bins(keys);
     table_of(bins, hashes, keys.len(), |item| &places[item])
 }
 
@@ -120,8 +120,7 @@ mod tests {
                 let keys = keys(1, count);
                 let table = table(&functions, &keys);
                 assert_eq!((table.len(), table.entries().len()), (100, hashes * count));
-                let mut places = vec![[0; MAX_HASHES]; count];
-                functions.bins(&keys, &mut places);
+                let places = functions.bins(&keys);
                 for bin in 0..100 {
                     let entries = table.bin(bin);
                     assert!(entries.is_sorted());

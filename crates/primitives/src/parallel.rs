@@ -31,13 +31,12 @@ pub fn each_with<I, S>(
 ) where
     I: ExactSizeIterator + Send,
 {
-    let count = tasks.len();
-    let threads = count.min(rayon::current_num_threads());
+    let threads = tasks.len().clamp(1, rayon::current_num_threads());
     let tasks = Mutex::new(tasks);
     // A function, so that the lock is not held while a task runs.
     let take = |taken: &mut Vec<I::Item>| {
         let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..tasks.len().div_ceil((2 * threads).max(2) - 1) {
+        for _ in 0..tasks.len().div_ceil(2 * threads - 1) {
             taken.extend(tasks.next());
         }
     };
@@ -92,7 +91,8 @@ where
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// What the tasks give, in their order. Results are moved once, and leave copies of what they hold themselves.
+/// What the tasks give, in their order. A result is moved, and its former place is not wiped: secrets belong behind a
+/// pointer, or go with the task.
 pub fn map<I, T>(tasks: I, work: impl Fn(I::Item) -> T + Sync) -> Vec<T>
 where
     I: ExactSizeIterator + Send,
@@ -132,7 +132,7 @@ where
 
 /// Runs `work`, which takes tasks until there are none, on so many threads. Not generic, so that it is compiled once.
 fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
-    if threads <= 1 {
+    if threads == 1 {
         return work();
     }
     rayon::scope(|scope| {

@@ -11,7 +11,7 @@ use super::{Receiver, Sender};
 use crate::choices::Choices;
 
 /// Rows hashed by one task: they stay in the L1 cache.
-const ROWS: usize = 1 << 11;
+const ROWS: usize = 512;
 
 impl Sender {
     /// `count` random OTs: both keys of each. Fails as [`Sender::correlated`] does.

@@ -192,11 +192,12 @@ impl<N: Noise> Receiver<N> {
     ) -> Result<(), Error> {
         let shape = &self.shape;
         let seeds = transcript.challenges(shape.chunks);
-        let sums = Zeroizing::new(parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
+        let mut sums = Zeroizing::new(vec![(0, 0); seeds.len()]);
+        let chunks = seeds.iter().zip(sums.iter_mut()).enumerate();
+        parallel::each(chunks, |(chunk, (seed, sums))| {
             let mut factors = Prg::new(*seed);
             let mut chi = vec![0; self.trees.leaves()];
             let mut leaves = vec![0; self.trees.leaves()];
-            let mut sums = (0, 0);
             for tree in 0..shape.trees {
                 factors.fill(&mut chi);
                 let tree = self.leaves(chunk, tree, &mut leaves);
@@ -207,8 +208,7 @@ impl<N: Noise> Receiver<N> {
                 sums.0 ^= multiply128(Backend::Best, factor, tree.noise);
                 sums.1 ^= inner_product128(Backend::Best, &chi, &leaves);
             }
-            sums
-        }));
+        });
         let add = |a: (Block, Block), b: &(Block, Block)| (a.0 ^ b.0, a.1 ^ b.1);
         let (x, value) = sums.iter().fold(hidden_by, add);
         let mut opening = [0; 48];

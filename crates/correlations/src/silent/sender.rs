@@ -125,18 +125,18 @@ impl<N: Noise> Sender<N> {
     ) -> Result<(), Error> {
         let shape = &self.shape;
         let seeds = transcript.challenges(shape.chunks);
-        let sums = Zeroizing::new(parallel::map(seeds.iter().enumerate(), |(chunk, seed)| {
+        let mut sums = Zeroizing::new(vec![0; seeds.len()]);
+        let chunks = seeds.iter().zip(sums.iter_mut()).enumerate();
+        parallel::each(chunks, |(chunk, (seed, sum))| {
             let mut factors = Prg::new(*seed);
             let mut chi = vec![0; self.trees.leaves()];
             let mut leaves = vec![0; self.trees.leaves()];
-            let mut sum = 0;
             for tree in 0..shape.trees {
                 factors.fill(&mut chi);
                 self.leaves(chunk, tree, &mut leaves);
-                sum ^= inner_product128(Backend::Best, &chi, &leaves);
+                *sum ^= inner_product128(Backend::Best, &chi, &leaves);
             }
-            sum
-        }));
+        });
         let own = sums.iter().fold(hidden_by, |own, sum| own ^ sum);
         let mut combination = [0; 48];
         recv_rows(channel, COMBINATION, 48, 1, |row| {

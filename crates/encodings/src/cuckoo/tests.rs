@@ -10,8 +10,7 @@ fn keys(seed: Block, count: usize) -> Vec<Block> {
 
 /// Every item is in one bin, one of its own, under the right number.
 fn check(functions: &Functions, keys: &[Block], table: &Table) {
-    let mut bins = vec![[0; MAX_HASHES]; keys.len()];
-    functions.bins(keys, &mut bins);
+    let bins = functions.bins(keys);
     let mut seen = vec![false; keys.len()];
     assert_eq!(table.len(), functions.parameters().bins);
     for (bin, entry) in table.bins().enumerate() {
@@ -51,8 +50,7 @@ fn bins_of_an_item_differ_and_are_uniform() {
     for hashes in 2..=4usize {
         let functions = Functions::new(Parameters::with_bins(0, hashes, 7), &[1; 32]);
         let keys = keys(6, 20_000);
-        let mut bins = vec![[0; MAX_HASHES]; keys.len()];
-        functions.bins(&keys, &mut bins);
+        let bins = functions.bins(&keys);
         // Ordered pairs of the first and the last function.
         let mut counts = [[0usize; 7]; 7];
         for bins in &bins {
@@ -69,9 +67,7 @@ fn bins_of_an_item_differ_and_are_uniform() {
             }
         }
         let other = Functions::new(Parameters::with_bins(0, hashes, 7), &[2; 32]);
-        let mut others = vec![[0; MAX_HASHES]; keys.len()];
-        other.bins(&keys, &mut others);
-        assert_ne!(bins, others);
+        assert_ne!(bins, other.bins(&keys));
     }
 }
 
@@ -153,8 +149,7 @@ proptest! {
         let parameters = Parameters::with_bins(items, hashes, count);
         let keys = keys(seed.into(), items);
         let functions = |stash| Functions::new(Parameters { stash, ..parameters }, &[2; 32]);
-        let mut bins = vec![[0; MAX_HASHES]; items];
-        functions(0).bins(&keys, &mut bins);
+        let bins = functions(0).bins(&keys);
         let without = items - most_placed(hashes, count, &bins);
         for stash in [without, without + 3] {
             let table = Table::new(&functions(stash), &keys).unwrap();

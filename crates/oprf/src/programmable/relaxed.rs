@@ -113,7 +113,7 @@ impl Hint for RelaxedHint {
         let functions = functions(shape);
         let count = functions.parameters().bins;
         let slots = slots::recv::<W>(channel, RELAXED, count, strings.layout().bits())?;
-        let places = functions.all_bins(&queries.halves());
+        let places = functions.bins(&queries.halves());
         let pads = Pads::new(shape, strings.part());
         for function in 0..HASHES {
             let slot = |query: usize| &slots[places[query][function] as usize];

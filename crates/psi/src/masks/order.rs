@@ -50,7 +50,7 @@ impl<const W: usize> Order<W> {
             masks.iter().for_each(|mask| counts[part(mask)] += 1);
             counts
         };
-        let counts: Vec<_> = parallel::map(masks.chunks(share), count);
+        let counts = parallel::map(masks.chunks(share), count);
         let mut entries = vec![([0; W], 0); masks.len()];
         let mut rooms: Vec<Vec<_>> = counts.iter().map(|_| Vec::with_capacity(parts)).collect();
         let mut starts = vec![0];

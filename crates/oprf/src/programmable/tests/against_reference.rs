@@ -25,8 +25,7 @@ fn pads_of(shape: &Shape, layout: Layout, output: Output, bin: usize) -> [Vec<bo
 /// The three slots of each key.
 fn slots_of(shape: &Shape, keys: &[Key]) -> Vec<[usize; 3]> {
     let keys: Vec<Block> = keys.iter().map(|key| crate::halves(key)[0]).collect();
-    let mut slots = vec![Default::default(); keys.len()];
-    relaxed::functions(shape).bins(&keys, &mut slots);
+    let slots = relaxed::functions(shape).bins(&keys);
     let three = |[a, b, c, _]: [u32; 4]| [a, b, c].map(|slot| slot as usize);
     slots.into_iter().map(three).collect()
 }
