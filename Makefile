@@ -13,11 +13,12 @@ PAIRS ?= 500
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-heavy test-databases test-spark scale-out test-object-stores campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
-	@echo 'make test        all tests; make fuzz-smoke a few seconds of every fuzz target'
+	@echo 'make test        tests that are quick; make test-slow the others'
+	@echo 'make fuzz-smoke  a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-databases  queries of PostgreSQL and SQLite, a part of test-heavy'
 	@echo 'make test-spark  jobs on two clusters of Spark, a part of test-heavy'
@@ -52,6 +53,13 @@ build:
 
 test:
 	@$(PYTHON) scripts/run_tests.py
+
+test-slow:
+	@$(PYTHON) scripts/run_tests.py slow
+
+# Which tests are slow: on a machine that does nothing else.
+slow-tests:
+	@$(PYTHON) scripts/run_tests.py measure
 
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings --package vesica-lookup --package vesica-research -- --ignored --skip databases:: --skip objects::

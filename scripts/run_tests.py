@@ -1,13 +1,17 @@
-"""Runs every test and ends on one line: `N passed, N failed, N skipped`.
+"""Runs tests and ends on one line: `N passed, N failed, N skipped`.
 
-Stages: the scripts' own tests, the tests of the whole workspace, the attacks of `research` among them, and the
-documentation tests. Examples without tests are not built: `make lint` compiles those. Test binaries run side by side, as
-soon as each is built, and what one prints appears when it has ended; one that has not ended after a quarter of an hour
-is killed, and has failed. A later stage runs even if an earlier one failed. Exits 1 if anything failed.
+    run_tests.py            the scripts' own tests, and the quick ones of the workspace
+    run_tests.py slow       its slow ones, and those of the documentation
+    run_tests.py measure    finds out which are slow, and rewrites slow_tests.txt
+
+Examples without tests are not built: `make lint` compiles those. Test binaries run side by side, as soon as each is
+built, and what one prints appears when it has ended; one that has not ended after a quarter of an hour is killed, and has
+failed. A later stage runs even if an earlier one failed. Exits 1 if anything failed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -15,15 +19,22 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
+from typing import NamedTuple
 
 from stages import CARGO, ROOT, Clock, run, say
 
 PATIENCE = 15 * 60  # seconds
+SLOW = ROOT / "scripts" / "slow_tests.txt"
+# Packages whose tests are slow to compile.
+SLOW_TO_COMPILE = {"crates/kernels": "vesica-kernels", "research": "vesica-research"}
+# Seconds of a processor that a test takes with what it starts, and of the clock, unless it is slow.
+OF_PROCESSOR, OF_CLOCK = 1.0, 4.0
 
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in")
@@ -73,25 +84,54 @@ def commands() -> Counter[str]:
     )
 
 
-def binaries(messages: Iterable[str], missing: Counter[str]) -> Iterator[tuple[Path, Path]]:
-    """The test binaries that Cargo tells of, and the directory that each expects to run in.
+class Binary(NamedTuple):
+    """A test binary that is built."""
+
+    path: Path
+    # Of its package, in which it expects to run.
+    directory: Path
+    # Of its target.
+    name: str
+
+    def __str__(self) -> str:
+        return f"{os.path.relpath(self.directory, ROOT)} {self.name}"
+
+
+# The words with which to run a binary; nothing if it is not to be.
+Choice = Callable[[Binary], "list[str] | None"]
+# Runs what a command of Cargo's builds, sums up what it reports, and returns an exit code.
+Stage = Callable[["list[str]", Tally], int]
+
+
+def slow_tests() -> dict[str, list[str]]:
+    """The slow tests of each binary."""
+    found: dict[str, list[str]] = {}
+    for line in SLOW.read_text().splitlines():
+        binary, _, test = line.rpartition(" ")
+        found.setdefault(binary, []).append(test)
+    return found
+
+
+def binaries(messages: Iterable[str], missing: Counter[str]) -> Iterator[Binary]:
+    """The test binaries that Cargo tells of.
 
     Integration tests run the commands of their package, but Cargo builds these in any order: they are held back until
     none is `missing`, or the end.
     """
-    held: list[tuple[str, tuple[Path, Path]]] = []
+    held: list[tuple[str, Binary]] = []
     for line in messages:
         message = json.loads(line)
         if message["reason"] != "compiler-artifact":
             continue
-        package, kind = message["package_id"], message["target"]["kind"]
+        package, target = message["package_id"], message["target"]
         if message["profile"]["test"]:
-            found = Path(message["executable"]), Path(message["manifest_path"]).parent
-            if kind == ["test"]:
+            directory = Path(message["manifest_path"]).parent
+            found = Binary(Path(message["executable"]), directory, target["name"])
+            if target["kind"] == ["test"]:
                 held.append((package, found))
             else:
                 yield found
-        elif kind == ["bin"]:
+        elif target["kind"] == ["bin"]:
             missing[package] -= 1
         yield from (found for of, found in held if not missing[of])
         held = [(of, found) for of, found in held if missing[of]]
@@ -103,13 +143,13 @@ def read(command: list[str], tally: Tally) -> int:
     return run(command, each=tally.line)
 
 
-def execute(binary: Path, directory: Path) -> tuple[int, str]:
+def execute(binary: Binary, words: list[str]) -> tuple[int, str]:
     """Runs a test binary. Returns its exit code and what it printed."""
     # A file, since a process that outlives the tests would keep a pipe open.
     with TemporaryFile() as printed:
         process = subprocess.Popen(
-            [binary],
-            cwd=directory,
+            [binary.path, *words],
+            cwd=binary.directory,
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,
@@ -124,39 +164,117 @@ def execute(binary: Path, directory: Path) -> tuple[int, str]:
         return code, printed.read().decode(errors="replace") + end
 
 
-def side_by_side(command: list[str], tally: Tally) -> int:
-    """Runs the test binaries that this command of Cargo's builds. Returns an exit code that is not 0, if there is one."""
+def tests_of(binary: Binary, *words: str) -> list[str]:
+    _, printed = execute(binary, ["--list", *words])
+    return [line.removesuffix(": test") for line in printed.splitlines() if line.endswith(": test")]
+
+
+def quick(binary: Binary) -> list[str]:
+    """The words with which a binary runs all but its slow tests."""
+    slow = slow_tests().get(str(binary), [])
+    return ["--exact", *(word for test in slow for word in ("--skip", test))]
+
+
+def slow(binary: Binary) -> list[str] | None:
+    """The words with which a binary runs its slow tests, if it has any."""
+    if os.path.relpath(binary.directory, ROOT) in SLOW_TO_COMPILE:
+        return []
+    listed = slow_tests().get(str(binary), [])
+    if missing := set(listed) - set(tests_of(binary)):
+        raise ValueError(f"{SLOW.name}: {binary} has no test {', '.join(sorted(missing))}")
+    return ["--exact", *listed] if listed else None
+
+
+def side_by_side(words_of: Choice, command: list[str], tally: Tally) -> int:
+    """Runs the test binaries that this command of Cargo's builds, each with the words that `words_of` gives it, if any.
+
+    Returns an exit code that is not 0, if there is one.
+    """
     one_at_a_time = Lock()
 
-    def told(binary: Path, directory: Path) -> int:
-        code, printed = execute(binary, directory)
+    def told(binary: Binary) -> int:
+        words = words_of(binary)
+        if words is None:
+            return 0
+        code, printed = execute(binary, words)
         with one_at_a_time:
-            say(f"\n==> {binary.name}\n{printed}")
+            say(f"\n==> {binary}\n{printed}")
             for line in printed.splitlines():
                 tally.line(line)
         return code
 
-    missing = commands()
-    command = [*command, "--no-run", "--message-format=json-render-diagnostics"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as build:
-            assert build.stdout is not None
-            runs = [pool.submit(told, *found) for found in binaries(build.stdout, missing)]
+        with building(command) as build:
+            runs = [pool.submit(told, binary) for binary in binaries(build.stdout or [], commands())]
         codes = [build.returncode, *(ran.result() for ran in runs)]
     return next((code for code in codes if code != 0), 0)
 
 
+def building(command: list[str]) -> subprocess.Popen[str]:
+    """Cargo, as it builds tests and says so."""
+    command = [*command, "--no-run", "--message-format=json-render-diagnostics"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def measure(command: list[str]) -> int:
+    """Runs each test alone, and writes down those that are slow."""
+    with building(command) as build:
+        found = list(binaries(build.stdout or [], commands()))
+    tests = []
+    for binary in found:
+        heavy = tests_of(binary, "--ignored")
+        tests += [(binary, test) for test in tests_of(binary) if test not in heavy]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        taken = list(pool.map(lambda test: alone(*test), tests))
+    slow = [
+        f"{binary} {test}\n"
+        for (binary, test), (processor, clock) in zip(tests, taken)
+        if processor > OF_PROCESSOR or clock > OF_CLOCK
+    ]
+    SLOW.write_text("".join(sorted(slow)))
+    return build.returncode
+
+
+def alone(binary: Binary, test: str) -> tuple[float, float]:
+    """The seconds that a test takes of a processor, with what it starts and waits for, and of the clock."""
+    clock = Clock()
+    process = subprocess.Popen(
+        [binary.path, "--exact", test],
+        cwd=binary.directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    found = usage.ru_utime + usage.ru_stime, clock.seconds()
+    failed = " FAILED" if process.returncode != 0 else ""
+    say(f"{found[0]:6.1f} {found[1]:6.1f} {binary} {test}{failed}")
+    return found
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("which", nargs="?", choices=["slow", "measure"])
+    which = parser.parse_args().which
     unittest = [sys.executable, "-B", "-m", "unittest", "discover"]
     scripts = str(ROOT / "scripts")
     cargo = [CARGO, "test", *"--workspace --features vesica-cli/tee --locked".split()]
     # Many tests wait for a peer that is late, slow or dead.
-    os.environ.setdefault("RUST_TEST_THREADS", str(2 * (os.cpu_count() or 1)))
-    stages = [
+    os.environ.setdefault("RUST_TEST_THREADS", str(4 * (os.cpu_count() or 1)))
+    excluded = [f"--exclude={package}" for package in SLOW_TO_COMPILE.values()]
+    quickly_compiled = [*cargo, *excluded, "--tests"]
+    if which == "measure":
+        return measure(quickly_compiled)
+    stages: list[tuple[str, Stage, list[str]]] = [
         ("scripts", read, [*unittest, "-s", scripts, "-p", "test_*.py"]),
-        ("cargo test", side_by_side, [*cargo, "--tests"]),
-        ("documentation", read, [*cargo, "--no-fail-fast", "--doc"]),
+        ("quick tests", partial(side_by_side, quick), quickly_compiled),
     ]
+    if which == "slow":
+        stages = [
+            ("slow tests", partial(side_by_side, slow), [*cargo, "--tests"]),
+            ("documentation", read, [*cargo, "--no-fail-fast", "--doc"]),
+        ]
     total, times, bad = Tally(), [], False
     for name, execute, command in stages:
         say(f"\n==> {name}: {' '.join(command)}")

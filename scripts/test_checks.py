@@ -331,7 +331,8 @@ class Tally(unittest.TestCase):
     ) -> str:
         """What Cargo tells of a target of package `a`."""
         told = {"reason": "compiler-artifact", "profile": {"test": test}, "package_id": "a"}
-        told |= {"target": {"kind": [kind]}, "manifest_path": str(place / "Cargo.toml")}
+        target = {"kind": [kind], "name": "b"}
+        told |= {"target": target, "manifest_path": str(place / "Cargo.toml")}
         return json.dumps(told | {"executable": executable})
 
     def test_what_is_built_for_tests_is_run(self) -> None:
@@ -349,17 +350,17 @@ class Tally(unittest.TestCase):
                 yield message
 
         found = run_tests.binaries(messages(), Counter(a=1))
-        self.assertEqual(next(found), (Path("/t/deps/unit-1"), Path("/r/a")))
+        self.assertEqual(next(found), run_tests.Binary(Path("/t/deps/unit-1"), Path("/r/a"), "b"))
         self.assertEqual(len(told), 3)
         # Only now is the command there that it runs.
-        self.assertEqual(next(found), (Path("/t/deps/e2e-1"), Path("/r/a")))
+        self.assertEqual(next(found), run_tests.Binary(Path("/t/deps/e2e-1"), Path("/r/a"), "b"))
         self.assertEqual(len(told), 4)
         self.assertEqual(list(found), [])
 
     def test_no_test_is_left_out(self) -> None:
         messages = [self.built("test", "/t/deps/e2e-1")]
         found = list(run_tests.binaries(messages, Counter(a=1)))
-        self.assertEqual(found, [(Path("/t/deps/e2e-1"), Path("/r/a"))])
+        self.assertEqual(found, [run_tests.Binary(Path("/t/deps/e2e-1"), Path("/r/a"), "b")])
 
     def test_what_does_not_end_is_killed_and_shown(self) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -367,7 +368,7 @@ class Tally(unittest.TestCase):
             endless.write_text("#!/bin/sh\necho begun\nsleep 60 &\nsleep 60\n")
             endless.chmod(0o700)
             with unittest.mock.patch.object(run_tests, "PATIENCE", 0.2):
-                code, printed = run_tests.execute(endless, Path(name))
+                code, printed = run_tests.execute(run_tests.Binary(endless, Path(name), "b"), [])
         self.assertEqual((code, printed), (-9, "begun\nkilled after 0.2 s\n"))
 
     def test_binaries_run_side_by_side_and_all_count(self) -> None:
@@ -386,8 +387,41 @@ class Tally(unittest.TestCase):
             (place / "cargo").chmod(0o700)
             tally = run_tests.Tally()
             with contextlib.redirect_stdout(io.StringIO()):
-                code = run_tests.side_by_side([str(place / "cargo")], tally)
+                code = run_tests.side_by_side(lambda _: [], [str(place / "cargo")], tally)
             self.assertEqual((code, tally.summary()), (101, "3 passed, 1 failed, 0 skipped"))
+
+
+class WhichTests(unittest.TestCase):
+    """Each test is run by `make test` or by `make test-slow`."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        listed = Path(folder.name) / "slow_tests.txt"
+        listed.write_text("crates/psi vesica_psi masks::long\ncrates/cli e2e large::longer\n")
+        changed = unittest.mock.patch.object(run_tests, "SLOW", listed)
+        changed.start()
+        self.addCleanup(changed.stop)
+        # It lists its tests, as test binaries do.
+        self.program = Path(folder.name) / "e2e"
+        self.program.write_text("#!/bin/sh\necho 'masks::long: test'\necho 'masks::short: test'\n")
+        self.program.chmod(0o755)
+
+    def binary(self, directory: str, name: str) -> run_tests.Binary:
+        return run_tests.Binary(self.program, run_tests.ROOT / directory, name)
+
+    def test_each_test_runs_once(self) -> None:
+        psi = self.binary("crates/psi", "vesica_psi")
+        self.assertEqual(run_tests.quick(psi), ["--exact", "--skip", "masks::long"])
+        self.assertEqual(run_tests.slow(psi), ["--exact", "masks::long"])
+        none = self.binary("crates/wire", "vesica_wire")
+        self.assertEqual(run_tests.quick(none), ["--exact"])
+        self.assertIsNone(run_tests.slow(none))
+        self.assertEqual(run_tests.slow(self.binary("research", "vesica_research")), [])
+
+    def test_a_listed_test_that_does_not_exist_is_an_error(self) -> None:
+        with self.assertRaisesRegex(ValueError, "crates/cli e2e has no test large::longer"):
+            run_tests.slow(self.binary("crates/cli", "e2e"))
 
 
 class Reliability(unittest.TestCase):

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use vesica::terms::{BUCKETS_AT_ONCE, REVEAL, SECURITY};
+use vesica::terms::{BUCKETS_AT_ONCE, MIN_SIZE, REVEAL, SECURITY};
 use vesica::{
     ConnectOptions, Counts, Database, Destination, Endpoint, Fingerprint, Identity, Interrupt,
     KeySpec, Listener, LookUp, NoProgress, Observer, Outcome, Party, Progress, ProtocolRequest,
@@ -108,7 +108,7 @@ impl Setup {
             way,
             late: match way {
                 // A side begins a round with a frame of its own, and waits after it.
-                Way::SideBySide => &["masks", "attempt"],
+                Way::SideBySide => &["masks", "membership", "attempt", "function"],
                 _ => &["masks", "membership", "function"],
             },
             planted: Duration::ZERO,
@@ -123,6 +123,15 @@ impl Setup {
 
     fn question(&self) -> Question {
         self.variant.question
+    }
+
+    fn returns_rows(&self) -> bool {
+        matches!(self.question(), Question::Matches | Question::ThresholdMatches)
+    }
+
+    /// How many matches are asked for at least, of a threshold: half of the keys.
+    fn minimum(&self) -> Option<u64> {
+        (self.question() == Question::ThresholdMatches).then_some(self.keys / 2)
     }
 
     /// One run; how long the sender waited.
@@ -144,6 +153,7 @@ impl Setup {
             ..Party::new(identity, peer.fingerprint(), endpoint)
                 .with(&SECURITY, self.variant.security)
                 .with(&REVEAL, self.question().reveal())
+                .with(&MIN_SIZE, self.minimum().unwrap_or(0))
         };
         let key = &KeySpec::parse("key", &[] as &[&str]).expect("a column");
         let (waited, report) = thread::scope(|scope| {
@@ -157,8 +167,7 @@ impl Setup {
             let connect = Endpoint::Connect(listening.recv().expect("an address").to_string());
             let party = party(receiver, sender, connect);
             let mut slow = Slow::new(self.planted * common as u32, self.late);
-            let output =
-                (self.question() == Question::Matches).then_some(Destination::File(&output));
+            let output = self.returns_rows().then_some(Destination::File(&output));
             let received = party.run(Role::Receiver, &ours, key, output, &mut slow);
             let report = received
                 .and_then(Outcome::finish)
@@ -167,6 +176,10 @@ impl Setup {
         });
         match self.question() {
             Question::Matches => assert_eq!(report.matches, Some(common)),
+            Question::ThresholdMatches => {
+                let shown = self.minimum().is_some_and(|minimum| minimum <= common);
+                assert_eq!(report.matches, shown.then_some(common));
+            }
             _ => assert_eq!(report.value.map(|value| value.units), Some(common.into())),
         }
         let contract = &report.contract;
@@ -464,6 +477,11 @@ fn comparisons<'a>(variant: Variant) -> Vec<Comparison<'a>> {
                 Comparison::of_run(setup(Way::FromDisk), "buckets from the disk"),
                 Comparison::of_run(setup(Way::SideBySide), "buckets side by side"),
             ],
+            Question::ThresholdMatches => vec![
+                Comparison::of_run(whole, "from the membership test on"),
+                Comparison::of_run(setup(Way::FromDisk), "buckets from the disk"),
+                Comparison::of_run(setup(Way::SideBySide), "buckets side by side"),
+            ],
             _ => vec![
                 Comparison::of_run(whole, "from the membership test on"),
                 Comparison::of_run(whole.of_function(), "in the function"),
@@ -526,6 +544,7 @@ fn the_peers_clock_does_not_tell_the_matches() {
         Variant::matches("spot-fast", Security::SemiHonest),
         Variant::matches("sparse-okvs", Security::SemiHonest),
         Variant::function("circuit-okvs", Question::Size),
+        Variant::function("circuit-okvs", Question::ThresholdMatches),
         Variant::function("circuit-rb-psm2", Question::Size),
     ];
     for variant in variants()
