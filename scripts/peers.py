@@ -34,15 +34,17 @@ PACKAGES = ["openmined.psi==2.0.6", "spu==0.9.5"]
 PAGE = ROOT / "docs" / "peers.md"
 # CSV to CSV: what runs, and the keys per side up to which it is run by default, as powers of two.
 SYSTEMS = {
-    "vesica, malicious": 20,
-    "vesica, semi-honest": 20,
-    "spu:rr22": 20,
+    "vesica, malicious": 24,
+    "vesica, semi-honest": 24,
+    "spu:rr22": 24,
     "spu:rr22-low": 20,
     "spu:kkrt": 20,
     "spu:ecdh": 18,
     "openmined.psi": 14,
 }
 POWERS = (10, 12, 14, 16, 18, 20)
+# CSV to CSV on this machine.
+LARGE = (22, 24)
 LINKS = (LAN, Link("100mbps-80ms"))
 # In memory, without tables. spu has no call for that any more.
 IN_MEMORY = {"openmined.psi:memory": 14}
@@ -67,7 +69,7 @@ def cases(full: bool) -> list[Case]:
     return [
         Case(system, power, link)
         for link in LINKS
-        for power in POWERS
+        for power in (*POWERS, *LARGE)
         for system, most in {**SYSTEMS, **IN_MEMORY}.items()
         if power <= most + (2 if full else 0) and (link == LAN or power <= 18 or full)
     ]
@@ -82,7 +84,9 @@ def write_tables(folder: Path, count: int) -> int:
         rows = (
             f"user.{number:x}@example.com,{row},2025-11-25\n" for row, number in enumerate(part)
         )
-        (folder / f"{name}.csv").write_text("key,row,day\n" + "".join(rows))
+        with (folder / f"{name}.csv").open("w") as table:
+            table.write("key,row,day\n")
+            table.writelines(rows)
     return count // 2
 
 
@@ -268,6 +272,22 @@ class Findings:
             lines.append(line([system, *map(shown, cells)]))
         return lines
 
+    def large(self) -> list[str]:
+        """Seconds from CSV to CSV and memory, of what runs with large sets."""
+        powers = [f"2^{power}" for power in LARGE]
+        memory = [f"memory of the receiver, {power}" for power in powers]
+        lines = heading("seconds", *powers, *memory)
+        for system in SYSTEMS:
+            cases = [Case(system, power, LAN) for power in LARGE]
+            results = [self.store.result(case.key()) for case in cases]
+            if any(results):
+                peaks = [
+                    digits(result["peak_memory_bytes"]["receiver"] / 1e9) + " GB" if result else "-"
+                    for result in results
+                ]
+                lines.append(line([system, *(shown(self.seconds(case)) for case in cases), *peaks]))
+        return lines
+
     def costs(self) -> list[str]:
         """Bytes per key through the proxy, and memory, at the largest size that has both."""
         lines = heading("", "keys", "bits per key", "memory of the receiver, MiB")
@@ -284,7 +304,8 @@ class Findings:
     def plot(self) -> dict[str, Any]:
         series = {}
         for system in SYSTEMS:
-            cells = {1 << power: self.seconds(Case(system, power, LAN)) for power in POWERS}
+            powers = (*POWERS, *LARGE)
+            cells = {1 << power: self.seconds(Case(system, power, LAN)) for power in powers}
             series[system] = [[n, cell.value] for n, cell in cells.items() if cell is not None]
         return {
             "file": "peers",
@@ -340,6 +361,7 @@ def main() -> int:
     blocks = {
         "machine": about(lab),
         "csv": findings.table(LAN, SYSTEMS),
+        "large": findings.large(),
         "proxy": findings.table(LINKS[1], SYSTEMS),
         "costs": findings.costs(),
         "memory": memory_table(findings, lab, LAN),
