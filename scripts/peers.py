@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import socket
@@ -75,8 +76,8 @@ def cases(full: bool) -> list[Case]:
     ]
 
 
-def write_tables(folder: Path, count: int) -> int:
-    """Two tables of rows of some 50 bytes, half of the keys shared; how many are."""
+def write_tables(folder: Path, count: int) -> None:
+    """Two tables of rows of some 50 bytes, half of the keys shared."""
     dice = random.Random(count)
     numbers = dice.sample(range(10**15), 2 * count - count // 2)
     for name, part in (("ours", numbers[:count]), ("theirs", numbers[-count:])):
@@ -87,6 +88,16 @@ def write_tables(folder: Path, count: int) -> int:
         with (folder / f"{name}.csv").open("w") as table:
             table.write("key,row,day\n")
             table.writelines(rows)
+
+
+def tables_written(folder: Path, count: int) -> int:
+    """Has another process write such tables, since what starts from a large one counts its memory; how many keys are shared."""
+    context = multiprocessing.get_context("spawn")
+    writer = context.Process(target=write_tables, args=(folder, count), daemon=True)
+    writer.start()
+    writer.join()
+    if writer.exitcode != 0:
+        raise OSError(f"no tables of {count} rows")
     return count // 2
 
 
@@ -229,7 +240,7 @@ def run_all(store: Store, ring: Ring, full: bool, minutes: float | None) -> list
         if minutes is not None and time.monotonic() - start > 60 * minutes:
             say(f"stopped: {len(left) - done} cases are left")
             return failed
-        shared = write_tables(ring.folder, 1 << power)
+        shared = tables_written(ring.folder, 1 << power)
         turns: dict[Case, list[Turn]] = {case: [] for case in group}
         for number in range(ROUNDS):
             for case in list(turns):

@@ -193,7 +193,11 @@ def side_by_side(words_of: Choice, command: list[str], tally: Tally) -> int:
     one_at_a_time = Lock()
 
     def told(binary: Binary) -> int:
-        words = words_of(binary)
+        try:
+            words = words_of(binary)
+        except ValueError as problem:
+            say(str(problem))
+            return 1
         if words is None:
             return 0
         code, printed = execute(binary, words)
@@ -205,7 +209,9 @@ def side_by_side(words_of: Choice, command: list[str], tally: Tally) -> int:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         with building(command) as build:
-            runs = [pool.submit(told, binary) for binary in binaries(build.stdout or [], commands())]
+            runs = [
+                pool.submit(told, binary) for binary in binaries(build.stdout or [], commands())
+            ]
         codes = [build.returncode, *(ran.result() for ran in runs)]
     return next((code for code in codes if code != 0), 0)
 
@@ -226,17 +232,21 @@ def measure(command: list[str]) -> int:
         tests += [(binary, test) for test in tests_of(binary) if test not in heavy]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         taken = list(pool.map(lambda test: alone(*test), tests))
+    if build.returncode != 0 or None in taken:
+        return 1
     slow = [
         f"{binary} {test}\n"
-        for (binary, test), (processor, clock) in zip(tests, taken)
-        if processor > OF_PROCESSOR or clock > OF_CLOCK
+        for (binary, test), found in zip(tests, taken)
+        if found and (found[0] > OF_PROCESSOR or found[1] > OF_CLOCK)
     ]
     SLOW.write_text("".join(sorted(slow)))
-    return build.returncode
+    return 0
 
 
-def alone(binary: Binary, test: str) -> tuple[float, float]:
-    """The seconds that a test takes of a processor, with what it starts and waits for, and of the clock."""
+def alone(binary: Binary, test: str) -> tuple[float, float] | None:
+    """The seconds that a test takes of a processor, with what it starts and waits for, and of the clock; nothing if it
+    fails.
+    """
     clock = Clock()
     process = subprocess.Popen(
         [binary.path, "--exact", test],
@@ -250,7 +260,7 @@ def alone(binary: Binary, test: str) -> tuple[float, float]:
     found = usage.ru_utime + usage.ru_stime, clock.seconds()
     failed = " FAILED" if process.returncode != 0 else ""
     say(f"{found[0]:6.1f} {found[1]:6.1f} {binary} {test}{failed}")
-    return found
+    return None if failed else found
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import peers
-from peers import LINKS, PAGE, Case, Findings, Turn, cases, run_all, write_tables
+from peers import LINKS, PAGE, Case, Findings, Turn, cases, run_all, tables_written
 from published.measure import LAN, Cell, Failed, Link, Store
 from published.proxy import Proxy
 
@@ -88,7 +88,8 @@ class Runs(unittest.TestCase):
         for name, value in (
             ("say", lambda text: None),
             ("POWERS", (3, 4)),
-            ("write_tables", mock.Mock()),
+            ("LARGE", (22,)),
+            ("tables_written", mock.Mock()),
         ):
             patch = mock.patch.object(peers, name, value)
             patch.start()
@@ -119,13 +120,16 @@ class Runs(unittest.TestCase):
         self.assertIsNone(findings.seconds(Case("spu:kkrt", 3, LAN)))
         costs = findings.costs()
         self.assertIn("| spu:rr22 | 2^4 | 64 | 1 |", costs)
+        large = findings.large()
+        self.assertRegex(large[4], r"^\| spu:rr22 \| 2\.2\d \| 0\.00105 GB \|$")
+        self.assertEqual(len(large), 2 + 3, "none of what takes minutes")
         names = findings.plot()["series"]
         self.assertIn("vesica, malicious", names)
         self.assertNotIn("spu:kkrt", names)
 
     def test_what_is_compared_follows_each_other(self) -> None:
         listed = cases(False)
-        self.assertEqual(len({(c.power, c.link) for c in listed}), 2 * len(LINKS))
+        self.assertEqual(len({(c.power, c.link) for c in listed}), 2 * len(LINKS) + 1)
         groups = [(c.power, c.link) for c in listed]
         self.assertEqual(groups, sorted(groups, key=groups.index))
 
@@ -133,7 +137,7 @@ class Runs(unittest.TestCase):
 class Files(unittest.TestCase):
     def test_tables_share_half_of_their_keys(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            shared = write_tables(Path(folder), 100)
+            shared = tables_written(Path(folder), 100)
             keys = []
             for name in ("ours", "theirs"):
                 with (Path(folder) / f"{name}.csv").open(newline="") as table:
@@ -143,7 +147,8 @@ class Files(unittest.TestCase):
 
     def test_the_page_has_its_blocks(self) -> None:
         names = set(re.findall(r"<!-- begin (\S+) -->", PAGE.read_text()))
-        self.assertEqual(names, {"memory", "memory-proxy", "machine", "csv", "proxy", "costs"})
+        blocks = {"memory", "memory-proxy", "machine", "csv", "large", "proxy", "costs"}
+        self.assertEqual(names, blocks)
 
 
 if __name__ == "__main__":

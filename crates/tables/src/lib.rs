@@ -58,6 +58,7 @@
 
 mod abreast;
 mod backing;
+mod behind;
 mod bucket;
 mod bucket_file;
 mod check;

@@ -1,7 +1,7 @@
 //! Result files that appear complete or not at all.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Seek, Write};
+use std::io::{self, IsTerminal, Seek, Write};
 use std::path::Path;
 #[cfg(feature = "adbc")]
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Field, Schema};
 use vesica_files::WholeFile;
 use vesica_kernels::process::standard_output_was_open;
 
+use crate::behind::behind;
 use crate::compression::Compression;
 use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
@@ -285,20 +286,19 @@ fn give_out(held: Option<File>) -> io::Result<()> {
     out.flush()
 }
 
-const BUFFER_BYTES: usize = 256 << 10;
-
 fn through<T>(
     file: impl Write + Send,
     compression: Option<Compression>,
     f: impl FnOnce(&mut (dyn Write + Send)) -> Result<T>,
 ) -> Result<T> {
-    let mut buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let result = match compression {
-        Some(compression) => compression.compress(&mut buffered, f, unwritable)?,
-        None => f(&mut buffered)?,
-    };
-    buffered.flush().map_err(unwritable)?;
-    Ok(result)
+    behind(file, |mut buffered| {
+        let result = match compression {
+            Some(compression) => compression.compress(&mut buffered, f, unwritable)?,
+            None => f(buffered)?,
+        };
+        buffered.flush().map_err(unwritable)?;
+        Ok(result)
+    })
 }
 
 fn unwritable(e: io::Error) -> Error {

@@ -108,7 +108,7 @@ impl Setup {
             way,
             late: match way {
                 // A side begins a round with a frame of its own, and waits after it.
-                Way::SideBySide => &["masks", "membership", "attempt", "function"],
+                Way::SideBySide => &["masks", "attempt"],
                 _ => &["masks", "membership", "function"],
             },
             planted: Duration::ZERO,
@@ -126,7 +126,10 @@ impl Setup {
     }
 
     fn returns_rows(&self) -> bool {
-        matches!(self.question(), Question::Matches | Question::ThresholdMatches)
+        matches!(
+            self.question(),
+            Question::Matches | Question::ThresholdMatches
+        )
     }
 
     /// How many matches are asked for at least, of a threshold: half of the keys.
@@ -477,11 +480,7 @@ fn comparisons<'a>(variant: Variant) -> Vec<Comparison<'a>> {
                 Comparison::of_run(setup(Way::FromDisk), "buckets from the disk"),
                 Comparison::of_run(setup(Way::SideBySide), "buckets side by side"),
             ],
-            Question::ThresholdMatches => vec![
-                Comparison::of_run(whole, "from the membership test on"),
-                Comparison::of_run(setup(Way::FromDisk), "buckets from the disk"),
-                Comparison::of_run(setup(Way::SideBySide), "buckets side by side"),
-            ],
+            // A circuit takes too much memory for so few keys to be in buckets.
             _ => vec![
                 Comparison::of_run(whole, "from the membership test on"),
                 Comparison::of_run(whole.of_function(), "in the function"),
