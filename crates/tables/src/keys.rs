@@ -432,38 +432,6 @@ fn entry(digest: &[u8; 32], index: usize) -> u64 {
     u64::from(tag) << 32 | index as u64
 }
 
-/// Two ascending runs as one, by all threads.
-fn merged(a: &[u64], b: &[u64]) -> Vec<u64> {
-    let mut all = vec![0; a.len() + b.len()];
-    merge(a, b, &mut all);
-    all
-}
-
-fn merge(a: &[u64], b: &[u64], all: &mut [u64]) {
-    /// Fewer are not worth another thread.
-    const FEW: usize = if cfg!(test) { 64 } else { 1 << 16 };
-    if all.len() > FEW {
-        let (long, short) = if a.len() > b.len() { (a, b) } else { (b, a) };
-        let middle = long.len() / 2;
-        let below = short.partition_point(|entry| *entry < long[middle]);
-        let (low, high) = all.split_at_mut(middle + below);
-        rayon::join(
-            || merge(&long[..middle], &short[..below], low),
-            || merge(&long[middle..], &short[below..], high),
-        );
-        return;
-    }
-    // No entry has all bits: indices are below [`Keys::NO_ITEM`].
-    let at = |run: &[u64], place: usize| run.get(place).copied().unwrap_or(u64::MAX);
-    let (mut i, mut j) = (0, 0);
-    for entry in all {
-        let (x, y) = (at(a, i), at(b, j));
-        *entry = x.min(y);
-        i += usize::from(x < y);
-        j += usize::from(x >= y);
-    }
-}
-
 /// For each digest the index of the first that is the same, from the entries of all, ascending; nothing if all are
 /// distinct.
 fn first_of_each(entries: &[u64], digests: &[[u8; 32]]) -> Vec<u32> {
@@ -589,8 +557,9 @@ impl<'a> Collector<'a> {
         let new = digests[before..].par_iter().enumerate();
         let mut new: Vec<u64> = new.map(|(i, digest)| entry(digest, before + i)).collect();
         new.par_sort_unstable();
-        self.sorted = merged(&self.sorted, &new);
-        drop(new);
+        self.sorted.append(&mut new);
+        // Two runs, which this sort finds and merges.
+        self.sorted.par_sort();
         let mut numbers = first_of_each(&self.sorted, digests);
         if let Some(labels) = labels {
             let differs = |(index, first): &(u32, &u32)| {
@@ -718,23 +687,6 @@ impl<'a> Collector<'a> {
 mod tests {
     use super::*;
     use std::collections::HashMap;
-
-    #[test]
-    fn runs_are_merged_whatever_their_lengths() {
-        for (first, second, step) in [
-            (0, 0, 1),
-            (0, 500, 1),
-            (500, 0, 2),
-            (1000, 3, 5),
-            (700, 900, 3),
-        ] {
-            let a: Vec<u64> = (0..first).map(|i| 2 * i * step).collect();
-            let b: Vec<u64> = (0..second).map(|i| 2 * i + 1).collect();
-            let mut all = [a.clone(), b.clone()].concat();
-            all.sort_unstable();
-            assert_eq!(merged(&a, &b), all);
-        }
-    }
 
     #[test]
     fn items_are_numbered_by_first_appearance() {

@@ -125,13 +125,6 @@ impl Setup {
         self.variant.question
     }
 
-    fn returns_rows(&self) -> bool {
-        matches!(
-            self.question(),
-            Question::Matches | Question::ThresholdMatches
-        )
-    }
-
     /// How many matches are asked for at least, of a threshold: half of the keys.
     fn minimum(&self) -> Option<u64> {
         (self.question() == Question::ThresholdMatches).then_some(self.keys / 2)
@@ -170,7 +163,8 @@ impl Setup {
             let connect = Endpoint::Connect(listening.recv().expect("an address").to_string());
             let party = party(receiver, sender, connect);
             let mut slow = Slow::new(self.planted * common as u32, self.late);
-            let output = self.returns_rows().then_some(Destination::File(&output));
+            let has_rows = !self.question().reveal().is_value();
+            let output = has_rows.then_some(Destination::File(&output));
             let received = party.run(Role::Receiver, &ours, key, output, &mut slow);
             let report = received
                 .and_then(Outcome::finish)
