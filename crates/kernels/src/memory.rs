@@ -2,123 +2,314 @@
 //!
 //! The first touch of a page of 4 KiB costs a microsecond or more on a virtual machine, and a run touches
 //! tens of thousands of them; random access to tens of megabytes misses the translation cache besides. Linux
-//! gives pages of 2 MiB on request.
+//! gives pages of 2 MiB on request. Where the host of a virtual machine takes back what is free, a first touch costs
+//! twenty times more, so that memory is better used again than returned and asked for.
 //!
 //! mimalloc in its place is slower, with huge pages too: it asks for them for everything or for nothing. Both are
 //! compared in `docs/performance.md`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Allocations of at least this size, in bytes, are mapped separately.
-#[cfg(target_os = "linux")]
-const LARGE: usize = 4 << 20;
-
-/// Size and alignment of a huge page, in bytes.
-#[cfg(target_os = "linux")]
-const HUGE: usize = 2 << 20;
-
 /// The system's allocator, except that large blocks are aligned to huge pages and request them. They are zero
-/// when fresh and return to the system when freed.
+/// when fresh and return to the system when freed, unless a [`KeepFreed`] lives.
 pub struct HugePages;
 
-#[cfg(target_os = "linux")]
-fn is_large(layout: Layout) -> bool {
-    layout.size() >= LARGE && layout.align() <= HUGE
-}
-
-/// Bytes that a large block takes: a multiple of any machine's small page.
-#[cfg(target_os = "linux")]
-fn mapped(size: usize) -> Option<usize> {
-    size.checked_next_multiple_of(64 << 10)
-}
-
-/// A fresh mapping of whole pages, zeroed and aligned to a huge page; null if there is no memory.
-#[cfg(target_os = "linux")]
-fn map(size: usize) -> *mut u8 {
-    let Some((size, reserved)) = mapped(size).and_then(|s| Some((s, s.checked_add(HUGE)?))) else {
-        return std::ptr::null_mut();
-    };
-    // SAFETY: a new private mapping; what is given back below lies within it and outside of what is
-    // returned; advice changes no contents.
-    unsafe {
-        let start = libc::mmap(
-            std::ptr::null_mut(),
-            reserved,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if start == libc::MAP_FAILED {
-            return std::ptr::null_mut();
-        }
-        let before = start.align_offset(HUGE);
-        let block = start.add(before);
-        if before > 0 {
-            libc::munmap(start, before);
-        }
-        if before < HUGE {
-            libc::munmap(block.add(size), HUGE - before);
-        }
-        libc::madvise(block, size, libc::MADV_HUGEPAGE);
-        block.cast()
-    }
-}
-
-/// Gives a large block another size: where it is, or by moving its pages to a new place. Null if there is no
-/// memory; the block stays as it was then.
+/// While one of these lives, freed large blocks keep their memory, and later ones take it. Used and kept together are at
+/// most what was used at once since the first began. With the last, what is kept returns to the system.
 ///
-/// # Safety
-/// The block was made here, for `size` bytes, and nothing else uses it.
-#[cfg(target_os = "linux")]
-unsafe fn remap(block: *mut u8, size: usize, new_size: usize) -> *mut u8 {
-    let (Some(old), Some(new)) = (mapped(size), mapped(new_size)) else {
-        return std::ptr::null_mut();
-    };
-    // SAFETY: the old mapping is the caller's. What the second call replaces is a mapping that nothing uses yet. If
-    // that call fails, it may have unmapped this already, and so it is left alone: it has no pages.
-    unsafe {
-        if libc::mremap(block.cast(), old, new, 0) != libc::MAP_FAILED {
-            return block;
-        }
-        let place = map(new_size);
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        if place.is_null() || libc::mremap(block.cast(), old, new, flags, place) == libc::MAP_FAILED
-        {
-            return std::ptr::null_mut();
-        }
-        place
+/// For work that is done again and again with blocks of the same sizes.
+#[derive(Debug)]
+pub struct KeepFreed(());
+
+impl KeepFreed {
+    /// Keeps from now on.
+    pub fn begin() -> KeepFreed {
+        #[cfg(target_os = "linux")]
+        large::begin_to_keep();
+        KeepFreed(())
     }
+}
+
+impl Drop for KeepFreed {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        large::end_to_keep();
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod large {
+    use std::alloc::Layout;
+    use std::ptr::null_mut;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::sync::{Mutex, PoisonError};
+
+    /// Allocations of at least this size, in bytes, are mapped separately.
+    pub(super) const LEAST: usize = 4 << 20;
+
+    /// Size and alignment of a huge page, in bytes.
+    pub(super) const HUGE: usize = 2 << 20;
+
+    /// Bytes of all blocks in use.
+    static USED: AtomicUsize = AtomicUsize::new(0);
+
+    /// What is kept of freed blocks.
+    struct Kept {
+        /// Those who want something kept.
+        keepers: usize,
+        /// The most bytes in use at once since the first of them began.
+        most: usize,
+        /// Mappings, aligned to huge pages: address and size.
+        mappings: [(usize, usize); 64],
+    }
+
+    static KEPT: Mutex<Kept> = Mutex::new(Kept {
+        keepers: 0,
+        most: 0,
+        mappings: [(0, 0); 64],
+    });
+
+    impl Kept {
+        /// Unmaps the smallest mappings until used and kept bytes are at most what was used at once.
+        fn shrink(&mut self, used: usize) {
+            self.most = self.most.max(used);
+            let mut size: usize = self.mappings.iter().map(|m| m.1).sum();
+            while size > self.most - used {
+                let all = self.mappings.iter_mut().filter(|m| m.1 > 0);
+                let Some(smallest) = all.min_by_key(|m| m.1) else {
+                    return;
+                };
+                size -= smallest.1;
+                unmap(std::mem::take(smallest));
+            }
+        }
+
+        fn shrink_to_nothing(&mut self) {
+            self.mappings.iter_mut().map(std::mem::take).for_each(unmap);
+        }
+
+        /// A mapping of this size, and how many of its first bytes may not be zero: part of the smallest that is large
+        /// enough, or else the largest, with fresh pages after it. None if none is kept, or there is no memory.
+        fn take(&mut self, size: usize) -> Option<(*mut u8, usize)> {
+            let all = self.mappings.iter_mut().filter(|m| m.1 > 0);
+            let best = all.min_by_key(|m| (m.1 < size, m.1.abs_diff(size)))?;
+            let (start, kept) = std::mem::take(best);
+            if kept >= size {
+                // The rest of the last huge page is of no use.
+                let end = size.next_multiple_of(HUGE).min(kept);
+                unmap((start + size, end - size));
+                *best = (start + end, kept - end);
+                return Some((start as *mut u8, size));
+            }
+            // SAFETY: nothing uses it.
+            let block = unsafe { remap(start as *mut u8, kept, size) };
+            if block.is_null() {
+                *best = (start, kept);
+                return None;
+            }
+            Some((block, kept))
+        }
+
+        /// Keeps a mapping if there is a place for it, or one with a smaller mapping. Says whether.
+        fn keep(&mut self, block: *mut u8, size: usize) -> bool {
+            let smallest = self.mappings.iter_mut().min_by_key(|m| m.1);
+            let place = smallest.filter(|place| self.keepers > 0 && place.1 < size);
+            place
+                .map(|place| unmap(std::mem::replace(place, (block as usize, size))))
+                .is_some()
+        }
+    }
+
+    /// Returns a mapping that nothing uses to the system.
+    fn unmap((start, size): (usize, usize)) {
+        if size > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { libc::munmap(start as *mut _, size) };
+        }
+    }
+
+    pub(super) fn begin_to_keep() {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.keepers == 0 {
+            kept.most = USED.load(Relaxed);
+        }
+        kept.keepers += 1;
+    }
+
+    pub(super) fn end_to_keep() {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.keepers -= 1;
+        if kept.keepers == 0 {
+            kept.shrink_to_nothing();
+        }
+    }
+
+    pub(super) fn is(layout: Layout) -> bool {
+        layout.size() >= LEAST && layout.align() <= HUGE
+    }
+
+    /// Bytes that a block takes: a multiple of any machine's small page.
+    fn mapped(size: usize) -> Option<usize> {
+        size.checked_next_multiple_of(64 << 10)
+    }
+
+    /// Fresh pages, zeroed and aligned to a huge page; null if there is no memory.
+    fn map(size: usize) -> *mut u8 {
+        let Some(reserved) = size.checked_add(HUGE) else {
+            return null_mut();
+        };
+        // SAFETY: a new private mapping; what is given back below lies within it and outside of what is
+        // returned; advice changes no contents.
+        unsafe {
+            let start = libc::mmap(
+                null_mut(),
+                reserved,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if start == libc::MAP_FAILED {
+                return null_mut();
+            }
+            let before = start.align_offset(HUGE);
+            let block = start.add(before);
+            if before > 0 {
+                libc::munmap(start, before);
+            }
+            if before < HUGE {
+                libc::munmap(block.add(size), HUGE - before);
+            }
+            libc::madvise(block, size, libc::MADV_HUGEPAGE);
+            block.cast()
+        }
+    }
+
+    /// Gives a mapping another size: where it is, or by moving its pages to a new place. Null if there is no
+    /// memory; the mapping stays as it was then.
+    ///
+    /// # Safety
+    /// The mapping was made here, and nothing else uses it.
+    unsafe fn remap(block: *mut u8, old: usize, new: usize) -> *mut u8 {
+        // SAFETY: the old mapping is the caller's. What the second call replaces is a mapping that nothing uses yet. If
+        // that call fails, it may have unmapped this already, and so it is left alone: it has no pages.
+        unsafe {
+            if libc::mremap(block.cast(), old, new, 0) != libc::MAP_FAILED {
+                return block;
+            }
+            let place = map(new);
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            if place.is_null()
+                || libc::mremap(block.cast(), old, new, flags, place) == libc::MAP_FAILED
+            {
+                return null_mut();
+            }
+            place
+        }
+    }
+
+    /// A block for `size` bytes, and how many of its first bytes may not be zero; null if there is no memory.
+    ///
+    /// Who finds the list taken maps fresh pages, also in a process that was forked meanwhile.
+    pub(super) fn alloc(size: usize) -> (*mut u8, usize) {
+        let Some(size) = mapped(size) else {
+            return (null_mut(), 0);
+        };
+        let used = USED.fetch_add(size, Relaxed).saturating_add(size);
+        let taken = KEPT.try_lock().ok().and_then(|mut kept| {
+            let taken = kept.take(size);
+            kept.shrink(used);
+            taken
+        });
+        let block = taken.unwrap_or_else(|| (map(size), 0));
+        if block.0.is_null() {
+            USED.fetch_sub(size, Relaxed);
+        }
+        block
+    }
+
+    /// # Safety
+    /// The block was made here, for `size` bytes, and nothing uses it any more.
+    pub(super) unsafe fn dealloc(block: *mut u8, size: usize) {
+        let Some(size) = mapped(size) else { return };
+        USED.fetch_sub(size, Relaxed);
+        if !KEPT.try_lock().is_ok_and(|mut kept| kept.keep(block, size)) {
+            unmap((block as usize, size));
+        }
+    }
+
+    /// A block of another size with the contents of this, which is left alone if there is no memory: null then.
+    ///
+    /// # Safety
+    /// The block was made here, for `size` bytes, and nothing else uses it.
+    pub(super) unsafe fn realloc(block: *mut u8, size: usize, new_size: usize) -> *mut u8 {
+        let (Some(old), Some(new)) = (mapped(size), mapped(new_size)) else {
+            return null_mut();
+        };
+        // SAFETY: the caller's mapping.
+        let block = unsafe { remap(block, old, new) };
+        if !block.is_null() {
+            USED.fetch_add(new, Relaxed);
+            let used = USED.fetch_sub(old, Relaxed).saturating_sub(old);
+            if let Ok(mut kept) = KEPT.try_lock() {
+                kept.shrink(used);
+            }
+        }
+        block
+    }
+
+    /// Returns what is kept to the system, unless another is just at it.
+    pub(super) fn keep_nothing() {
+        if let Ok(mut kept) = KEPT.try_lock() {
+            kept.shrink_to_nothing();
+        }
+    }
+}
+
+/// What `alloc` returns, called a second time without what is kept if there is no memory.
+fn or_without_kept(alloc: impl Fn() -> *mut u8) -> *mut u8 {
+    let block = alloc();
+    #[cfg(target_os = "linux")]
+    if block.is_null() {
+        large::keep_nothing();
+        return alloc();
+    }
+    block
 }
 
 // SAFETY: large layouts are mapped and unmapped here, all others are the system's; a layout is large or
 // not by its size and alignment alone, which are the same when it is freed.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        #[cfg(target_os = "linux")]
-        if is_large(layout) {
-            return map(layout.size());
-        }
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc(layout) }
+        or_without_kept(|| {
+            #[cfg(target_os = "linux")]
+            if large::is(layout) {
+                return large::alloc(layout.size()).0;
+            }
+            // SAFETY: the caller's promises are handed on.
+            unsafe { System.alloc(layout) }
+        })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        #[cfg(target_os = "linux")]
-        if is_large(layout) {
-            return map(layout.size());
-        }
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.alloc_zeroed(layout) }
+        or_without_kept(|| {
+            #[cfg(target_os = "linux")]
+            if large::is(layout) {
+                let (block, dirty) = large::alloc(layout.size());
+                // SAFETY: the block has as many bytes.
+                unsafe { block.write_bytes(0, dirty) };
+                return block;
+            }
+            // SAFETY: the caller's promises are handed on.
+            unsafe { System.alloc_zeroed(layout) }
+        })
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         #[cfg(target_os = "linux")]
-        if is_large(layout)
-            && let Some(size) = mapped(layout.size())
-        {
-            // SAFETY: `map` made this mapping for the same size.
-            unsafe { libc::munmap(block.cast(), size) };
+        if large::is(layout) {
+            // SAFETY: the caller's promises are handed on.
+            unsafe { large::dealloc(block, layout.size()) };
             return;
         }
         // SAFETY: the caller's promises are handed on.
@@ -127,12 +318,7 @@ unsafe impl GlobalAlloc for HugePages {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         #[cfg(target_os = "linux")]
-        if is_large(layout) && new_size >= LARGE {
-            // SAFETY: `map` or `remap` made this block for its size.
-            return unsafe { remap(block, layout.size(), new_size) };
-        }
-        #[cfg(target_os = "linux")]
-        if is_large(layout) || new_size >= LARGE {
+        if large::is(layout) != (new_size >= large::LEAST) {
             // SAFETY: the caller promises that the new size is valid for the alignment, and that the
             // old block holds as many bytes as its layout says.
             unsafe {
@@ -145,17 +331,30 @@ unsafe impl GlobalAlloc for HugePages {
                 return new;
             }
         }
-        // SAFETY: the caller's promises are handed on.
-        unsafe { System.realloc(block, layout, new_size) }
+        or_without_kept(|| {
+            #[cfg(target_os = "linux")]
+            if large::is(layout) {
+                // SAFETY: the caller's promises are handed on.
+                return unsafe { large::realloc(block, layout.size(), new_size) };
+            }
+            // SAFETY: the caller's promises are handed on.
+            unsafe { System.realloc(block, layout, new_size) }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
+
+    /// Tests share the list of unused mappings: one runs at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn blocks_keep_their_contents_across_sizes() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let sizes = [
             1,
             4096,
@@ -201,6 +400,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn large_blocks_move_without_a_copy() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let size = 64 << 20;
         let layout = Layout::from_size_align(size, 16).unwrap();
         // SAFETY: every block is written and read within its layout, and freed once with it. The neighbour is
@@ -223,7 +423,7 @@ mod tests {
             let before = status("VmRSS:");
             let moved = HugePages.realloc(block, layout, 2 * size);
             assert!(status("VmHWM:") < before + size / 2);
-            assert!(moved != block && moved.addr().is_multiple_of(HUGE));
+            assert!(moved != block && moved.addr().is_multiple_of(large::HUGE));
             assert_eq!([*moved, *moved.add(1), *moved.add(size - 1)], [1, 3, 2]);
             assert_eq!([*moved.add(size), *moved.add(2 * size - 1)], [0, 0]);
             let grown = Layout::from_size_align(2 * size, 16).unwrap();
@@ -235,8 +435,103 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn later_blocks_take_the_pages_of_earlier_ones() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let layout = |size| Layout::from_size_align(size, 16).unwrap();
+        let (whole, part) = (layout(256 << 20), layout((96 << 20) + 1));
+        let resident = || status("VmRSS:");
+        // SAFETY: every block is written and read within its layout, and freed once with it.
+        unsafe {
+            let is_zero = |block: *mut u8| (0..part.size()).all(|i| *block.add(i) == 0);
+            let keep = KeepFreed::begin();
+            let also = KeepFreed::begin();
+            let block = HugePages.alloc(whole);
+            block.write_bytes(3, whole.size());
+            let before = resident();
+            HugePages.dealloc(block, whole);
+            assert!(resident() + (32 << 20) > before);
+            let first = HugePages.alloc(part);
+            let second = HugePages.alloc_zeroed(part);
+            assert_eq!([*first, *first.add(part.size() - 1)], [3, 3]);
+            assert!(is_zero(second));
+            // What is left is smaller than this, and grows.
+            let third = HugePages.alloc_zeroed(part);
+            assert!(third.addr().is_multiple_of(large::HUGE) && is_zero(third));
+            third.write_bytes(4, part.size());
+            assert_eq!([*first, *second, *second.add(part.size() - 1)], [3, 0, 0]);
+            assert!(resident() < before + (64 << 20));
+            for block in [first, second, third] {
+                HugePages.dealloc(block, part);
+            }
+            drop(also);
+            assert!(resident() + (64 << 20) > before);
+            drop(keep);
+            assert!(resident() + (192 << 20) < before);
+            let block = HugePages.alloc(whole);
+            block.write_bytes(3, whole.size());
+            HugePages.dealloc(block, whole);
+            assert!(resident() + (192 << 20) < before);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_kept_makes_room_for_others() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let layout = |size| Layout::from_size_align(size, 16).unwrap();
+        let (small, large) = (layout(64 << 20), layout(160 << 20));
+        let before = status("VmRSS:");
+        let beyond = || status("VmRSS:").saturating_sub(before) >> 20;
+        let _keep = KeepFreed::begin();
+        // SAFETY: every block is written within its layout, and freed once with it.
+        unsafe {
+            for _ in 0..2 {
+                let blocks = [(); 3].map(|()| HugePages.alloc(small));
+                blocks.iter().for_each(|b| b.write_bytes(1, small.size()));
+                blocks.iter().for_each(|b| HugePages.dealloc(*b, small));
+                // One of the three grows, and the others are more than may be kept beside it.
+                let block = HugePages.alloc(large);
+                block.write_bytes(1, large.size());
+                assert!((150..224).contains(&beyond()), "{} MiB", beyond());
+                HugePages.dealloc(block, large);
+            }
+            let block = HugePages.alloc(small);
+            let grown = HugePages.realloc(block, small, large.size());
+            assert!(!grown.is_null());
+            grown.write_bytes(1, large.size());
+            assert!((150..224).contains(&beyond()), "{} MiB", beyond());
+            HugePages.dealloc(grown, large);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn more_blocks_than_can_be_kept() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let layout = |i: usize| Layout::from_size_align((4 << 20) + (i << 16), 16).unwrap();
+        let keep = KeepFreed::begin();
+        // SAFETY: every block is written and read within its layout, and freed once with it.
+        unsafe {
+            for _ in 0..2 {
+                let blocks: Vec<_> = (0..100).map(|i| HugePages.alloc(layout(i))).collect();
+                for (i, block) in blocks.iter().enumerate() {
+                    block.write_bytes(i as u8, layout(i).size());
+                }
+                for (i, block) in blocks.iter().enumerate() {
+                    let last = block.add(layout(i).size() - 1);
+                    assert_eq!([**block, *last], [i as u8; 2]);
+                    HugePages.dealloc(*block, layout(i));
+                }
+            }
+        }
+        drop(keep);
+    }
+
     #[test]
     fn what_cannot_be_had_is_null() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = Layout::from_size_align(isize::MAX as usize - 8191, 16).unwrap();
         // SAFETY: the result is only compared.
         assert!(unsafe { HugePages.alloc(layout) }.is_null());

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use rand_core::CryptoRng;
+use vesica_kernels::memory::KeepFreed;
 use vesica_psi::{Output, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, Interrupt, Kind, Limit};
 use zeroize::Zeroizing;
@@ -374,6 +375,8 @@ fn protocol(
     let mut answer = None;
     let mut state = agreement.state.clone();
     lanes.first.begin_phase("items");
+    // One bucket takes the memory of the other.
+    let _reused = (agreement.contract.buckets > 1).then(KeepFreed::begin);
     set.assign(&agreement.assignment(), &state)?;
     match agreement.contract.buckets {
         _ if state.is_complete() => {}

@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use blake3::Hasher;
+use vesica_kernels::memory::KeepFreed;
 use zeroize::Zeroizing;
 
 use crate::bucket::{Bucket, Buckets};
@@ -417,6 +418,8 @@ struct Writer {
     columns: usize,
     /// What goes with the key of the next row.
     beside: Zeroizing<Vec<u8>>,
+    /// One run of keys takes the memory of the other.
+    reused: Option<KeepFreed>,
 }
 
 impl Writer {
@@ -447,6 +450,7 @@ impl Writer {
             rows: RowKeys::new(),
             columns: columns.len(),
             beside: Zeroizing::new(Vec::with_capacity(shape.beside())),
+            reused: None,
         };
         let mut first = 0;
         for item in keys.row_items() {
@@ -464,6 +468,9 @@ impl Writer {
             }
             writer.next_row(key).map_err(in_directory)?;
         }
+        // What the keys took so far is for other uses.
+        drop((keys, sums));
+        writer.reused = Some(KeepFreed::begin());
         Ok(writer)
     }
 
@@ -529,7 +536,10 @@ impl Writer {
         counts.items = runs.count()?;
         counts.duplicates = counts.rows - counts.blanks - counts.invalid - counts.items;
         Ok(Spool {
-            stage: Stage::Sorted(runs),
+            stage: Stage::Sorted {
+                runs,
+                _reused: self.reused,
+            },
             handed: None,
             counts,
             identity: with_values(self.rows.finish(), values),
@@ -550,7 +560,10 @@ pub struct Spool {
 /// How far the keys are.
 #[derive(Debug)]
 enum Stage {
-    Sorted(Runs),
+    Sorted {
+        runs: Runs,
+        _reused: Option<KeepFreed>,
+    },
     Split(Buckets),
 }
 
@@ -582,7 +595,7 @@ impl Spool {
     /// The keys before they are split.
     fn sorted(&self) -> Result<&Runs> {
         match &self.stage {
-            Stage::Sorted(runs) => Ok(runs),
+            Stage::Sorted { runs, .. } => Ok(runs),
             Stage::Split(_) => Err(Error::usage("the keys are in buckets already")),
         }
     }
@@ -590,7 +603,7 @@ impl Spool {
     /// The keys once they are split.
     fn buckets(&self) -> Result<&Buckets> {
         match &self.stage {
-            Stage::Sorted(_) => Err(Error::usage("the keys are in no buckets yet")),
+            Stage::Sorted { .. } => Err(Error::usage("the keys are in no buckets yet")),
             Stage::Split(buckets) => Ok(buckets),
         }
     }
@@ -599,7 +612,7 @@ impl Spool {
     /// approximately `memory` bytes; what does not fit takes more passes over the table.
     pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
         let keys = match &self.stage {
-            Stage::Sorted(runs) => KeyRows::Runs(runs),
+            Stage::Sorted { runs, .. } => KeyRows::Runs(runs),
             Stage::Split(buckets) => KeyRows::Buckets(buckets),
         };
         CommonOrder::new(keys, key, memory)

@@ -216,36 +216,27 @@ fn halves_in_common(rows: u64) -> [std::ops::Range<u64>; 2] {
 
 /// How the runs of a variant differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Setting {
-    OneBucket,
-    Buckets,
-    Minimum(u64),
+struct Setting {
+    buckets: bool,
+    minimum: u64,
 }
 
-/// Runs in one bucket, and in several unless a pair or the answer is for a whole run; runs with a minimum that is just
-/// met and with one that is not.
+/// Runs without a minimum, with one that is just met and with one that is not, as the question allows; and a run in several
+/// buckets, unless a pair is for a whole run, or columns take more memory.
 fn settings(variant: Variant, tables: [&Table; 2]) -> Vec<Setting> {
     let [needs, may] = variant.question.minimum();
-    let mut settings = Vec::new();
-    if !needs {
-        settings.push(Setting::OneBucket);
-    }
-    if may {
-        let count = Answer::counted(tables);
-        settings.extend([count, count + 1].map(Setting::Minimum));
-    } else if variant.question == Question::Matches && !is_dealt(variant.protocol) {
-        settings.push(Setting::Buckets);
-    }
-    settings
-}
-
-impl Setting {
-    fn minimum(self) -> u64 {
-        match self {
-            Setting::Minimum(minimum) => minimum,
-            _ => 0,
-        }
-    }
+    let met = if may { Answer::counted(tables) } else { 0 };
+    let minimums = [
+        (!needs).then_some(0),
+        may.then_some(met),
+        may.then_some(met + 1),
+    ];
+    let setting = |buckets| move |minimum| Setting { buckets, minimum };
+    let whole = minimums.into_iter().flatten().map(setting(false));
+    let in_buckets = !is_dealt(variant.protocol) && variant.question.values() == [false; 2];
+    whole
+        .chain(in_buckets.then_some(met).map(setting(true)))
+        .collect()
 }
 
 /// A limit of memory that makes two buckets of the sets in memory.
@@ -318,10 +309,10 @@ fn spoilt(
             job.protocol = ProtocolRequest::named(protocol);
             job.terms.set(&SECURITY, variant.security);
             job.terms.set(&REVEAL, variant.question.reveal());
-            job.terms.set(&MIN_SIZE, setting.minimum());
+            job.terms.set(&MIN_SIZE, setting.minimum);
             job.values = table.value_terms();
             job.labels = table.labels();
-            job.memory = (setting == Setting::Buckets).then(|| two_buckets(protocol));
+            job.memory = setting.buckets.then(|| two_buckets(protocol));
             job.offline = offline;
             let keys = digests(match side {
                 Role::Receiver => OURS,
@@ -372,7 +363,7 @@ fn spoil_frames(ledger: &Ledger, variants: &[Variant], chosen: impl Fn(usize) ->
     for (i, variant) in variants.iter().enumerate() {
         let tables = tables_of([OURS, THEIRS], variant.question);
         for setting in settings(*variant, tables.each_ref()) {
-            let expected = Answer::of(variant.question, tables.each_ref(), setting.minimum());
+            let expected = Answer::of(variant.question, tables.each_ref(), setting.minimum);
             let patience = Duration::from_secs(60);
             let clean = spoilt(
                 *variant,
@@ -562,13 +553,11 @@ impl Scene {
         let (protocol, security) = (variant.protocol, variant.security.name());
         let mut words = format!(
             "--protocol {protocol} --security {security} --threads 1 --timeout 5 --wait 5 {}",
-            question.words(setting.minimum())
+            question.words(setting.minimum)
         );
-        if setting == Setting::Buckets {
-            words.push_str(&format!(
-                " --memory {}",
-                several_buckets(protocol, [rows; 2], 40)
-            ));
+        if setting.buckets {
+            let memory = memory_of_buckets(protocol, [rows; 2], 40, 4, [false; 2]);
+            words.push_str(&format!(" --memory {memory}"));
         }
         let mut arguments = [0, 1].map(|side| {
             let (input, output) = [("ours.csv", "out.csv"), ("theirs.csv", "theirs-out.csv")][side];
@@ -604,7 +593,7 @@ impl Scene {
             variant,
             arguments,
             before: place.names(),
-            expected: Answer::of(question, tables.each_ref(), setting.minimum()),
+            expected: Answer::of(question, tables.each_ref(), setting.minimum),
             tables,
             place,
         }
@@ -707,7 +696,7 @@ fn trouble_bytes(
     for (i, variant) in variants.iter().enumerate() {
         let tables = tables_of(halves_in_common(ROWS), variant.question);
         let mut settings = settings(*variant, tables.each_ref());
-        settings.retain(|setting| *setting != Setting::Buckets);
+        settings.retain(|setting| !setting.buckets);
         let totals: Vec<_> = settings
             .iter()
             .map(|setting| {
@@ -775,16 +764,30 @@ const BYTE_OUTCOMES: [&str; 2] = ["right", "error"];
 
 // ---- Processes that are killed.
 
-/// The `--memory` that makes several buckets of two sets of these sizes.
-pub(crate) fn several_buckets(protocol: &'static str, sizes: [u64; 2], lambda: u32) -> u64 {
-    let full = (spec(protocol).working_bytes)(sizes[0], sizes[1]);
-    let mut limits = (1..200).map(|percent| full / 100 * percent);
-    let fits = |limit: &u64| {
-        let bucket = sizes.map(|items| bucket_memory(*limit, items, false));
-        let split = split(protocol, sizes, None, lambda, bucket[0].min(bucket[1]));
-        split.is_some_and(|split| split.buckets >= 4)
+/// The largest `--memory` that makes so many buckets or more of two sets of these sizes; whether values or columns go with
+/// the keys of each.
+pub(crate) fn memory_of_buckets(
+    protocol: &'static str,
+    sizes: [u64; 2],
+    lambda: u32,
+    buckets: u32,
+    keeps_keys: [bool; 2],
+) -> u64 {
+    let made = |limit: u64| {
+        let bucket = |side: usize| bucket_memory(limit, sizes[side], keeps_keys[side]);
+        split(protocol, sizes, None, lambda, bucket(0).min(bucket(1))).map(|split| split.buckets)
     };
-    limits.rfind(fits).expect("some limit makes four buckets")
+    let (mut low, mut high) = (0, 4 * (spec(protocol).working_bytes)(sizes[0], sizes[1]));
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        // With too little memory there is no number of buckets.
+        match made(middle).is_none_or(|made| made >= buckets) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    assert!(made(low).is_some(), "no memory makes so many buckets");
+    low
 }
 
 /// Kills each side `kills` times at a random moment, with and without buckets, and runs the same again.
@@ -796,7 +799,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
         let tables = tables_of(halves_in_common(ROWS), variant.question);
         let (buckets, whole) = settings(*variant, tables.each_ref())
             .into_iter()
-            .partition::<Vec<_>, _>(|setting| *setting == Setting::Buckets);
+            .partition::<Vec<_>, _>(|setting| setting.buckets);
         for (kind, (of, settings)) in [("one run", whole), ("buckets", buckets)]
             .into_iter()
             .enumerate()
@@ -839,8 +842,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
         jobs,
         |(variant, setting, side, kill, time, row, case)| {
             let mut scene = Scene::new(variant, ROWS, setting);
-            let buckets = setting == Setting::Buckets;
-            if buckets {
+            if setting.buckets {
                 let [receiver, sender] = scene.arguments.clone();
                 scene.arguments = [
                     receiver.with("--work-dir near"),
@@ -879,7 +881,7 @@ fn kill_processes(ledger: &Ledger, variants: &[Variant], kills: u64) {
             {
                 defect(outcome.into());
             }
-            let strays = scene.strays(buckets);
+            let strays = scene.strays(setting.buckets);
             if !strays.is_empty() {
                 defect(format!("left behind: {strays:?}"));
                 for stray in strays {

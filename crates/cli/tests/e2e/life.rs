@@ -31,14 +31,14 @@ use tempfile::TempDir;
 use vesica::{Fingerprint, Identity, Role, Security};
 
 use crate::answers::{Answer, Question};
-use crate::faults::{Ledger, on_threads, several_buckets};
+use crate::faults::{Ledger, memory_of_buckets, on_threads};
 use crate::support::{Arguments, Ended, Place, Running};
 use crate::trial::{
     Table, Variant, dealt_by_commands, is_dealt, part, publish, spec, storing_words,
 };
 use steps::{Change, OUTCOMES, Setting, Step, Stop, What, Whose, step};
 
-/// What the parties run. Buckets are for matches; halves from a dealer or from both parties are for `ole`.
+/// What the parties run. Halves from a dealer or from both parties are for `ole`.
 static VARIANTS: [Variant; 6] = [
     Variant {
         protocol: "dh",
@@ -312,8 +312,8 @@ impl Life {
         if self.is_stored(side) {
             let storing = storing_words(protocol, SIDES[side]);
             words.push_str(&format!(" {storing}"));
-        } else if options.buckets && question == Question::Matches {
-            let memory = several_buckets(protocol, self.sizes(), terms.lambda);
+        } else if options.buckets {
+            let memory = memory_of_buckets(protocol, self.sizes(), terms.lambda, 4, [false; 2]);
             words.push_str(&format!(" --memory {memory}"));
         }
         if self.writes(side) {

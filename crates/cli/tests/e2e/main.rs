@@ -40,3 +40,7 @@ mod trial;
 mod values;
 mod vole;
 mod word_lists;
+
+/// As the command has it: tests that measure time or memory in this process measure the same.
+#[global_allocator]
+static ALLOCATOR: vesica_kernels::memory::HugePages = vesica_kernels::memory::HugePages;

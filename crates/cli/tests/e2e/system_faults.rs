@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
-use crate::faults::{Ledger, on_threads, several_buckets};
+use crate::faults::{Ledger, memory_of_buckets, on_threads};
 use crate::support::{Arguments, Ended, Place, Running, csv_of};
 use crate::trial::{part, publish};
 
@@ -345,7 +345,7 @@ fn both(memory: u64) -> [Arguments; 2] {
 
 /// Four buckets of so many rows, whose keys are in memory if they are 1000 and on disk if they are 4000.
 pub(crate) fn buckets(rows: u64) -> [Arguments; 2] {
-    both(several_buckets("dh", [rows; 2], 40))
+    both(memory_of_buckets("dh", [rows; 2], 40, 4, [false; 2]))
 }
 
 fn sums() -> [Arguments; 2] {

@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::faults::memory_of_buckets;
 use crate::support::{Ended, Place, Running, csv_of};
 use crate::tables::{HEADER, plain, rows};
-use crate::values::memory_of_buckets;
 
 /// Cuts the tables of [`place`] into eight buckets.
 const WORDS: &str =
@@ -274,7 +274,7 @@ fn drivers_number_the_attempts_alike() {
 fn split_numbers(place: &Place, jobs: [&str; 2], words: [&str; 3]) {
     let (receiver, sender) = (place.receiver, place.sender);
     let [both, ours, theirs] = words;
-    let memory = memory_of_buckets("circuit-okvs", 1000, 4) / 2;
+    let memory = memory_of_buckets("circuit-okvs", [1000; 2], 40, 4, [true; 2]) / 2;
     let both = format!(
         "--protocol circuit-okvs --security semi-honest --task-memory {memory} --key key --progress plain {both}"
     );

@@ -26,7 +26,7 @@ use vesica::{
 };
 
 use crate::answers::Question;
-use crate::faults::several_buckets;
+use crate::faults::memory_of_buckets;
 use crate::permutation::{Block, PERMUTATIONS, gate, p_value};
 use crate::trial::{Dice, Variant, is_asked, part, publish, variants};
 
@@ -45,6 +45,8 @@ const HALVES: [u64; 3] = [0, 1, 2];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     OneBucket,
+    /// Keys in memory, one bucket after the other.
+    InTurn,
     /// Keys on the disk, of which a bucket is loaded, and what another has told is recorded, while the next runs.
     FromDisk,
     /// Two buckets at once, each on its own connection and threads.
@@ -55,7 +57,7 @@ impl Way {
     /// So many buckets at once.
     fn at_once(self) -> u32 {
         match self {
-            Way::OneBucket | Way::FromDisk => 1,
+            Way::OneBucket | Way::InTurn | Way::FromDisk => 1,
             Way::SideBySide => 2,
         }
     }
@@ -70,7 +72,7 @@ impl Way {
 
     /// The memory of each side, if there are to be several buckets.
     fn memory(self, protocol: &'static str, keys: u64) -> Option<u64> {
-        let memory = several_buckets(protocol, [keys; 2], 40);
+        let memory = memory_of_buckets(protocol, [keys; 2], 40, 4, [false; 2]);
         let counts = Counts {
             rows: keys,
             items: keys,
@@ -79,6 +81,7 @@ impl Way {
         let too_few = |memory: &u64| key_memory(*memory, false) < counts.bytes_in_memory();
         match self {
             Way::OneBucket => None,
+            Way::InTurn => Some(memory),
             Way::FromDisk => (1..100)
                 .map(|part| memory / 100 * (100 - part))
                 .find(too_few),
@@ -474,10 +477,10 @@ fn comparisons<'a>(variant: Variant) -> Vec<Comparison<'a>> {
                 Comparison::of_run(setup(Way::FromDisk), "buckets from the disk"),
                 Comparison::of_run(setup(Way::SideBySide), "buckets side by side"),
             ],
-            // A circuit takes too much memory for so few keys to be in buckets.
             _ => vec![
                 Comparison::of_run(whole, "from the membership test on"),
                 Comparison::of_run(whole.of_function(), "in the function"),
+                Comparison::of_run(setup(Way::InTurn), "buckets"),
             ],
         }
     };

@@ -826,10 +826,10 @@ impl Trial {
             sender_size: padded[1],
         });
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
-        let limit = full - full / 16;
+        let limit = dice.pick(&[full - full / 16, full.saturating_sub(1)]);
         let split = split(protocol, sizes, bits, lambda, limit);
-        // A pair is for a whole run, and so is the answer to any other question.
-        let whole = is_dealt || question != Question::Matches;
+        // A pair is for a whole run, and columns take more memory.
+        let whole = is_dealt || question.values() != [false; 2];
         let limited = !whole && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));

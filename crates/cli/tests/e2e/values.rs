@@ -5,9 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::faults::several_buckets;
+use crate::faults::memory_of_buckets;
 use crate::support::{Arguments, Ended, Pair, Place, Running, exchange};
-use crate::trial::{spec, split};
 
 /// Two shops' customers. Three customers are shared; one of them has two rows here.
 const OURS: &str = "email,spent,kept\n\
@@ -781,7 +780,7 @@ fn a_killed_run_goes_on_adding() {
     let common = 1000..ROWS;
     let sum: i64 = common.clone().map(|i| i % 1000 - 400).sum();
     let expected = format!("size\t{}\nsum\t{sum}\n", common.count());
-    let memory = memory_of_buckets("circuit-okvs", ROWS as u64, 8);
+    let memory = memory_of_buckets("circuit-okvs", [ROWS as u64; 2], 40, 8, [false, true]);
     let both = format!("--reveal size,sum --memory {memory}");
     let sides = sides(&both, "--work-dir near", "--value visits --work-dir far");
     for kill_receiver in [true, false] {
@@ -847,7 +846,7 @@ fn rows_above_a_threshold_are_found_in_buckets() {
         "theirs.csv",
         "mail,visits\n".to_owned() + &rows(1000..1000 + ROWS),
     );
-    let memory = several_buckets("circuit-okvs", [ROWS; 2], 40);
+    let memory = memory_of_buckets("circuit-okvs", [ROWS; 2], 40, 4, [false; 2]);
     let sides_of = |above: u64| {
         let both = format!("--reveal threshold-matches:{above} --memory {memory}");
         let ours = "--work-dir near --output out.csv --report r.json";
@@ -897,17 +896,6 @@ fn rows_above_a_threshold_are_found_in_buckets() {
         assert!(!place.path("near/journal").exists() && !place.path("far/journal").exists());
         check(1999);
     }
-}
-
-/// The most memory of a side with values that makes so many buckets of two sets of this size.
-pub(crate) fn memory_of_buckets(protocol: &'static str, items: u64, buckets: u32) -> u64 {
-    let whole = (spec(protocol).working_bytes)(items, items);
-    let limits = (0..2000).map(|step| whole - 5000 * step);
-    let mut several = limits.filter(|limit| {
-        let split = split(protocol, [items; 2], None, 40, *limit);
-        split.is_some_and(|split| split.buckets >= buckets)
-    });
-    2 * several.next().expect("some memory makes so many buckets")
 }
 
 #[test]
