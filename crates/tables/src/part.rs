@@ -6,7 +6,6 @@ use std::fs::Metadata;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -53,7 +52,7 @@ pub(crate) struct Part {
     most_at_once: u64,
     /// Who may read it; only its owner if it is no file.
     readers: Readers,
-    /// How long its text has been waited for.
+    /// How long its bytes have been waited for.
     waited: Waited,
 }
 
@@ -237,7 +236,7 @@ impl Part {
                 .memory
                 .map_or(u64::MAX, |memory| (memory / 2).max(MAX_ROW_BYTES as u64)),
             readers: Readers::OWNER,
-            waited: Waited::default(),
+            waited: Waited::nothing(),
         }
     }
 
@@ -384,9 +383,9 @@ impl Part {
         self.backing.handle()
     }
 
-    /// How long the bytes of its text have been waited for so far.
-    pub(crate) fn waited(&self) -> Duration {
-        self.waited.time()
+    /// How long its bytes have been waited for so far.
+    pub(crate) fn waited(&self) -> &Waited {
+        &self.waited
     }
 
     /// The text, from the start, decompressed and in UTF-8.

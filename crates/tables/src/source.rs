@@ -176,10 +176,10 @@ impl Source {
         self.parts.len()
     }
 
-    /// How long the bytes of its texts have been waited for in all passes so far: for a disk, a network, or whoever writes a
-    /// pipe that is read once. Of Parquet and Arrow files it is not known.
+    /// How long its bytes have been waited for in all passes so far: for a disk, a network, or whoever writes a pipe that is
+    /// read once.
     pub fn waited(&self) -> Duration {
-        self.parts.iter().map(Part::waited).sum()
+        self.parts.iter().map(|part| part.waited().time()).sum()
     }
 
     pub(crate) fn parts(&self) -> &[Part] {

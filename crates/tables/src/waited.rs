@@ -1,22 +1,53 @@
 //! How long the bytes of a table are waited for.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time that readers have spent on waiting for bytes, in nanoseconds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Waited(Arc<AtomicU64>);
+/// Time that readers have spent on waiting for bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Waited {
+    nanoseconds: Arc<AtomicU64>,
+    /// Readers that wait side by side, each of whom adds its part of the time.
+    abreast: u64,
+}
 
 impl Waited {
+    /// No time so far.
+    pub(crate) fn nothing() -> Waited {
+        Waited {
+            nanoseconds: Arc::default(),
+            abreast: 1,
+        }
+    }
+
+    /// The same time, for one of so many readers that wait side by side.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn abreast(&self, readers: usize) -> Waited {
+        Waited {
+            abreast: self.abreast * readers as u64,
+            ..self.clone()
+        }
+    }
+
     /// So much so far.
     pub(crate) fn time(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+
+    /// What `read` returns, whose time counts.
+    pub(crate) fn count<T>(&self, read: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let value = read();
+        let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds
+            .fetch_add(nanoseconds / self.abreast, Ordering::Relaxed);
+        value
     }
 
     /// A reader whose time counts.
-    pub(crate) fn timed<R: Read>(&self, reader: R) -> Timed<R> {
+    pub(crate) fn timed<R>(&self, reader: R) -> Timed<R> {
         Timed {
             reader,
             waited: self.clone(),
@@ -31,11 +62,13 @@ pub(crate) struct Timed<R> {
 
 impl<R: Read> Read for Timed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let began = Instant::now();
-        let read = self.reader.read(buffer);
-        let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.waited.0.fetch_add(nanoseconds, Ordering::Relaxed);
-        read
+        self.waited.count(|| self.reader.read(buffer))
+    }
+}
+
+impl<R: Seek> Seek for Timed<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.reader.seek(to)
     }
 }
 
@@ -58,7 +91,7 @@ mod tests {
 
     #[test]
     fn time_in_reads_counts_and_no_other() {
-        let waited = Waited::default();
+        let waited = Waited::nothing();
         let mut text = String::new();
         waited.timed(Slow(4)).read_to_string(&mut text).unwrap();
         assert_eq!(text, "xxxx");

@@ -16,6 +16,7 @@ use crate::guard::catching;
 use crate::part::Part;
 use crate::selection::{Failure, Selection, WriterWithCause};
 use crate::text::read_error;
+use crate::waited::Timed;
 
 /// The end of an Arrow file, and its beginning but for two zeros.
 const MAGIC: &[u8] = b"ARROW1";
@@ -32,7 +33,7 @@ fn call<T>(f: impl FnOnce() -> std::result::Result<T, ArrowError>) -> Result<T> 
     catching(f).map_err(wrong)?.map_err(wrong)
 }
 
-type Input = BufReader<Handle>;
+type Input = BufReader<Timed<Handle>>;
 
 enum Batches {
     File(Box<FileReader<Input>>),
@@ -53,7 +54,7 @@ impl Batches {
                 columns,
             });
         }
-        let input = BufReader::new(part.handle()?);
+        let input = BufReader::new(part.waited().timed(part.handle()?));
         call(|| {
             Ok(if layout.is_file {
                 Batches::File(Box::new(FileReader::try_new(input, columns)?))

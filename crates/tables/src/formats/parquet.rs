@@ -40,6 +40,7 @@ use crate::part::Part;
 use crate::selection::{Added, Failure, Selection, WriterWithCause};
 #[cfg(feature = "object-stores")]
 use crate::text::read_error;
+use crate::waited::{Timed, Waited};
 
 mod groups;
 mod thrift;
@@ -313,9 +314,11 @@ impl GroupRows<'_> {
         let chunks = Chunks::of_columns(self.part, read.map(|(_, range)| *range).collect())?;
         let starts = ranges.iter().map(|range| range.0).collect();
         let pages = Arc::new(Pages::new(self.part, starts));
+        let sets = self.sets();
         let reader = |roots: &Vec<usize>| {
             let chunks = Chunks {
                 handle: chunks.apart(self.part)?,
+                waited: chunks.waited.abreast(sets.len()),
                 pages: pages.clone(),
             };
             call(|| {
@@ -332,7 +335,7 @@ impl GroupRows<'_> {
                     .build()
             })
         };
-        let of_sets = self.sets().iter().map(reader).collect::<Result<_>>()?;
+        let of_sets = sets.iter().map(reader).collect::<Result<_>>()?;
         Ok(Readers { of_sets, pages })
     }
 }
@@ -725,6 +728,7 @@ fn decode_schema(embedded: &str) -> Option<Vec<u8>> {
 /// The bytes of a file as the library reads them, in pages.
 pub(crate) struct Chunks {
     handle: Handle,
+    waited: Waited,
     pages: Arc<Pages>,
 }
 
@@ -756,6 +760,7 @@ impl Chunks {
     )]
     fn of_columns(part: &Part, ranges: Vec<(u64, u64)>) -> Result<Chunks> {
         let pages = Arc::new(Pages::new(part, Vec::new()));
+        let waited = part.waited().clone();
         #[cfg(feature = "object-stores")]
         if let Some(object) = part.object() {
             let ranges = ranges.into_iter();
@@ -763,10 +768,18 @@ impl Chunks {
             let extents = Extents::read(object.clone(), ranges.collect(), part.most_at_once() / 4);
             let extents = Arc::new(extents.map_err(read_error)?);
             let handle = Handle::Extents(ExtentsReader::new(extents));
-            return Ok(Chunks { handle, pages });
+            return Ok(Chunks {
+                handle,
+                waited,
+                pages,
+            });
         }
         let handle = part.handle()?;
-        Ok(Chunks { handle, pages })
+        Ok(Chunks {
+            handle,
+            waited,
+            pages,
+        })
     }
 }
 
@@ -851,7 +864,7 @@ impl Length for Chunks {
 /// What the library reads a page's header from, checked before the first byte is given. Where it has the header
 /// already, it takes a reader at the page itself, and drops it unread.
 pub(crate) struct Header {
-    reader: BufReader<Handle>,
+    reader: BufReader<Timed<Handle>>,
     /// Bytes to the end of the file, until the header has been checked.
     unchecked: Option<u64>,
     pages: Arc<Pages>,
@@ -892,7 +905,7 @@ impl ChunkReader for Chunks {
     type T = Header;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let mut reader = BufReader::new(self.handle.try_clone()?);
+        let mut reader = BufReader::new(self.waited.timed(self.handle.try_clone()?));
         reader.seek(SeekFrom::Start(start))?;
         let left = self.len().saturating_sub(start);
         Ok(Header {
@@ -912,7 +925,7 @@ impl ChunkReader for Chunks {
             return Err(ParquetError::EOF("it breaks off in the middle".to_owned()));
         };
         self.pages.take(start)?;
-        match &self.handle {
+        self.waited.count(|| match &self.handle {
             Handle::File(file) => file.get_bytes(start, length),
             #[cfg(feature = "object-stores")]
             Handle::Object(_) => unreachable!("objects are read by extents"),
@@ -926,6 +939,6 @@ impl ChunkReader for Chunks {
                 Ok(bytes.into())
             }
             Handle::Bytes(bytes) => Ok(bytes.get_ref().slice(start as usize..end as usize)),
-        }
+        })
     }
 }

@@ -564,3 +564,28 @@ fn a_store_does_not_learn_which_rows_are_wanted() {
         );
     }
 }
+
+#[test]
+fn the_time_of_every_format_s_bytes_counts() {
+    let ids = Arc::new(Int32Array::from_iter_values(0..50)) as ArrayRef;
+    let more = [("id", ids.clone()), ("more", ids)];
+    let table = batch(&more);
+    let text = (0..50).map(|i| format!("{i},{i}\n")).collect::<String>();
+    let files = [
+        ("a.csv", ("id,more\n".to_owned() + &text).into_bytes()),
+        ("a.parquet", parquet(&table)),
+        ("a.arrow", arrow_file(&table)),
+        ("a.arrows", arrow_stream(&table)),
+    ];
+    let place = Place::with(&files);
+    for (name, _) in files {
+        let source = place.source(&[name]);
+        for _pass in 0..2 {
+            let (before, began) = (source.waited(), std::time::Instant::now());
+            let keys = read_keys(&source, &key("id,more")).unwrap();
+            let waited = source.waited() - before;
+            assert_eq!(keys.digests().len(), 50, "{name}");
+            assert!(!waited.is_zero() && waited <= began.elapsed(), "{name}");
+        }
+    }
+}
