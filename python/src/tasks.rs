@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use arrow_array::{BinaryArray, Int32Array};
 use pyo3::prelude::*;
@@ -12,6 +14,7 @@ use vesica::{
     RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
     row_digests, select_rows,
 };
+use vesica_kernels::memory::KeepFreed;
 
 use crate::errors::Failure;
 use crate::events::Events;
@@ -20,6 +23,9 @@ use crate::options::{Options, Output, Reading, Table, named, seconds, threads};
 use crate::run::{party, party_that_fails, role_of, row_bytes, tell, told};
 use crate::stream::{Batches, digests_of};
 use crate::supervise::supervise;
+
+/// So long the memory of a task is kept for the next one of this process.
+const BETWEEN_TASKS: Duration = Duration::from_secs(5);
 
 /// What a task may take, and how often and until when buckets may be tried.
 #[derive(FromPyObject)]
@@ -287,9 +293,15 @@ impl SplitJob {
             listener.call_method0("check")?;
             events.tell(listener)
         };
+        let kept = KeepFreed::begin();
         let report = supervise(py, &interrupt, each, move || {
             Ok(job.run(attempt, &endpoint, &connect, threads, &mut heard)?)
         })??;
+        // A worker of a cluster has another task soon, which takes the memory of this one.
+        thread::spawn(move || {
+            thread::sleep(BETWEEN_TASKS);
+            drop(kept);
+        });
         Ok(json(&report)?)
     }
 

@@ -148,6 +148,6 @@ pub use profile::{Normalized, Profile};
 pub use rows::RowSet;
 pub use scan::approximate_rows;
 pub use source::Source;
-pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
+pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within, row_digests};
 pub use vesica_files::{Advice, Argument};
 pub use write::{select_rows, write_rows, write_rows_to};

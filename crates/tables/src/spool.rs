@@ -289,6 +289,64 @@ pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
     }
 }
 
+/// The digest of the key of each row, by which both sides compare keys; none for a row without a usable key, which never
+/// matches. All rows are in memory at once.
+///
+/// # Errors
+/// Data: whatever is wrong with the table, with its place.
+pub fn row_digests(source: &Source, key: &KeySpec) -> Result<Vec<Option<[u8; 32]>>> {
+    let wanted = ColumnsRead::new(key, &[], source.rows().added());
+    let mut sink = DigestSink {
+        rows: RowItems::new(wanted),
+        digests: Vec::new(),
+    };
+    let facts = scan(source, wanted, &mut sink)?;
+    sink.drain().map_err(|e| source.locate(e, &facts.ends))?;
+    Ok(sink.digests)
+}
+
+struct DigestSink<'a> {
+    rows: RowItems<'a>,
+    digests: Vec<Option<[u8; 32]>>,
+}
+
+impl DigestSink<'_> {
+    fn drain(&mut self) -> Result<()> {
+        let DigestSink { rows, digests } = self;
+        rows.drain(|item, _| {
+            digests.push(digest_of(item));
+            Ok(())
+        })
+    }
+}
+
+fn digest_of(item: Item) -> Option<[u8; 32]> {
+    match item {
+        Item::Digest { digest, .. } => Some(digest),
+        Item::Blank | Item::Invalid => None,
+    }
+}
+
+impl Sink for DigestSink<'_> {
+    const ITEMS_SUFFICE: bool = true;
+
+    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
+        match self.rows.add(at, row)? {
+            true => self.drain(),
+            false => Ok(()),
+        }
+    }
+
+    fn item(&mut self, item: Item, _: RowValues) -> Result<()> {
+        self.digests.push(digest_of(item));
+        Ok(())
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.drain().err().unwrap_or(error)
+    }
+}
+
 struct KeySink<'a> {
     rows: RowItems<'a>,
     store: StoreBuilder<'a>,

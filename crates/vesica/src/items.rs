@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use vesica_session::{Connection, Job, NoProgress, Role, run};
-use vesica_tables::{KeySpec, Source, read_keys};
 
 use crate::Error;
 
@@ -60,15 +59,4 @@ fn found_in(
         found.sort_unstable();
         found
     }))
-}
-
-/// The digest of the key of each row, by which both sides compare keys; none for a row without a usable key, which never
-/// matches. All rows are in memory at once.
-///
-/// # Errors
-/// Data: whatever is wrong with the table, with its place. Resource: more than 2³² − 1 rows.
-pub fn row_digests(source: &Source, key: &KeySpec) -> Result<Vec<Option<[u8; 32]>>, Error> {
-    let keys = read_keys(source, key)?;
-    let digest = |item: &u32| keys.digests().get(*item as usize).copied();
-    Ok(keys.row_items().iter().map(digest).collect())
 }

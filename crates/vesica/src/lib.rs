@@ -75,7 +75,7 @@ mod work_dir;
 
 pub use courier::{Carried, Courier, CourierStep};
 pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
-pub use items::{intersect, intersect_digests, row_digests};
+pub use items::{intersect, intersect_digests};
 pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};
 pub use memory::{Storage, bucket_memory, key_memory};
 pub use observer::Observer;
@@ -126,5 +126,5 @@ pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Destination, Encoding,
     Error as TableError, Format, KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet,
     Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn, check, check_within,
-    import_batches, is_address, is_in, panic_is_caught, same_file, select_rows, shown,
+    import_batches, is_address, is_in, panic_is_caught, row_digests, same_file, select_rows, shown,
 };

@@ -329,3 +329,36 @@ fn a_check_warns_of_keys_that_other_formats_write_otherwise() {
         [""; 0]
     );
 }
+
+#[test]
+fn digests_of_rows_are_those_of_their_items() {
+    let email = KeySpec::parse("k", &["k=email"]).unwrap();
+    // Many batches of rows; some without a key, some with an unusable one, some with one that comes again.
+    let texts = (0..5000).map(|i| match i % 10 {
+        3 => String::new(),
+        4 => "nowhere".to_owned(),
+        _ => format!("{}@Example.com", i % 900),
+    });
+    let texts: Vec<String> = texts.collect();
+    let csv = "k,x\n".to_owned() + &texts.iter().map(|t| format!("{t},\n")).collect::<String>();
+    let tables = [
+        source("t.csv", csv),
+        source("t.parquet", column(StringArray::from_iter_values(&texts))),
+    ];
+    for source in tables {
+        let keys = read_keys(&source, &email).unwrap();
+        let of_item = |item: &u32| keys.digests().get(*item as usize).copied();
+        let expected: Vec<_> = keys.row_items().iter().map(of_item).collect();
+        let digests = row_digests(&source, &email).unwrap();
+        assert_eq!(digests, expected);
+        let usable = digests.iter().flatten().count();
+        assert!(usable > 3000 && usable < 5000, "{usable}");
+    }
+    // The error is that of the first bad row, whatever comes after it.
+    let bad = source("t.csv", "k\na@b.c\n\"x\n");
+    let [rows, keys] = [
+        row_digests(&bad, &email).map(|_| ()),
+        read_keys(&bad, &email).map(|_| ()),
+    ];
+    assert_eq!(rows.unwrap_err().to_string(), keys.unwrap_err().to_string());
+}
