@@ -298,10 +298,12 @@ impl SplitJob {
             Ok(job.run(attempt, &endpoint, &connect, threads, &mut heard)?)
         })??;
         // A worker of a cluster has another task soon, which takes the memory of this one.
-        thread::spawn(move || {
+        let waits = thread::Builder::new().spawn(move || {
             thread::sleep(BETWEEN_TASKS);
             drop(kept);
         });
+        // Without a thread nothing is kept.
+        drop(waits);
         Ok(json(&report)?)
     }
 

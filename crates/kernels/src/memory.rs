@@ -15,10 +15,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 pub struct HugePages;
 
 /// While one of these lives, freed large blocks keep their memory, and later ones take it. Used and kept together are at
-/// most what was used at once since the first began. With the last, what is kept returns to the system.
+/// most what was used at once since the first began, but for what threads map at the same moment. With the last, what is
+/// kept returns to the system.
 ///
 /// For work that is done again and again with blocks of the same sizes.
 #[derive(Debug)]
+#[must_use = "nothing is kept once it is dropped"]
 pub struct KeepFreed(());
 
 impl KeepFreed {
@@ -43,6 +45,7 @@ mod large {
     use std::ptr::null_mut;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::{Mutex, PoisonError};
+    use std::time::Duration;
 
     /// Allocations of at least this size, in bytes, are mapped separately.
     pub(super) const LEAST: usize = 4 << 20;
@@ -71,7 +74,8 @@ mod large {
 
     impl Kept {
         /// Unmaps the smallest mappings until used and kept bytes are at most what was used at once.
-        fn shrink(&mut self, used: usize) {
+        fn shrink(&mut self) {
+            let used = USED.load(Relaxed);
             self.most = self.most.max(used);
             let mut size: usize = self.mappings.iter().map(|m| m.1).sum();
             while size > self.most - used {
@@ -80,12 +84,16 @@ mod large {
                     return;
                 };
                 size -= smallest.1;
-                unmap(std::mem::take(smallest));
+                // SAFETY: nothing uses it, and it is taken off the list.
+                unsafe { unmap(std::mem::take(smallest)) };
             }
         }
 
         fn shrink_to_nothing(&mut self) {
-            self.mappings.iter_mut().map(std::mem::take).for_each(unmap);
+            for mapping in &mut self.mappings {
+                // SAFETY: nothing uses it, and it is taken off the list.
+                unsafe { unmap(std::mem::take(mapping)) };
+            }
         }
 
         /// A mapping of this size, and how many of its first bytes may not be zero: part of the smallest that is large
@@ -95,9 +103,9 @@ mod large {
             let best = all.min_by_key(|m| (m.1 < size, m.1.abs_diff(size)))?;
             let (start, kept) = std::mem::take(best);
             if kept >= size {
-                // The rest of the last huge page is of no use.
                 let end = size.next_multiple_of(HUGE).min(kept);
-                unmap((start + size, end - size));
+                // SAFETY: the rest of the last huge page is off the list, and not in the block.
+                unsafe { unmap((start + size, end - size)) };
                 *best = (start + end, kept - end);
                 return Some((start as *mut u8, size));
             }
@@ -110,18 +118,21 @@ mod large {
             Some((block, kept))
         }
 
-        /// Keeps a mapping if there is a place for it, or one with a smaller mapping. Says whether.
-        fn keep(&mut self, block: *mut u8, size: usize) -> bool {
+        /// Keeps a mapping if there is a place for it, or one with a smaller mapping. Returns what is not kept.
+        fn keep(&mut self, mapping: (usize, usize)) -> (usize, usize) {
             let smallest = self.mappings.iter_mut().min_by_key(|m| m.1);
-            let place = smallest.filter(|place| self.keepers > 0 && place.1 < size);
-            place
-                .map(|place| unmap(std::mem::replace(place, (block as usize, size))))
-                .is_some()
+            match smallest.filter(|smallest| self.keepers > 0 && smallest.1 < mapping.1) {
+                Some(smallest) => std::mem::replace(smallest, mapping),
+                None => mapping,
+            }
         }
     }
 
-    /// Returns a mapping that nothing uses to the system.
-    fn unmap((start, size): (usize, usize)) {
+    /// Returns a mapping to the system, unless it is empty.
+    ///
+    /// # Safety
+    /// Nothing uses it.
+    unsafe fn unmap((start, size): (usize, usize)) {
         if size > 0 {
             // SAFETY: the caller's promise.
             unsafe { libc::munmap(start as *mut _, size) };
@@ -215,15 +226,14 @@ mod large {
         let Some(size) = mapped(size) else {
             return (null_mut(), 0);
         };
-        let used = USED.fetch_add(size, Relaxed).saturating_add(size);
-        let taken = KEPT.try_lock().ok().and_then(|mut kept| {
-            let taken = kept.take(size);
-            kept.shrink(used);
-            taken
-        });
+        let mut kept = KEPT.try_lock().ok();
+        let taken = kept.as_mut().and_then(|kept| kept.take(size));
         let block = taken.unwrap_or_else(|| (map(size), 0));
-        if block.0.is_null() {
-            USED.fetch_sub(size, Relaxed);
+        if !block.0.is_null() {
+            USED.fetch_add(size, Relaxed);
+            if let Some(kept) = &mut kept {
+                kept.shrink();
+            }
         }
         block
     }
@@ -232,10 +242,12 @@ mod large {
     /// The block was made here, for `size` bytes, and nothing uses it any more.
     pub(super) unsafe fn dealloc(block: *mut u8, size: usize) {
         let Some(size) = mapped(size) else { return };
+        let mapping = (block as usize, size);
+        let kept = KEPT.try_lock();
         USED.fetch_sub(size, Relaxed);
-        if !KEPT.try_lock().is_ok_and(|mut kept| kept.keep(block, size)) {
-            unmap((block as usize, size));
-        }
+        let left = kept.map_or(mapping, |mut kept| kept.keep(mapping));
+        // SAFETY: nothing uses the block, or a mapping that was kept.
+        unsafe { unmap(left) };
     }
 
     /// A block of another size with the contents of this, which is left alone if there is no memory: null then.
@@ -249,19 +261,22 @@ mod large {
         // SAFETY: the caller's mapping.
         let block = unsafe { remap(block, old, new) };
         if !block.is_null() {
-            USED.fetch_add(new, Relaxed);
-            let used = USED.fetch_sub(old, Relaxed).saturating_sub(old);
+            USED.fetch_add(new.wrapping_sub(old), Relaxed);
             if let Ok(mut kept) = KEPT.try_lock() {
-                kept.shrink(used);
+                kept.shrink();
             }
         }
         block
     }
 
-    /// Returns what is kept to the system, unless another is just at it.
+    /// Returns what is kept to the system. Who has the list may be doing that, and is waited for, but not forever: in a
+    /// process that was forked meanwhile nobody has it.
     pub(super) fn keep_nothing() {
-        if let Ok(mut kept) = KEPT.try_lock() {
-            kept.shrink_to_nothing();
+        for _ in 0..100 {
+            match KEPT.try_lock() {
+                Ok(mut kept) => return kept.shrink_to_nothing(),
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
         }
     }
 }

@@ -375,7 +375,7 @@ fn protocol(
     let mut answer = None;
     let mut state = agreement.state.clone();
     lanes.first.begin_phase("items");
-    // One bucket takes the memory of the other.
+    // One bucket takes the memory of the other, and the first that of sorting keys into buckets.
     let _reused = (agreement.contract.buckets > 1).then(KeepFreed::begin);
     set.assign(&agreement.assignment(), &state)?;
     match agreement.contract.buckets {

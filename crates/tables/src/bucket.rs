@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use rayon::prelude::*;
+use vesica_kernels::memory::KeepFreed;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -238,6 +239,8 @@ impl Buckets {
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
         let scratch = Scratch::create(directory).map_err(unwritable)?;
+        // One part of the runs takes the memory of the other.
+        let _reused = KeepFreed::begin();
         Buckets::split_to(scratch, runs, buckets, assign)
     }
 

@@ -177,7 +177,7 @@ impl Source {
     }
 
     /// How long its bytes have been waited for in all passes so far: for a disk, a network, or whoever writes a pipe that is
-    /// read once.
+    /// read once. To copy them from the system's cache counts too.
     pub fn waited(&self) -> Duration {
         self.parts.iter().map(|part| part.waited().time()).sum()
     }

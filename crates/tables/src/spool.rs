@@ -300,8 +300,8 @@ pub fn row_digests(source: &Source, key: &KeySpec) -> Result<Vec<Option<[u8; 32]
         rows: RowItems::new(wanted),
         digests: Vec::new(),
     };
-    let facts = scan(source, wanted, &mut sink)?;
-    sink.drain().map_err(|e| source.locate(e, &facts.ends))?;
+    scan(source, wanted, &mut sink)?;
+    sink.drain()?;
     Ok(sink.digests)
 }
 
@@ -340,10 +340,6 @@ impl Sink for DigestSink<'_> {
     fn item(&mut self, item: Item, _: RowValues) -> Result<()> {
         self.digests.push(digest_of(item));
         Ok(())
-    }
-
-    fn fail(&mut self, error: Error) -> Error {
-        self.drain().err().unwrap_or(error)
     }
 }
 
@@ -589,15 +585,13 @@ impl Writer {
 
     /// Counts distinct keys. `values` is a hash of the values of rows, if they have some.
     fn finish(self, values: Option<[u8; 32]>) -> Result<Spool> {
+        let _reused = self.reused;
         let runs = self.runs.finish()?;
         let mut counts = self.counts;
         counts.items = runs.count()?;
         counts.duplicates = counts.rows - counts.blanks - counts.invalid - counts.items;
         Ok(Spool {
-            stage: Stage::Sorted {
-                runs,
-                _reused: self.reused,
-            },
+            stage: Stage::Sorted(runs),
             handed: None,
             counts,
             identity: with_values(self.rows.finish(), values),
@@ -618,10 +612,7 @@ pub struct Spool {
 /// How far the keys are.
 #[derive(Debug)]
 enum Stage {
-    Sorted {
-        runs: Runs,
-        _reused: Option<KeepFreed>,
-    },
+    Sorted(Runs),
     Split(Buckets),
 }
 
@@ -653,7 +644,7 @@ impl Spool {
     /// The keys before they are split.
     fn sorted(&self) -> Result<&Runs> {
         match &self.stage {
-            Stage::Sorted { runs, .. } => Ok(runs),
+            Stage::Sorted(runs) => Ok(runs),
             Stage::Split(_) => Err(Error::usage("the keys are in buckets already")),
         }
     }
@@ -661,7 +652,7 @@ impl Spool {
     /// The keys once they are split.
     fn buckets(&self) -> Result<&Buckets> {
         match &self.stage {
-            Stage::Sorted { .. } => Err(Error::usage("the keys are in no buckets yet")),
+            Stage::Sorted(_) => Err(Error::usage("the keys are in no buckets yet")),
             Stage::Split(buckets) => Ok(buckets),
         }
     }
@@ -670,7 +661,7 @@ impl Spool {
     /// approximately `memory` bytes; what does not fit takes more passes over the table.
     pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
         let keys = match &self.stage {
-            Stage::Sorted { runs, .. } => KeyRows::Runs(runs),
+            Stage::Sorted(runs) => KeyRows::Runs(runs),
             Stage::Split(buckets) => KeyRows::Buckets(buckets),
         };
         CommonOrder::new(keys, key, memory)

@@ -234,8 +234,10 @@ fn settings(variant: Variant, tables: [&Table; 2]) -> Vec<Setting> {
     let setting = |buckets| move |minimum| Setting { buckets, minimum };
     let whole = minimums.into_iter().flatten().map(setting(false));
     let in_buckets = !is_dealt(variant.protocol) && variant.question.values() == [false; 2];
+    // With a minimum a run that is killed begins anew.
+    let least = if needs { met } else { 0 };
     whole
-        .chain(in_buckets.then_some(met).map(setting(true)))
+        .chain(in_buckets.then_some(least).map(setting(true)))
         .collect()
 }
 

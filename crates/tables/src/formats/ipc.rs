@@ -223,7 +223,7 @@ impl Layout {
                 compression: None,
             });
         }
-        let mut input = part.handle()?;
+        let mut input = part.waited().timed(part.handle()?);
         let size = input.seek(SeekFrom::End(0)).map_err(read_error)?;
         let mut walk = Walk {
             input,
@@ -254,7 +254,7 @@ impl Layout {
 }
 
 struct Walk {
-    input: Handle,
+    input: Timed<Handle>,
     size: u64,
     compression: Option<CompressionType>,
     /// Bytes of the largest batch in memory, and of all dictionaries together.

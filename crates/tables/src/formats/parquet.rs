@@ -765,7 +765,8 @@ impl Chunks {
         if let Some(object) = part.object() {
             let ranges = ranges.into_iter();
             let ranges = ranges.map(|(start, length)| start..start.saturating_add(length));
-            let extents = Extents::read(object.clone(), ranges.collect(), part.most_at_once() / 4);
+            let most = part.most_at_once() / 4;
+            let extents = waited.count(|| Extents::read(object.clone(), ranges.collect(), most));
             let extents = Arc::new(extents.map_err(read_error)?);
             let handle = Handle::Extents(ExtentsReader::new(extents));
             return Ok(Chunks {
