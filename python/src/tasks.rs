@@ -297,13 +297,12 @@ impl SplitJob {
         let report = supervise(py, &interrupt, each, move || {
             Ok(job.run(attempt, &endpoint, &connect, threads, &mut heard)?)
         })??;
-        // A worker of a cluster has another task soon, which takes the memory of this one.
-        let waits = thread::Builder::new().spawn(move || {
+        // A worker of a cluster has another task soon, which takes the memory of this one. Without a thread it is not kept.
+        let keeping = move || {
             thread::sleep(BETWEEN_TASKS);
             drop(kept);
-        });
-        // Without a thread nothing is kept.
-        drop(waits);
+        };
+        thread::Builder::new().spawn(keeping).ok();
         Ok(json(&report)?)
     }
 

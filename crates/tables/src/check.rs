@@ -13,6 +13,7 @@ use crate::columns_read::ColumnsRead;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::format::Format;
+use crate::items::TakeItems;
 use crate::key::KeySpec;
 use crate::keys::{Counts, RowValues};
 use crate::labels::TextColumns;

@@ -40,6 +40,11 @@ impl<'a> ColumnsRead<'a> {
         ColumnsRead { texts, ..self }
     }
 
+    /// Whether more than the key is read.
+    pub(crate) fn has_more_than_key(self) -> bool {
+        !self.values.is_empty() || self.texts.is_some()
+    }
+
     /// The names, in order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'a str> {
         let key = self.key.columns().iter().map(|column| &*column.name);

@@ -9,7 +9,7 @@ use crate::sink::{At, Sink};
 use crate::value::{Canonical, Item, Row};
 
 /// Makes items of rows, some at a time.
-pub(crate) struct RowItems<'a> {
+struct RowItems<'a> {
     wanted: ColumnsRead<'a>,
     canonical: Canonical<'a>,
     /// Values and texts of the rows that are pending in `canonical`, if there are columns of such.
@@ -17,7 +17,7 @@ pub(crate) struct RowItems<'a> {
 }
 
 impl<'a> RowItems<'a> {
-    pub(crate) fn new(wanted: ColumnsRead<'a>) -> Self {
+    fn new(wanted: ColumnsRead<'a>) -> Self {
         RowItems {
             wanted,
             canonical: Canonical::new(wanted.key),
@@ -26,14 +26,14 @@ impl<'a> RowItems<'a> {
     }
 
     /// Adds a row, and tells whether it is time to [`RowItems::drain`].
-    pub(crate) fn add<R: Row>(&mut self, at: At, row: &R) -> Result<bool> {
+    fn add<R: Row>(&mut self, at: At, row: &R) -> Result<bool> {
         let in_place = |e: Error| e.at_row(at.row, at.line);
         let mut has_key = true;
         let full = self
             .canonical
             .add(row, |_, _, verdict| has_key &= verdict.is_valid())
             .map_err(in_place)?;
-        if self.has_more() {
+        if self.wanted.has_more_than_key() {
             let columns = (self.wanted.first_value()..).zip(self.wanted.values);
             // The values and texts of a row without a key are not looked at: the row never matches.
             let texts = self.wanted.texts.filter(|_| has_key);
@@ -52,17 +52,9 @@ impl<'a> RowItems<'a> {
         Ok(full)
     }
 
-    /// Whether more than the key is read.
-    fn has_more(&self) -> bool {
-        !self.wanted.values.is_empty() || self.wanted.texts.is_some()
-    }
-
     /// Passes on what came of all rows since the last call, in order. A row whose values could not be read is left out.
-    pub(crate) fn drain(
-        &mut self,
-        mut take: impl FnMut(Item, RowValues) -> Result<()>,
-    ) -> Result<()> {
-        let has_more = self.has_more();
+    fn drain(&mut self, mut take: impl FnMut(Item, RowValues) -> Result<()>) -> Result<()> {
+        let has_more = self.wanted.has_more_than_key();
         let RowItems {
             canonical, values, ..
         } = self;
@@ -74,59 +66,90 @@ impl<'a> RowItems<'a> {
     }
 }
 
-/// What came of some rows, for a sink for which [items suffice](Sink::ITEMS_SUFFICE).
-#[derive(Default)]
-pub(crate) struct Items {
-    items: Vec<Item>,
-    /// Those of each item, if there are columns of such.
-    values: Vec<RowValues>,
-}
+/// Where the items of rows go, in their order.
+pub(crate) trait TakeItems {
+    fn add(&mut self, item: Item, values: RowValues) -> Result<()>;
 
-impl Items {
-    pub(crate) fn hand_to(self, sink: &mut impl Sink) -> Result<()> {
-        let mut values = self.values.into_iter();
-        let mut items = self.items.into_iter();
-        items.try_for_each(|item| sink.item(item, values.next().unwrap_or_default()))
+    /// Meets the errors that the rows so far would lead to at the end.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
     }
 }
 
-/// Makes items of rows by themselves.
-pub(crate) struct ItemSink<'a> {
+/// Makes items of rows.
+pub(crate) struct ItemSink<'a, T> {
     rows: RowItems<'a>,
-    items: Items,
+    to: T,
 }
 
-impl<'a> ItemSink<'a> {
-    pub(crate) fn new(wanted: ColumnsRead<'a>) -> Self {
+impl<'a, T: TakeItems> ItemSink<'a, T> {
+    pub(crate) fn new(wanted: ColumnsRead<'a>, to: T) -> Self {
         ItemSink {
             rows: RowItems::new(wanted),
-            items: Items::default(),
+            to,
         }
     }
 
-    pub(crate) fn finish(mut self) -> Result<Items> {
+    pub(crate) fn finish(mut self) -> Result<T> {
         self.drain()?;
-        Ok(self.items)
+        Ok(self.to)
     }
 
     fn drain(&mut self) -> Result<()> {
-        let has_more = self.rows.has_more();
-        let Items { items, values } = &mut self.items;
-        self.rows.drain(|item, of_row| {
-            items.push(item);
-            if has_more {
-                values.push(of_row);
-            }
-            Ok(())
-        })
+        let ItemSink { rows, to } = self;
+        rows.drain(|item, values| to.add(item, values))
     }
 }
 
-impl Sink for ItemSink<'_> {
+impl<T: TakeItems> Sink for ItemSink<'_, T> {
+    const ITEMS_SUFFICE: bool = true;
+
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
         match self.rows.add(at, row)? {
             true => self.drain(),
             false => Ok(()),
         }
+    }
+
+    fn item(&mut self, item: Item, values: RowValues) -> Result<()> {
+        self.to.add(item, values)
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        let earlier = self.drain().and_then(|()| self.to.check());
+        earlier.err().unwrap_or(error)
+    }
+}
+
+/// What came of some rows, for a sink for which [items suffice](Sink::ITEMS_SUFFICE).
+#[derive(Default)]
+pub(crate) struct Items {
+    items: Vec<Item>,
+    /// Those of each item, if there are columns of such.
+    values: Option<Vec<RowValues>>,
+}
+
+impl Items {
+    pub(crate) fn of(wanted: ColumnsRead<'_>) -> Items {
+        Items {
+            items: Vec::new(),
+            values: wanted.has_more_than_key().then(Vec::new),
+        }
+    }
+
+    pub(crate) fn hand_to(self, sink: &mut impl Sink) -> Result<()> {
+        let mut values = self.values.unwrap_or_default().into_iter();
+        let mut items = self.items.into_iter();
+        items.try_for_each(|item| sink.item(item, values.next().unwrap_or_default()))
+    }
+}
+
+impl TakeItems for Items {
+    fn add(&mut self, item: Item, of_row: RowValues) -> Result<()> {
+        self.items.push(item);
+        if let Some(values) = &mut self.values {
+            values.push(of_row);
+        }
+        Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::{PeerColumn, unreadable};
 use crate::handed_rows::{HandedKeys, HandedRows};
-use crate::items::RowItems;
+use crate::items::{ItemSink, TakeItems};
 use crate::key::KeySpec;
 use crate::keys::{Collector, Counts, Keys, RowValues};
 use crate::labels::TextColumns;
@@ -29,9 +29,8 @@ use crate::order::{CommonOrder, KeyRows};
 use crate::rows::RowSet;
 use crate::runs::{Merged, Record, RunWriter, Runs, Shape, add_values, index};
 use crate::scan::scan;
-use crate::sink::{At, Sink};
 use crate::source::Source;
-use crate::value::{Item, Row};
+use crate::value::Item;
 
 /// The keys of a table, wherever they fit.
 #[derive(Debug)]
@@ -267,12 +266,10 @@ pub fn read_keys_within(
 ) -> Result<KeyStore> {
     let wanted = ColumnsRead::new(key, values, source.rows().added()).with_texts(texts);
     let label = texts.map_or(0, TextColumns::bytes);
-    let mut sink = KeySink {
-        rows: RowItems::new(wanted),
-        store: StoreBuilder::new(memory, directory, key, values, label),
-    };
+    let store = StoreBuilder::new(memory, directory, key, values, label);
+    let mut sink = ItemSink::new(wanted, store);
     let facts = scan(source, wanted, &mut sink)?;
-    let rest = sink.drain().and_then(|()| sink.store.finish());
+    let rest = sink.finish().and_then(StoreBuilder::finish);
     let mut keys = rest.map_err(|e| source.locate(e, &facts.ends))?;
     keys.counts_mut().not_utf8 = facts.not_utf8;
     Ok(keys)
@@ -296,82 +293,22 @@ pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
 /// Data: whatever is wrong with the table, with its place.
 pub fn row_digests(source: &Source, key: &KeySpec) -> Result<Vec<Option<[u8; 32]>>> {
     let wanted = ColumnsRead::new(key, &[], source.rows().added());
-    let mut sink = DigestSink {
-        rows: RowItems::new(wanted),
-        digests: Vec::new(),
-    };
+    let mut sink = ItemSink::new(wanted, Digests::default());
     scan(source, wanted, &mut sink)?;
-    sink.drain()?;
-    Ok(sink.digests)
+    Ok(sink.finish()?.0)
 }
 
-struct DigestSink<'a> {
-    rows: RowItems<'a>,
-    digests: Vec<Option<[u8; 32]>>,
-}
+/// Those of rows.
+#[derive(Default)]
+struct Digests(Vec<Option<[u8; 32]>>);
 
-impl DigestSink<'_> {
-    fn drain(&mut self) -> Result<()> {
-        let DigestSink { rows, digests } = self;
-        rows.drain(|item, _| {
-            digests.push(digest_of(item));
-            Ok(())
-        })
-    }
-}
-
-fn digest_of(item: Item) -> Option<[u8; 32]> {
-    match item {
-        Item::Digest { digest, .. } => Some(digest),
-        Item::Blank | Item::Invalid => None,
-    }
-}
-
-impl Sink for DigestSink<'_> {
-    const ITEMS_SUFFICE: bool = true;
-
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        match self.rows.add(at, row)? {
-            true => self.drain(),
-            false => Ok(()),
-        }
-    }
-
-    fn item(&mut self, item: Item, _: RowValues) -> Result<()> {
-        self.digests.push(digest_of(item));
+impl TakeItems for Digests {
+    fn add(&mut self, item: Item, _: RowValues) -> Result<()> {
+        self.0.push(match item {
+            Item::Digest { digest, .. } => Some(digest),
+            Item::Blank | Item::Invalid => None,
+        });
         Ok(())
-    }
-}
-
-struct KeySink<'a> {
-    rows: RowItems<'a>,
-    store: StoreBuilder<'a>,
-}
-
-impl KeySink<'_> {
-    fn drain(&mut self) -> Result<()> {
-        let KeySink { rows, store } = self;
-        rows.drain(|item, values| store.add(item, values))
-    }
-}
-
-impl Sink for KeySink<'_> {
-    const ITEMS_SUFFICE: bool = true;
-
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        match self.rows.add(at, row)? {
-            true => self.drain(),
-            false => Ok(()),
-        }
-    }
-
-    fn item(&mut self, item: Item, values: RowValues) -> Result<()> {
-        self.store.add(item, values)
-    }
-
-    fn fail(&mut self, error: Error) -> Error {
-        let earlier = self.drain().and_then(|()| self.store.check());
-        earlier.err().unwrap_or(error)
     }
 }
 
@@ -407,8 +344,29 @@ impl<'a> StoreBuilder<'a> {
         }
     }
 
-    /// Adds the item of the next row, and its values.
-    pub(crate) fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<KeyStore> {
+        let values = self.values.map(AllValues::finish);
+        let writer = match self.store {
+            Building::Disk(writer) => *writer,
+            Building::Memory(mut collector) => {
+                collector.drop_repetitions()?;
+                if collector.fits(self.memory)? {
+                    let mut keys = collector.finish()?;
+                    keys.rows_values = values;
+                    return Ok(KeyStore::Memory(keys.into()));
+                }
+                Writer::take_over(self.directory, *collector, self.columns, self.memory)?
+            }
+        };
+        let spool = writer.finish(values);
+        spool
+            .map(|spool| KeyStore::Disk(spool.into()))
+            .map_err(|e| in_directory(e, self.directory))
+    }
+}
+
+impl TakeItems for StoreBuilder<'_> {
+    fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
         if let Some(all) = &mut self.values {
             all.add(&values);
         }
@@ -429,32 +387,11 @@ impl<'a> StoreBuilder<'a> {
         }
     }
 
-    /// Meets the errors that the rows so far would lead to at the end.
     fn check(&mut self) -> Result<()> {
         match &mut self.store {
             Building::Disk(_) => Ok(()),
             Building::Memory(collector) => collector.drop_repetitions(),
         }
-    }
-
-    pub(crate) fn finish(self) -> Result<KeyStore> {
-        let values = self.values.map(AllValues::finish);
-        let writer = match self.store {
-            Building::Disk(writer) => *writer,
-            Building::Memory(mut collector) => {
-                collector.drop_repetitions()?;
-                if collector.fits(self.memory)? {
-                    let mut keys = collector.finish()?;
-                    keys.rows_values = values;
-                    return Ok(KeyStore::Memory(keys.into()));
-                }
-                Writer::take_over(self.directory, *collector, self.columns, self.memory)?
-            }
-        };
-        let spool = writer.finish(values);
-        spool
-            .map(|spool| KeyStore::Disk(spool.into()))
-            .map_err(|e| in_directory(e, self.directory))
     }
 }
 

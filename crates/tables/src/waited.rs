@@ -105,4 +105,17 @@ mod tests {
             .unwrap();
         assert!(waited.time() < so_far + Duration::from_millis(50));
     }
+
+    #[cfg(feature = "parquet")]
+    #[test]
+    fn readers_side_by_side_wait_as_long_as_one() {
+        let waited = Waited::nothing();
+        let one = waited.abreast(5);
+        let began = Instant::now();
+        for _ in 0..5 {
+            one.timed(Slow(1)).read_exact(&mut [0]).unwrap();
+        }
+        let fifth = began.elapsed() / 5;
+        assert!(waited.time() > Duration::ZERO && waited.time() <= fifth);
+    }
 }

@@ -26,7 +26,7 @@ use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
-use crate::items::ItemSink;
+use crate::items::{ItemSink, Items};
 use crate::part::Part;
 use crate::render::{self, Kind, MS, NS, US};
 use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
@@ -146,7 +146,7 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
     // All threads make items of batches.
     let items = |batch: &RecordBatch| {
         catching(|| {
-            let mut sink = ItemSink::new(wanted);
+            let mut sink = ItemSink::new(wanted, Items::of(wanted));
             scan_batch(batch, &places, &mut Facts::default(), &mut sink).ok()?;
             sink.finish().ok()
         })

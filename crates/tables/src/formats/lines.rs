@@ -227,7 +227,7 @@ impl<F: LineFormat> Table<'_, F> {
     /// The items of a piece, but for a record that is open.
     fn items(&self, records: &mut Records<Empty>) -> Result<Found> {
         let mut facts = Facts::default();
-        let mut sink = ItemSink::new(self.wanted);
+        let mut sink = ItemSink::new(self.wanted, Items::of(self.wanted));
         let scanned = self.scan(records, false, &mut facts, |at, row| sink.row(at, row));
         if !records.is_open() {
             scanned?;

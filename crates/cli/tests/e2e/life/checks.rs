@@ -121,7 +121,9 @@ impl Life {
         let names = names_in(&work);
         let is_known = |name: &String| {
             let part = name.starts_with(".vesica-") && name.ends_with(".part");
-            ["journal", "lock"].contains(&&**name) || part && came.killed[side]
+            // What a killed process leaves is there until the next one.
+            let may_be_left = came.killed[side] || came.ended[side].is_none();
+            ["journal", "lock"].contains(&&**name) || part && may_be_left
         };
         let done = came.code(side) == Some(0);
         if !names.iter().all(is_known) || done && work.exists() {
