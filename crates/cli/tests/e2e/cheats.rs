@@ -382,34 +382,43 @@ struct Used {
     processor: Duration,
 }
 
-/// Waits for the end of a process, and measures it meanwhile.
-fn measured(running: Running) -> (Ended, Used) {
+impl Used {
+    /// What the process has used by now, nothing where it has ended.
+    fn until_now(id: u32) -> Self {
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}"));
+        let peak = read("status").ok().and_then(|status| {
+            let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+            Some(kib * 1024)
+        });
+        // User and system time, in ticks of 10 ms; a name with blanks or parentheses may come before.
+        let ticks = read("stat").ok().and_then(|stat| {
+            let rest = stat.rsplit_once(')')?.1.to_owned();
+            let fields: Vec<u64> = rest
+                .split_whitespace()
+                .skip(11)
+                .take(2)
+                .filter_map(|field| field.parse().ok())
+                .collect();
+            Some(fields.iter().sum::<u64>())
+        });
+        Self {
+            memory: peak.unwrap_or(0),
+            processor: Duration::from_millis(10 * ticks.unwrap_or(0)),
+        }
+    }
+}
+
+/// Waits for the end of a process that has used something, and measures it meanwhile.
+fn measured(running: Running, mut used: Used) -> (Ended, Used) {
     let id = running.process.id();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let measuring = thread::spawn(move || {
-        let mut used = Used::default();
         let tick = Duration::from_millis(2);
         while stopped.recv_timeout(tick) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            let read = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}"));
-            let peak = read("status").ok().and_then(|status| {
-                let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-                let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-                Some(kib * 1024)
-            });
-            used.memory = used.memory.max(peak.unwrap_or(0));
-            // User and system time, in ticks of 10 ms; a name with blanks or parentheses may come before.
-            let ticks = read("stat").ok().and_then(|stat| {
-                let rest = stat.rsplit_once(')')?.1.to_owned();
-                let fields: Vec<u64> = rest
-                    .split_whitespace()
-                    .skip(11)
-                    .take(2)
-                    .filter_map(|field| field.parse().ok())
-                    .collect();
-                Some(fields.iter().sum::<u64>())
-            });
-            let spent = Duration::from_millis(10 * ticks.unwrap_or(0));
-            used.processor = used.processor.max(spent);
+            let now = Used::until_now(id);
+            used.memory = used.memory.max(now.memory);
+            used.processor = used.processor.max(now.processor);
         }
         used
     });
@@ -426,9 +435,11 @@ fn meet(case: &Case, place: &Place, mut binary: Running) -> (usize, Ended, Used)
         Receiver => ("receiver.key", place.sender),
     };
     let identity = Identity::load(&place.path(key)).unwrap();
+    // It may end as soon as it has met the cheat, between two looks at it.
+    let used = Used::until_now(binary.process.id());
     thread::scope(|scope| {
         let cheating = scope.spawn(|| cheat(case, &identity, peer, &endpoint));
-        let (ended, used) = measured(binary);
+        let (ended, used) = measured(binary, used);
         (cheating.join().unwrap(), ended, used)
     })
 }
