@@ -109,7 +109,7 @@ impl Beside {
 pub struct KeyBytes {
     /// Bytes in memory, if all of them are there.
     pub in_memory: u64,
-    /// Bytes on the disk, if they have to be there.
+    /// Bytes on the disk, if they have to be there, with as many threads as the present pool has.
     pub on_disk: u64,
 }
 
@@ -129,7 +129,7 @@ impl KeyBytes {
         };
         KeyBytes {
             in_memory: beside.bytes(rows, rows),
-            on_disk: rows.saturating_mul(shape.row_bytes()),
+            on_disk: shape.disk_bytes(rows),
         }
     }
 }

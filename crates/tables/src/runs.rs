@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use vesica_kernels::prefetch;
@@ -28,6 +29,9 @@ const AHEAD: usize = 16;
 /// Parts of a run, by the first bits of digests.
 const PARTITIONS: usize = 1 << PARTITION_BITS;
 
+/// Files of runs, each of as many partitions: what is of no more use goes file by file.
+const FILES: usize = 64;
+
 /// Fewest rows of a run, whatever the memory: 3 MiB of them. In unit tests, whose tables are small, fewer.
 const MIN_RUN: usize = if cfg!(test) { 64 } else { 1 << 16 };
 
@@ -43,7 +47,7 @@ const MIN_MERGED: u64 = 2 << 20;
 
 /// Bytes on disk for each row, besides its key: in a run, and in a bucket.
 const RUN_ROW_BYTES: u64 = 4;
-pub(crate) const BUCKET_ROW_BYTES: u64 = 8;
+const BUCKET_ROW_BYTES: u64 = 8;
 
 /// The key of a row.
 #[derive(Clone, Copy)]
@@ -84,10 +88,23 @@ impl Shape {
         self.label + SUM_BYTES * self.columns
     }
 
-    /// Bytes that are written in all for a row with a key of its own: in a run, and in a bucket.
-    pub(crate) fn row_bytes(self) -> u64 {
-        let keys = self.key_bytes() + self.in_buckets().key_bytes();
-        keys as u64 + RUN_ROW_BYTES + BUCKET_ROW_BYTES
+    /// Bytes of so many rows that have a key each, in runs.
+    fn run_bytes(self, rows: u64) -> u64 {
+        rows.saturating_mul(self.key_bytes() as u64 + RUN_ROW_BYTES)
+    }
+
+    /// Bytes of keys and rows in buckets.
+    fn bucket_bytes(self, keys: u64, rows: u64) -> u64 {
+        let keys = keys.saturating_mul(self.in_buckets().key_bytes() as u64);
+        keys.saturating_add(rows.saturating_mul(BUCKET_ROW_BYTES))
+    }
+
+    /// The most bytes that are on the disk at once for so many rows that have a key each: in runs, in buckets, or while runs
+    /// become buckets on all threads.
+    pub(crate) fn disk_bytes(self, rows: u64) -> u64 {
+        let runs = self.run_bytes(rows);
+        let most = runs.max(self.bucket_bytes(rows, rows));
+        most.saturating_add(runs / FILES as u64 * open_files() as u64)
     }
 
     /// The shape of keys in buckets, whose sums are known: there is nothing to add any more, and values are bytes as labels
@@ -164,9 +181,10 @@ impl RunWriter {
         let most = (memory / row_bytes).min(1 << 31) as usize;
         // Labels as long as thousands of keys would make the fewest rows of a run many bytes.
         let fewest = (MIN_RUN as u64 * ROW_BYTES / row_bytes).max(1) as usize;
+        let files = (0..FILES).map(|_| Scratch::create(directory));
         Ok(RunWriter {
             runs: Runs {
-                scratch: Scratch::create(directory).map_err(unwritable)?,
+                files: files.collect::<std::io::Result<_>>().map_err(unwritable)?,
                 mix: Mix::random().map_err(unwritable)?,
                 shape,
                 columns: columns.to_vec(),
@@ -203,10 +221,10 @@ impl RunWriter {
         Ok(self.runs)
     }
 
-    /// Bytes that are still to be written of the rows so far, as runs and in buckets, if each has a key of its own.
+    /// Bytes that the disk lacks for the rows so far, if each has a key of its own.
     fn missing(&self) -> u64 {
-        let all = self.pushed * self.runs.shape().row_bytes();
-        all.saturating_sub(self.runs.scratch.written())
+        let most = self.runs.shape.disk_bytes(self.pushed);
+        most.saturating_sub(self.runs.written())
     }
 
     /// Writes the rows so far as a run.
@@ -243,11 +261,10 @@ impl RunWriter {
             numbers: self.runs.shape.has_numbers.then_some(&*self.numbers),
             beside: &self.beside,
         };
-        let sections = partitions
-            .into_par_iter()
-            .map_init(Default::default, |buffers, entries| {
-                rows.write(entries, buffers)
-            });
+        let sections = partitions.into_par_iter().zip(0..PARTITIONS);
+        let sections = sections.map_init(Default::default, |buffers, (entries, partition)| {
+            rows.write(self.runs.file(partition), entries, buffers)
+        });
         let run = sections.collect::<Result<_>>();
         self.runs
             .runs
@@ -283,7 +300,7 @@ struct Buffers {
 
 impl RowsOfRun<'_> {
     /// Writes a partition.
-    fn write(&self, entries: &mut [u64], buffers: &mut Buffers) -> Result<Section> {
+    fn write(&self, file: &Scratch, entries: &mut [u64], buffers: &mut Buffers) -> Result<Section> {
         if entries.is_empty() {
             return Ok(Section::default());
         }
@@ -336,10 +353,9 @@ impl RowsOfRun<'_> {
         keys.extend_from_slice(numbers);
         keys.extend_from_slice(beside);
         first.extend_from_slice(rows);
-        let scratch = &self.runs.scratch;
         Ok(Section {
-            keys_at: scratch.append(keys).map_err(unwritable)?,
-            rows_at: scratch.append(first).map_err(unwritable)?,
+            keys_at: file.append(keys).map_err(unwritable)?,
+            rows_at: file.append(first).map_err(unwritable)?,
             // Both are at most as many as rows, which have numbers of 32 bits.
             keys: count as u32,
             rows: entries.len() as u32,
@@ -364,7 +380,8 @@ fn sums_of(beside: &[u8], label: usize) -> impl Iterator<Item = i128> {
 /// Sorted runs of the keys of a table.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    scratch: Scratch,
+    /// Each of as many partitions, one after the other.
+    files: Vec<Scratch>,
     mix: Mix,
     shape: Shape,
     /// What the values of keys are.
@@ -373,6 +390,17 @@ pub(crate) struct Runs {
     memory: u64,
     /// Each has [`PARTITIONS`] sections.
     runs: Vec<Vec<Section>>,
+}
+
+/// How many files are read in part while runs become buckets: each thread is within one, and has begun with one in which
+/// another one will end.
+fn open_files() -> usize {
+    (2 * rayon::current_num_threads()).min(FILES)
+}
+
+/// The number of a partition's file.
+fn file_of(partition: usize) -> usize {
+    partition / (PARTITIONS / FILES)
 }
 
 /// Part of a partition: digests whose [tag](Mix::tag) begins with some bits.
@@ -392,6 +420,16 @@ impl Runs {
     /// What goes with each key.
     pub(crate) fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The file of a partition.
+    fn file(&self, partition: usize) -> &Scratch {
+        &self.files[file_of(partition)]
+    }
+
+    /// Bytes that have been written.
+    fn written(&self) -> u64 {
+        self.files.iter().map(Scratch::written).sum()
     }
 
     /// The rows of all runs.
@@ -449,7 +487,8 @@ impl Runs {
         }
         let count = section.keys as usize;
         let length = count * self.shape.key_bytes();
-        self.read(section.keys_at, length, &mut merged.bytes)?;
+        let place = section.keys_at;
+        self.read(part, place, length, &mut merged.bytes)?;
         let (digests, numbers, beside) = self.shape.columns(&merged.bytes, count);
         let below =
             |end: u64| digests.partition_point(|digest| u64::from(self.mix.tag(digest)) < end);
@@ -619,7 +658,8 @@ impl Runs {
             }
             let count = section.rows as usize;
             let first_bytes = count.div_ceil(8);
-            self.read(section.rows_at, first_bytes + 4 * count, &mut bytes)?;
+            let length = first_bytes + 4 * count;
+            self.read(part, section.rows_at, length, &mut bytes)?;
             let (first, rows) = bytes.split_at(first_bytes);
             let (rows, _) = rows.as_chunks();
             // One more than the key of the row.
@@ -635,15 +675,65 @@ impl Runs {
         Ok(())
     }
 
-    fn read(&self, place: u64, length: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        let read = self.scratch.read(place, length, bytes);
+    fn read(&self, part: &Part, place: u64, length: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let read = self.file(part.partition).read(place, length, bytes);
         read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
+    }
+
+    /// For those who read each of these parts a last time.
+    pub(crate) fn read_last(&self, parts: &[Part]) -> ReadLast<'_> {
+        let mut left: Vec<_> = self.files.iter().map(|_| AtomicUsize::new(0)).collect();
+        for part in parts {
+            *left[file_of(part.partition)].get_mut() += 1;
+        }
+        ReadLast {
+            runs: self,
+            left,
+            emptied: AtomicU64::new(0),
+        }
     }
 
     /// Bytes written and read so far.
     #[cfg(test)]
     pub(crate) fn traffic(&self) -> [u64; 2] {
-        self.scratch.traffic()
+        let files = self.files.iter().map(Scratch::traffic);
+        files.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]])
+    }
+}
+
+/// Gives runs back to the disk, file by file.
+pub(crate) struct ReadLast<'a> {
+    runs: &'a Runs,
+    /// How many parts of each file are still to be read.
+    left: Vec<AtomicUsize>,
+    /// Bytes of the files that have been emptied.
+    emptied: AtomicU64,
+}
+
+impl ReadLast<'_> {
+    /// A part has been read: with the last one of its file that is emptied.
+    pub(crate) fn done(&self, part: &Part) -> Result<()> {
+        let file = file_of(part.partition);
+        // Who empties the file comes after all who have read it.
+        if self.left[file].fetch_sub(1, Ordering::AcqRel) == 1 {
+            let file = &self.runs.files[file];
+            file.clear().map_err(unwritable)?;
+            self.emptied.fetch_add(file.written(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Bytes that the disk lacks if so many are in buckets already.
+    pub(crate) fn missing(&self, in_buckets: u64) -> u64 {
+        let runs = self.runs;
+        let mut files: Vec<u64> = runs.files.iter().map(Scratch::written).collect();
+        files.sort_unstable();
+        let in_runs: u64 = files.iter().sum();
+        let open: u64 = files.iter().rev().take(open_files()).sum();
+        let in_all_buckets = runs.shape.bucket_bytes(runs.keys(), runs.row_count());
+        let most = in_runs.max(in_all_buckets) + open;
+        let there = in_runs - self.emptied.load(Ordering::Relaxed) + in_buckets;
+        most.saturating_sub(there)
     }
 }
 
@@ -945,28 +1035,57 @@ pub(crate) mod tests {
             label,
             columns: 0,
         };
-        for (shape, each) in [
-            (shape(false, 0), 76),
-            (shape(true, 0), 92),
-            (shape(false, 9), 94),
+        // Bytes of a row in a run, and in a bucket.
+        for (shape, [run, bucket]) in [
+            (shape(false, 0), [36, 40]),
+            (shape(true, 0), [44, 48]),
+            (shape(false, 9), [45, 49]),
         ] {
             let mut writer = RunWriter::create(&std::env::temp_dir(), shape, &[], 0).unwrap();
             let label = vec![7; shape.label];
-            writer.runs.scratch = Scratch::full();
+            writer.runs.files.fill_with(Scratch::full);
             let keys = tables().swap_remove(2);
             let mut rows = keys.iter().enumerate();
-            let pushed =
-                rows.try_for_each(|(row, digest)| writer.push(&record(digest, row, &label)));
-            let error = pushed.unwrap_err();
+            let mut push =
+                || rows.try_for_each(|(row, digest)| writer.push(&record(digest, row, &label)));
+            let error = on_one_thread(|| push().unwrap_err());
             let ErrorKind::NoRoom { missing, .. } = error.kind() else {
                 panic!("{error}");
             };
             let rows = MIN_RUN as u64 * ROW_BYTES / (ROW_BYTES + shape.key_bytes() as u64 - 32);
-            assert_eq!(*missing, each * rows);
+            assert_eq!(*missing, bucket * rows + rows * run / 64 * 2);
             assert_eq!(error.class(), crate::ErrorClass::Resource);
             let remedy = error.remedy().unwrap();
             assert!(remedy.arguments().eq([crate::Argument::Memory]));
         }
+    }
+
+    fn on_one_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        pool.unwrap().install(f)
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_has_been_read_a_last_time_is_not_on_the_disk() {
+        let keys = tables().swap_remove(2);
+        let runs = runs_of(&keys, 500);
+        let held = || runs.files.iter().map(Scratch::length).sum::<u64>();
+        let all = held();
+        let parts = runs.parts_within(200);
+        let last = runs.read_last(&parts);
+        let mut merged = Merged::default();
+        for (done, part) in (1..).zip(&parts) {
+            runs.merge(part, &mut merged).unwrap();
+            last.done(part).unwrap();
+            // Files are approximately as long, and one of them is read in part.
+            let most = all - all * done / parts.len() as u64;
+            assert!(held() <= most + all / 16, "{done}: {} {all}", held());
+        }
+        assert_eq!(held(), 0);
+        assert_eq!(last.emptied.into_inner(), runs.written());
+        let error = runs.count().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Scratch(_)), "{error}");
     }
 
     #[test]

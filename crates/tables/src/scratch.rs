@@ -97,6 +97,11 @@ impl Scratch {
         Ok(())
     }
 
+    /// Gives its bytes back to the disk. Nothing can be read or written any more.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        self.file.clear()
+    }
+
     /// Bytes that have been written so far, those of blocks that could not be written aside.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
@@ -106,6 +111,12 @@ impl Scratch {
     #[cfg(test)]
     pub(crate) fn traffic(&self) -> [u64; 2] {
         [self.written(), self.read.load(Ordering::Relaxed)]
+    }
+
+    /// Bytes of the file.
+    #[cfg(all(test, unix))]
+    pub(crate) fn length(&self) -> u64 {
+        self.file.0.metadata().unwrap().len()
     }
 
     /// One on a full disk.
@@ -170,6 +181,10 @@ impl Positioned {
     fn write(&self, bytes: &[u8], place: u64) -> io::Result<()> {
         std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, place)
     }
+
+    fn clear(&self) -> io::Result<()> {
+        self.0.set_len(0)
+    }
 }
 
 /// A file that threads read and write at positions, one after another.
@@ -198,6 +213,10 @@ impl Positioned {
 
     fn write(&self, bytes: &[u8], place: u64) -> io::Result<()> {
         io::Write::write_all(&mut *self.at(place)?, bytes)
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.at(0)?.set_len(0)
     }
 }
 

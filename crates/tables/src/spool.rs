@@ -5,7 +5,8 @@
 //!
 //! A [`Spool`] has the keys in sorted [`Runs`] at first, and after [`Spool::split`] in [`Buckets`]. For a row that has a key
 //! of its own that is 76 bytes written and 108 read, from the first pass to its mark: 36 for the run that it is in, 32 read
-//! again to count distinct keys, and 36 to split them, which writes 40 that are read as 32 of the bucket and 8 of its rows.
+//! again to count distinct keys, and 36 to split them, which writes 40 that are read as 32 of the bucket and 8 of its rows. What
+//! has been split is given back to the disk.
 
 use std::cmp::Reverse;
 use std::path::Path;
