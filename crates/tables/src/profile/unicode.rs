@@ -103,6 +103,33 @@ pub(super) fn email(value: &str) -> Normalized<'_> {
     }
 }
 
+/// Bytes of a local part, at most: RFC 5321, section 4.5.3.1.1.
+const MAX_LOCAL: usize = 64;
+
+/// A domain as IDNA has it.
+fn to_ascii(domain: &str) -> Result<Cow<'_, str>, idna::Errors> {
+    const { Uts46::new() }.to_ascii(
+        domain.as_bytes(),
+        AsciiDenyList::STD3,
+        Hyphens::CheckFirstLast,
+        DnsLength::Verify,
+    )
+}
+
+/// Whether [`to_ascii`] does nothing to a domain but to put its letters in lower case: it is ASCII, and no label of it may
+/// be encoded.
+fn is_usual(domain: &str) -> bool {
+    let is_usual = |label: &[u8]| {
+        let is_fine = |b: &u8| b.is_ascii_alphanumeric() || *b == b'-';
+        let has_hyphen = [label.first(), label.last()].contains(&Some(&b'-'));
+        let encoded = label
+            .get(..4)
+            .is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"xn--"));
+        (1..=63).contains(&label.len()) && label.iter().all(is_fine) && !has_hyphen && !encoded
+    };
+    domain.len() <= 253 && domain.as_bytes().split(|b| *b == b'.').all(is_usual)
+}
+
 fn visible_email(value: &str) -> Normalized<'_> {
     let trimmed = value.trim();
     if trimmed.is_empty() {
@@ -118,29 +145,29 @@ fn visible_email(value: &str) -> Normalized<'_> {
     {
         return Normalized::Invalid;
     }
-    let local: Cow<'_, str> = if local.is_ascii() {
-        if local.bytes().any(|b| b.is_ascii_uppercase()) {
-            Cow::Owned(local.to_ascii_lowercase())
-        } else {
-            Cow::Borrowed(local)
+    let domain = domain.strip_suffix('.').unwrap_or(domain);
+    if local.is_ascii() && is_usual(domain) {
+        // Letters of ASCII are as long in either case.
+        let address = &trimmed[..local.len() + 1 + domain.len()];
+        return match address.bytes().any(|b| b.is_ascii_uppercase()) {
+            _ if local.len() > MAX_LOCAL => Normalized::Invalid,
+            true => Normalized::Valid(Cow::Owned(address.to_ascii_lowercase())),
+            false => Normalized::Valid(Cow::Borrowed(address)),
+        };
+    }
+    let local = match local.is_ascii() {
+        true => local.to_ascii_lowercase(),
+        false => {
+            let folded = const { CaseMapper::new() }
+                .fold_string(&nfc(local))
+                .into_owned();
+            nfc(&folded).into_owned()
         }
-    } else {
-        let folded = const { CaseMapper::new() }
-            .fold_string(&nfc(local))
-            .into_owned();
-        Cow::Owned(nfc(&folded).into_owned())
     };
-    // RFC 5321, section 4.5.3.1.1.
-    if local.len() > 64 {
+    if local.len() > MAX_LOCAL {
         return Normalized::Invalid;
     }
-    let domain = domain.strip_suffix('.').unwrap_or(domain);
-    let Ok(domain) = const { Uts46::new() }.to_ascii(
-        domain.as_bytes(),
-        AsciiDenyList::STD3,
-        Hyphens::CheckFirstLast,
-        DnsLength::Verify,
-    ) else {
+    let Ok(domain) = to_ascii(domain) else {
         return Normalized::Invalid;
     };
     let canonical_len = local.len() + 1 + domain.len();
@@ -149,4 +176,52 @@ fn visible_email(value: &str) -> Normalized<'_> {
         return Normalized::Valid(Cow::Borrowed(trimmed));
     }
     Normalized::Valid(Cow::Owned(format!("{local}@{domain}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3000))]
+        #[test]
+        fn usual_domains_are_as_idna_has_them(
+            domain in "([a-zA-Z0-9-]{1,5}|[xX][nN]?--[a-z0-9]{0,5}|.|[a-z]{62,64})(\\.[a-zA-Z0-9-]{1,64}){0,5}",
+        ) {
+            if is_usual(&domain) {
+                let found = to_ascii(&domain);
+                prop_assert_eq!(&*found.unwrap(), domain.to_ascii_lowercase());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_usual() {
+        let label = "a".repeat(63);
+        let long = [&*label; 4].join(".");
+        for (domain, usual) in [
+            ("example.org", true),
+            ("EXAMPLE.co.uk", true),
+            ("1.2-3", true),
+            ("xn.x--y", true),
+            (&label, true),
+            (&long[2..], true),
+            (&long, false),
+            (&format!("a{label}"), false),
+            ("", false),
+            ("a..b", false),
+            ("a.", false),
+            (".a", false),
+            ("-a.org", false),
+            ("a-.org", false),
+            ("a_b.org", false),
+            ("xn--mnchen-3ya.de", false),
+            ("www.XN--mnchen-3ya.de", false),
+            ("m\u{fc}nchen.de", false),
+            ("a.b c", false),
+        ] {
+            assert_eq!(is_usual(domain), usual, "{domain}");
+        }
+    }
 }
