@@ -262,17 +262,21 @@ impl Buckets {
         let chunks = runs.keys() / (chunk.keys * buckets) as u64;
         let memory = runs.memory() / (chunk.pending_bytes() * buckets as u64);
         let groups = chunks.min(memory).clamp(1, MAX_GROUPS) as usize;
-        let groups = parts.par_chunks(parts.len().div_ceil(groups));
+        let groups = parts.chunks(parts.len().div_ceil(groups)).enumerate();
         let last = runs.read_last(&parts);
-        let groups = groups.map_init(
+        // Threads take groups in their order, so that few files of runs are read in part.
+        let groups = groups.par_bridge().map_init(
             || (Merged::default(), pending()),
-            |(merged, pending), parts| {
-                split_group(runs, parts, &last, &scratch, &assign, merged, pending)
+            |(merged, pending), (number, parts)| {
+                let split = split_group(runs, parts, &last, &scratch, &assign, merged, pending);
+                Ok((number, split?))
             },
         );
-        let groups = groups
-            .collect::<Result<_>>()
-            .map_err(|e| e.for_want_of(last.missing(scratch.written())))?;
+        let groups = groups.collect::<Result<Vec<_>>>();
+        let mut groups = groups
+            .map_err(|e| e.for_want_of(|cause| last.missing(scratch.written(), cause)))?;
+        groups.sort_unstable_by_key(|(number, _)| *number);
+        let groups = groups.into_iter().map(|(_, portions)| portions).collect();
         Ok(Buckets {
             groups,
             shape,
@@ -486,7 +490,7 @@ fn split_group(
         runs.rows(part, merged, |index, row| {
             pending[buckets[index] as usize].row(scratch, keys[index], row)
         })?;
-        last.done(part)?;
+        last.done(part);
     }
     let portions = pending.iter_mut().map(|pending| pending.finish(scratch));
     portions.collect()
@@ -496,6 +500,8 @@ fn split_group(
 mod tests {
     use super::*;
     use crate::runs::RunWriter;
+    #[cfg(target_os = "linux")]
+    use crate::runs::tests::on_one_thread;
     use crate::runs::tests::{SHAPE, label, number, plain, runs_of, tables};
     use std::collections::BTreeMap;
 
@@ -589,11 +595,12 @@ mod tests {
         let rows = keys.len() as u64 - keys.len() as u64 / 7;
         let runs = runs_of(&keys, 700);
         let assign = |digests: &[[u8; 32]]| vec![0; digests.len()];
-        let error = Buckets::split_to(Scratch::full(), &runs, 1, assign).unwrap_err();
+        let split = || Buckets::split_to(Scratch::full(), &runs, 1, assign);
+        let error = on_one_thread(|| split().unwrap_err());
         let ErrorKind::NoRoom { missing, .. } = error.kind() else {
             panic!("{error}");
         };
-        // All of it needs more room than there is, but what it is made of goes.
+        // What buckets are made of goes while they are written.
         let in_buckets = (48 + SHAPE.label as u64) * rows;
         assert!((1..in_buckets).contains(missing), "{missing} {in_buckets}");
     }

@@ -358,10 +358,13 @@ impl Error {
         ))
     }
 
-    /// If this is a full disk: for want of so many bytes of keys.
-    pub(crate) fn for_want_of(mut self, missing: u64) -> Self {
+    /// If this is a full disk, or a file that must not become longer: for want of so many bytes of keys.
+    pub(crate) fn for_want_of(mut self, missing: impl FnOnce(&io::Error) -> u64) -> Self {
         self.0.kind = match self.0.kind {
-            ErrorKind::Unwritable(cause) if is_full(&cause) => ErrorKind::NoRoom { missing, cause },
+            ErrorKind::Unwritable(cause) if is_full(&cause) => ErrorKind::NoRoom {
+                missing: missing(&cause),
+                cause,
+            },
             kind => kind,
         };
         self
