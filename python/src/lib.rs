@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod check;
+mod digests;
 mod errors;
 mod events;
 mod exchange;
@@ -35,6 +36,8 @@ mod _vesica {
     #[pymodule_export]
     use crate::check::check;
     #[pymodule_export]
+    use crate::digests::{DigestSet, KeyReader, distinct};
+    #[pymodule_export]
     use crate::exchange::exchange;
     #[pymodule_export]
     use crate::identity::Identity;
@@ -51,7 +54,7 @@ mod _vesica {
     #[pymodule_export]
     use crate::supervise::wait_for_runs;
     #[pymodule_export]
-    use crate::tasks::{SplitJob, digests, split, split_elsewhere, tell_of_table};
+    use crate::tasks::{SplitJob, split, split_elsewhere, tell_of_table};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

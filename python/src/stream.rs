@@ -4,7 +4,6 @@
 
 use std::ffi::CStr;
 
-use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_ipc::reader::StreamReader;
@@ -64,22 +63,6 @@ impl Batches {
     }
 }
 
-/// The digests in the only column of a table, which is of binary type.
-pub(crate) fn digests_of(table: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; 32]>> {
-    let Batches { batches, .. } = Batches::of(table)?;
-    let refuse = || Failure::data("a table of digests has one binary column, of 32 bytes each");
-    let mut digests = Vec::new();
-    for batch in batches {
-        let column = batch.columns().first().ok_or_else(refuse)?;
-        let column = column.as_binary_opt::<i32>().ok_or_else(refuse)?;
-        for digest in column {
-            let digest = digest.and_then(|bytes| bytes.try_into().ok());
-            digests.push(digest.ok_or_else(refuse)?);
-        }
-    }
-    Ok(digests)
-}
-
 /// Rows in memory, for any library that reads Arrow's C streams.
 #[pyclass(frozen, module = "vesica._vesica")]
 pub(crate) struct Batches {
@@ -91,7 +74,7 @@ pub(crate) struct Batches {
 impl Batches {
     /// The rows of an object with `__arrow_c_stream__`.
     #[staticmethod]
-    fn of(table: &Bound<'_, PyAny>) -> PyResult<Batches> {
+    pub(crate) fn of(table: &Bound<'_, PyAny>) -> PyResult<Batches> {
         let reader = reader_of(table)?;
         // A stream may read files through Python, on threads of its own.
         Ok(table.py().detach(|| gather(reader))?)

@@ -5,23 +5,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use arrow_array::{BinaryArray, Int32Array};
+use arrow_array::Int32Array;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
 use vesica::{
     Attempt, ConnectOptions, Endpoint, Interrupt, Observer, OnRefused, Party, Passes, Problem,
     RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
-    row_digests, select_rows,
+    select_rows,
 };
 use vesica_kernels::memory::KeepFreed;
 
+use crate::digests::{digests_of, table_of};
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
 use crate::options::{Options, Output, Reading, Table, named, seconds, threads};
 use crate::run::{party, party_that_fails, role_of, row_bytes, tell, told};
-use crate::stream::{Batches, digests_of};
+use crate::stream::Batches;
 use crate::supervise::supervise;
 
 /// So long the memory of a task is kept for the next one of this process.
@@ -172,29 +173,6 @@ pub(crate) fn split_elsewhere(
 #[pyfunction]
 pub(crate) fn tell_of_table(py: Python<'_>, link: &Link) -> PyResult<()> {
     tell(py, party_that_fails(link), Problem::Table)
-}
-
-/// The digest of the key of each row of a table in memory, by which both sides compare keys; null for a row that never
-/// matches.
-#[pyfunction]
-pub(crate) fn digests(
-    py: Python<'_>,
-    table: &Bound<'_, PyAny>,
-    reading: Reading,
-) -> PyResult<Batches> {
-    let key = reading.key()?;
-    let options = reading.source(SourceOptions {
-        passes: Passes::One,
-        allow_no_rows: true,
-        ..SourceOptions::default()
-    })?;
-    let table = Table::of(table, &reading)?;
-    let digests = py.detach(|| {
-        let source = table.open(&key, &[], options)?;
-        Ok::<_, Failure>(row_digests(&source, &key)?)
-    })?;
-    let column = BinaryArray::from_iter(digests);
-    Ok(Batches::of_column("digest", Arc::new(column))?)
 }
 
 /// Meets the peer's driver between tasks.
@@ -403,7 +381,6 @@ impl SplitJob {
         let digests = py
             .detach(|| self.0.matches(bucket))
             .map_err(Failure::from)?;
-        let column = BinaryArray::from_iter_values(digests);
-        Ok(Batches::of_column("digest", Arc::new(column))?)
+        Ok(table_of(digests, None)?)
     }
 }

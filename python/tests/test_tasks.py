@@ -179,7 +179,7 @@ def arrow(digests: polars.DataFrame) -> pyarrow.Table:
 
 def digests(ids: polars.DataFrame) -> polars.DataFrame:
     reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": None})
-    return polars.DataFrame(_vesica.digests(ids, reading))
+    return polars.DataFrame(_vesica.KeyReader(reading).digests(ids))
 
 
 def test_keys_on_other_machines_meet_a_table_on_this_one(

@@ -294,7 +294,8 @@ class _Table:
         self._keys = Keys(places, reading)
         # What is wrong with the columns is known before a task of Spark finds it.
         keys = _arrow_schema(self._df.select(*map(str, places)))
-        _vesica.digests(pyarrow.table(keys.empty_table().columns, names=reading["on"]), reading)
+        none = pyarrow.table(keys.empty_table().columns, names=reading["on"])
+        _vesica.KeyReader(reading).digests(none)
 
     def distinct(self) -> _Persisted:
         """Each digest once, in blocks; on the executors' disks, so that the table is read once."""

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 import numpy
 import pyarrow
-from pyarrow import ipc
+from pyarrow import compute, ipc
 
 from . import _vesica
 from ._errors import DataError
@@ -30,20 +30,19 @@ class Keys(NamedTuple):
     places: list[int]
     reading: dict[str, Any]
 
-    def digests(self, batches: Iterable[Any]) -> Iterator[tuple[Any, Any, Any]]:
-        """Many rows at a time, which of them have a usable key, and the digests of these."""
+    def digests(self, batches: Iterable[Any]) -> Iterator[tuple[Any, _vesica.Batches]]:
+        """Many rows at a time, and the digests of their keys: null where there is no usable key."""
         before = 0
+        reader = _vesica.KeyReader(self.reading)
         for rows in _gathered(batches):
             columns = [rows.column(place) for place in self.places]
             table = pyarrow.table(columns, names=self.reading["on"])
             try:
-                found = pyarrow.table(_vesica.digests(table, self.reading))
+                found = reader.digests(table)
             except DataError as failure:
                 raise DataError(_of_partition(str(failure), before)) from None
             before += rows.num_rows
-            digests = found.column(0).combine_chunks()
-            usable = digests.is_valid().to_numpy(zero_copy_only=False)
-            yield rows, usable, _words(digests.buffers()[2])
+            yield rows, found
 
 
 def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
@@ -70,47 +69,37 @@ def _of_partition(line: str, before: int) -> str:
     return f"partition {partition}: {line.removeprefix('the table: ')}"
 
 
+def _column(found: _vesica.Batches) -> Any:
+    """The only column of a table of the package."""
+    column = pyarrow.table(found).column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _words(buffer: Any) -> Any:
     """Digests one after the other, four words each."""
     return numpy.frombuffer(buffer or b"", "u8").reshape(-1, 4)
 
 
+def _heads(digests: Any) -> Any:
+    """The first words of digests, by which these are in order."""
+    return digests[:, 0].view(">u8").astype("u8")
+
+
+def _array(digests: Any) -> Any:
+    """Digests as a column."""
+    buffers = [None, pyarrow.py_buffer(digests)]
+    return pyarrow.Array.from_buffers(_DIGEST.type, len(digests), buffers)
+
+
 def _table(digests: Any) -> Any:
     """Digests as the package takes them."""
-    column = _binary(numpy.arange(len(digests) + 1) * 32, digests)
-    return pyarrow.table({"digest": column})
+    return pyarrow.table({"digest": _array(digests)})
 
 
 def _binary(bounds: Any, content: Any) -> Any:
     """The strings between these bounds."""
     buffers = [None, pyarrow.py_buffer(bounds.astype("i4")), pyarrow.py_buffer(content)]
     return pyarrow.Array.from_buffers(pyarrow.binary(), len(bounds) - 1, buffers)
-
-
-def distinct(digests: Any) -> Any:
-    """Each digest once, in the order of their first words."""
-    order = numpy.argsort(digests[:, 0])
-    heads = digests[order, 0]
-    near = numpy.flatnonzero(heads[1:] == heads[:-1])
-    if not (digests[order[near + 1]] == digests[order[near]]).all():
-        # Others may lie between two that are the same.
-        order = numpy.lexsort(digests.T[::-1])
-        rows = digests[order]
-        near = numpy.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
-    return digests[numpy.delete(order, near + 1)]
-
-
-def among(digests: Any, others: Any) -> Any:
-    """Which digests are among others, which are in the order of their first words."""
-    heads = numpy.ascontiguousarray(others[:, 0])
-    places, left = numpy.searchsorted(heads, digests[:, 0]), numpy.arange(len(digests))
-    found = numpy.zeros(len(digests), bool)
-    while len(left):
-        left = left[places[left] < len(heads)]
-        left = left[heads[places[left]] == digests[left, 0]]
-        found[left] |= (others[places[left]] == digests[left]).all(axis=1)
-        places[left] += 1
-    return found
 
 
 def _runs(names: Any) -> tuple[Any, Any]:
@@ -127,19 +116,18 @@ def _digests_under(names: Any, digests: Any) -> Any:
     return pyarrow.RecordBatch.from_arrays(columns, ["name", "block"])
 
 
-def _buckets(job: Any, digests: Any) -> Any:
-    """The bucket of each digest, in few bits, since such numbers are sorted fast."""
-    buckets = pyarrow.table(job.buckets_of(_table(digests))).column(0)
-    return buckets.to_numpy().astype("u2")
+def _buckets(job: _vesica.SplitJob, digests: Any) -> Any:
+    """The bucket of each digest of a table that is not null, in few bits, since such numbers are sorted fast."""
+    return _column(job.buckets_of(digests)).to_numpy().astype("u2")
 
 
 def digests_by_partition(keys: Keys, partitions: int) -> Step:
     """Digests of rows by the number of their partition. Those that are near each other and the same become one."""
 
     def step(batches: Iterator[Any]) -> Iterator[Any]:
-        for _, _, digests in keys.digests(batches):
-            once = distinct(digests)
-            yield _digests_under((once[:, 0] >> 32) * partitions >> 32, once)
+        for _, digests in keys.digests(batches):
+            once = _words(_column(_vesica.distinct(digests)).buffers()[1])
+            yield _digests_under((_heads(once) >> 32) * partitions >> 32, once)
 
     return step
 
@@ -152,13 +140,13 @@ def distinct_digests(batches: Iterator[Any]) -> Iterator[Any]:
     largest = max(blocks, key=len)
     parts = 1 + sum(map(len, blocks)) // _BLOCK
     # Digests are uniform, and blocks in the order of their first words.
-    bounds = largest[numpy.arange(1, parts) * len(largest) // parts, 0]
-    cut = [numpy.split(block, numpy.searchsorted(block[:, 0], bounds)) for block in blocks]
+    bounds = _heads(largest[numpy.arange(1, parts) * len(largest) // parts])
+    cut = [numpy.split(block, numpy.searchsorted(_heads(block), bounds)) for block in blocks]
     for pieces in zip(*cut):
-        once = distinct(numpy.concatenate(pieces))
+        once = _column(_vesica.distinct(_table(numpy.concatenate(pieces))))
         columns = [
             pyarrow.array([len(once)], pyarrow.int64()),
-            pyarrow.array([once.tobytes()], pyarrow.binary()),
+            _binary(numpy.array([0, 32 * len(once)]), once.buffers()[1]),
         ]
         yield pyarrow.RecordBatch.from_arrays(columns, ["items", "block"])
 
@@ -171,7 +159,7 @@ def digests_by_bucket(directory: str) -> Step:
         for batch in batches:
             for block in batch.column(1):
                 digests = _words(block.as_buffer())
-                buckets = _buckets(draft, digests)
+                buckets = _buckets(draft, _table(digests))
                 order = numpy.argsort(buckets, kind="stable")
                 yield _digests_under(buckets[order], digests[order])
 
@@ -212,15 +200,13 @@ def rows_by_bucket(directory: str, keys: Keys, schema: Any) -> Step:
     def step(batches: Iterator[Any]) -> Iterator[Any]:
         job = _vesica.SplitJob.open(directory)
         number = json.loads(job.contract)["buckets"]
-        for rows, usable, digests in keys.digests(batches):
+        for rows, digests in keys.digests(batches):
+            column = _column(digests)
+            usable = column.is_valid().to_numpy(zero_copy_only=False)
             # Rows without a usable key match nothing in whatever bucket, and no key has a digest of zeros.
-            every = numpy.zeros((len(usable), 4), "u8")
-            every[usable] = digests
             buckets = (numpy.arange(len(usable)) % number).astype("u2")
             buckets[usable] = _buckets(job, digests)
-            buffers = [None, pyarrow.py_buffer(every)]
-            column = pyarrow.Array.from_buffers(_DIGEST.type, len(every), buffers)
-            columns = [*rows.cast(schema).columns, column]
+            columns = [*rows.cast(schema).columns, _array(_words(column.buffers()[1]))]
             order = numpy.argsort(buckets, kind="stable")
             names, bounds = _runs(buckets[order])
             rows = pyarrow.RecordBatch.from_arrays(columns, schema=keyed).take(order)
@@ -240,23 +226,22 @@ def rows_that(which: str, directory: str, schema: Any) -> Step:
 
     def step(batches: Iterator[Any]) -> Iterator[Any]:
         job = _vesica.SplitJob.open(directory)
-        matches: dict[int, Any] = {}
+        matches: dict[int, _vesica.DigestSet] = {}
         for batch in batches:
             blocks, found = [], []
             for bucket, block in zip(batch.column(0).to_pylist(), batch.column(1)):
                 if bucket not in matches:
-                    matching = pyarrow.table(job.matches(bucket)).column(0).combine_chunks()
-                    matches[bucket] = distinct(_words(matching.buffers()[2]))
+                    matches[bucket] = _vesica.DigestSet(job.matches(bucket))
                 rows = ipc.read_record_batch(block.as_buffer(), keyed)
-                digests = _words(rows.columns[-1].buffers()[1])
-                found.append(among(digests, matches[bucket]))
+                digests = pyarrow.table({"digest": rows.columns[-1]})
+                found.append(_column(matches[bucket].has(digests)))
                 blocks.append(rows)
             table = pyarrow.Table.from_batches(blocks, keyed).drop_columns(["digest"])
-            there = numpy.concatenate(found)
+            there = pyarrow.concat_arrays(found)
             if which == "all":
-                table = table.append_column("in_both", pyarrow.array(there))
+                table = table.append_column("in_both", there)
             else:
-                table = table.filter(pyarrow.array(there if which == "matching" else ~there))
+                table = table.filter(there if which == "matching" else compute.invert(there))
             yield from table.combine_chunks().to_batches()
 
     return step

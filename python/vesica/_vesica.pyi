@@ -7,7 +7,9 @@ from typing import Any, Protocol, final
 __all__ = [
     "TERMS",
     "Batches",
+    "DigestSet",
     "Identity",
+    "KeyReader",
     "Link",
     "LookupHandle",
     "Server",
@@ -15,7 +17,7 @@ __all__ = [
     "__version__",
     "check",
     "connect",
-    "digests",
+    "distinct",
     "exchange",
     "listen",
     "open_lookup",
@@ -70,6 +72,16 @@ class Batches:
     @property
     def column_names(self) -> list[str]: ...
     def __len__(self) -> int: ...
+
+@final
+class KeyReader:
+    def __new__(cls, reading: dict[str, Any]) -> KeyReader: ...
+    def digests(self, table: Any) -> Batches: ...
+
+@final
+class DigestSet:
+    def __new__(cls, digests: Any) -> DigestSet: ...
+    def has(self, digests: Any) -> Batches: ...
 
 @final
 class SplitJob:
@@ -200,6 +212,6 @@ def split_elsewhere(
     listener: _Listener,
 ) -> SplitJob: ...
 def tell_of_table(link: Link) -> None: ...
-def digests(table: Any, reading: dict[str, Any]) -> Batches: ...
+def distinct(digests: Any) -> Batches: ...
 def plan(asked: dict[str, Any]) -> str: ...
 def wait_for_runs(seconds: float) -> None: ...

@@ -71,6 +71,7 @@ mod container;
 #[cfg(feature = "adbc")]
 mod database;
 mod dialect;
+mod digests;
 mod encoding;
 mod error;
 mod files;
@@ -122,6 +123,7 @@ pub use compression::Compression;
 #[cfg(feature = "adbc")]
 pub use database::{AdbcDatabase, Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
+pub use digests::{row_digests, sort_digests};
 pub use encoding::Encoding;
 pub use error::{Difference, Error, ErrorClass, ErrorKind, Place, Result, ValueProblem};
 pub use format::Format;
@@ -148,6 +150,6 @@ pub use profile::{Normalized, Profile};
 pub use rows::RowSet;
 pub use scan::approximate_rows;
 pub use source::Source;
-pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within, row_digests};
+pub use spool::{KeyStore, Repeated, Spool, read_keys, read_keys_within};
 pub use vesica_files::{Advice, Argument};
 pub use write::{select_rows, write_rows, write_rows_to};

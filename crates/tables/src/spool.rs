@@ -249,7 +249,7 @@ impl RowKeys {
 }
 
 /// First pass: reads the key columns of every row, into memory if the keys take at most `memory` bytes there,
-/// or else into an unnamed file in `directory`, 36 bytes per row, 44 if keys are numbers. If columns of values are given, the
+/// or else into unnamed files in `directory`, 36 bytes per row, 44 if keys are numbers. If columns of values are given, the
 /// values of all rows that have a key are read with them. Values, and the texts of further columns, go with the keys
 /// wherever these are.
 ///
@@ -284,32 +284,6 @@ pub fn read_keys(source: &Source, key: &KeySpec) -> Result<Keys> {
     match read_keys_within(source, key, &[], None, u64::MAX, Path::new(""))? {
         KeyStore::Memory(keys) => Ok(*keys),
         KeyStore::Disk(_) => unreachable!("no table takes all bytes of 64-bit memory"),
-    }
-}
-
-/// The digest of the key of each row, by which both sides compare keys; none for a row without a usable key, which never
-/// matches. All rows are in memory at once.
-///
-/// # Errors
-/// Data: whatever is wrong with the table, with its place.
-pub fn row_digests(source: &Source, key: &KeySpec) -> Result<Vec<Option<[u8; 32]>>> {
-    let wanted = ColumnsRead::new(key, &[], source.rows().added());
-    let mut sink = ItemSink::new(wanted, Digests::default());
-    scan(source, wanted, &mut sink)?;
-    Ok(sink.finish()?.0)
-}
-
-/// Those of rows.
-#[derive(Default)]
-struct Digests(Vec<Option<[u8; 32]>>);
-
-impl TakeItems for Digests {
-    fn add(&mut self, item: Item, _: RowValues) -> Result<()> {
-        self.0.push(match item {
-            Item::Digest { digest, .. } => Some(digest),
-            Item::Blank | Item::Invalid => None,
-        });
-        Ok(())
     }
 }
 
@@ -561,7 +535,7 @@ impl Spool {
     }
 
     /// Puts every key into the one of `buckets` buckets that `assign` names for its digest: it is given some, and returns as
-    /// many numbers. Once only.
+    /// many numbers. Once only, also if it fails.
     ///
     /// # Errors
     /// Usage or Resource: the file cannot be written or read back.

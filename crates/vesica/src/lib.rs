@@ -127,4 +127,5 @@ pub use vesica_tables::{
     Error as TableError, Format, KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet,
     Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn, check, check_within,
     import_batches, is_address, is_in, panic_is_caught, row_digests, same_file, select_rows, shown,
+    sort_digests,
 };

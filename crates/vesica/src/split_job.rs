@@ -37,6 +37,7 @@ use vesica_session::{
     State, Tally, TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on,
     with_threads,
 };
+use vesica_tables::sort_digests;
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -156,6 +157,12 @@ impl Keys {
 
     /// The same in the order of the digests.
     fn sorted(&self) -> Keys {
+        if self.values.is_empty() {
+            let mut digests = self.digests.clone();
+            sort_digests(&mut digests);
+            let values = Zeroizing::default();
+            return Keys { digests, values };
+        }
         let mut order: Vec<usize> = (0..self.digests.len()).collect();
         order.sort_unstable_by_key(|place| self.digests[*place]);
         let columns = self.values.len().checked_div(order.len()).unwrap_or(0);

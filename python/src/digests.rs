@@ -1,0 +1,118 @@
+//! Digests of keys as columns of Arrow, many at a time: what `vesica.spark` does with them on executors.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray};
+use arrow_buffer::{Buffer, NullBuffer};
+use pyo3::prelude::*;
+use vesica::{KeySpec, Passes, SourceOptions, row_digests, sort_digests};
+use vesica_kernels::memory::KeepFreed;
+
+use crate::errors::Failure;
+use crate::options::{Reading, Table};
+use crate::stream::Batches;
+
+/// Bytes of a digest.
+const BYTES: i32 = 32;
+
+/// Reads keys of one table after another. Those that follow each other take each other's memory.
+#[pyclass(frozen, module = "vesica._vesica")]
+pub(crate) struct KeyReader {
+    reading: Reading,
+    key: KeySpec,
+    _reused: KeepFreed,
+}
+
+#[pymethods]
+impl KeyReader {
+    #[new]
+    fn new(reading: Reading) -> Result<KeyReader, Failure> {
+        Ok(KeyReader {
+            key: reading.key()?,
+            reading,
+            _reused: KeepFreed::begin(),
+        })
+    }
+
+    /// The digest of the key of each row of a table in memory, by which both sides compare keys; null for a row that never
+    /// matches.
+    fn digests(&self, py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<Batches> {
+        let options = self.reading.source(SourceOptions {
+            passes: Passes::One,
+            allow_no_rows: true,
+            ..SourceOptions::default()
+        })?;
+        let table = Table::of(table, &self.reading)?;
+        let digests = py.detach(|| {
+            let source = table.open(&self.key, &[], options)?;
+            let digests = row_digests(&source, &self.key)?;
+            let usable = NullBuffer::from_iter(digests.iter().map(Option::is_some));
+            let digests = digests.into_iter().map(Option::unwrap_or_default);
+            table_of(digests.collect(), Some(usable))
+        })?;
+        Ok(digests)
+    }
+}
+
+/// A table of one column of digests, of which those that are not usable are null.
+pub(crate) fn table_of(
+    digests: Vec<[u8; 32]>,
+    usable: Option<NullBuffer>,
+) -> Result<Batches, Failure> {
+    let digests = Buffer::from_vec(digests.into_flattened());
+    let column = FixedSizeBinaryArray::new(BYTES, digests, usable);
+    Batches::of_column("digest", Arc::new(column))
+}
+
+/// The digests in the only column of a table, which are 32 bytes each; those that are null are left out.
+pub(crate) fn digests_of(table: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; 32]>> {
+    let Batches { batches, .. } = Batches::of(table)?;
+    let refuse = || Failure::data("a table of digests has one column, of 32 bytes in each row");
+    let mut found = Vec::with_capacity(batches.iter().map(|batch| batch.num_rows()).sum());
+    for batch in batches {
+        let column = batch.columns().first().ok_or_else(refuse)?;
+        let column = column.as_fixed_size_binary_opt().ok_or_else(refuse)?;
+        let (digests, rest) = column.value_data().as_chunks();
+        if column.value_length() != BYTES || !rest.is_empty() {
+            return Err(refuse().into());
+        }
+        match column.nulls() {
+            None => found.extend_from_slice(digests),
+            Some(nulls) => found.extend(nulls.valid_indices().map(|place| digests[place])),
+        }
+    }
+    Ok(found)
+}
+
+/// Each digest once, in the order of their bytes; null for none.
+#[pyfunction]
+pub(crate) fn distinct(py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<Batches> {
+    let mut digests = digests_of(digests)?;
+    py.detach(|| {
+        sort_digests(&mut digests);
+        digests.dedup();
+    });
+    Ok(table_of(digests, None)?)
+}
+
+/// Digests among which others are looked for.
+#[pyclass(frozen, module = "vesica._vesica")]
+pub(crate) struct DigestSet(HashSet<[u8; 32]>);
+
+#[pymethods]
+impl DigestSet {
+    #[new]
+    fn new(digests: &Bound<'_, PyAny>) -> PyResult<DigestSet> {
+        Ok(DigestSet(digests_of(digests)?.into_iter().collect()))
+    }
+
+    /// Whether each digest is one of these, as a table of one column.
+    fn has(&self, py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<Batches> {
+        let digests = digests_of(digests)?;
+        let has = |digest| self.0.contains(digest);
+        let column: BooleanArray = py.detach(|| digests.iter().map(has).map(Some).collect());
+        Ok(Batches::of_column("found", Arc::new(column))?)
+    }
+}
