@@ -273,8 +273,8 @@ impl Buckets {
             },
         );
         let groups = groups.collect::<Result<Vec<_>>>();
-        let mut groups = groups
-            .map_err(|e| e.for_want_of(|cause| last.missing(scratch.written(), cause)))?;
+        let mut groups =
+            groups.map_err(|e| e.for_want_of(|cause| last.missing(scratch.written(), cause)))?;
         groups.sort_unstable_by_key(|(number, _)| *number);
         let groups = groups.into_iter().map(|(_, portions)| portions).collect();
         Ok(Buckets {

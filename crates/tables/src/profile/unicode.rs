@@ -106,18 +106,7 @@ pub(super) fn email(value: &str) -> Normalized<'_> {
 /// Bytes of a local part, at most: RFC 5321, section 4.5.3.1.1.
 const MAX_LOCAL: usize = 64;
 
-/// A domain as IDNA has it.
-fn to_ascii(domain: &str) -> Result<Cow<'_, str>, idna::Errors> {
-    const { Uts46::new() }.to_ascii(
-        domain.as_bytes(),
-        AsciiDenyList::STD3,
-        Hyphens::CheckFirstLast,
-        DnsLength::Verify,
-    )
-}
-
-/// Whether [`to_ascii`] does nothing to a domain but to put its letters in lower case: it is ASCII, and no label of it may
-/// be encoded.
+/// Whether IDNA does nothing to a domain but to put its letters in lower case: it is ASCII, and no label of it is encoded.
 fn is_usual(domain: &str) -> bool {
     let is_usual = |label: &[u8]| {
         let is_fine = |b: &u8| b.is_ascii_alphanumeric() || *b == b'-';
@@ -146,15 +135,24 @@ fn visible_email(value: &str) -> Normalized<'_> {
         return Normalized::Invalid;
     }
     let domain = domain.strip_suffix('.').unwrap_or(domain);
-    if local.is_ascii() && is_usual(domain) {
-        // Letters of ASCII are as long in either case.
-        let address = &trimmed[..local.len() + 1 + domain.len()];
-        return match address.bytes().any(|b| b.is_ascii_uppercase()) {
-            _ if local.len() > MAX_LOCAL => Normalized::Invalid,
-            true => Normalized::Valid(Cow::Owned(address.to_ascii_lowercase())),
-            false => Normalized::Valid(Cow::Borrowed(address)),
-        };
+    match local.is_ascii() && is_usual(domain) {
+        true => usual(trimmed, local, domain),
+        false => by_rules(trimmed, local, domain),
     }
+}
+
+/// What [`by_rules`] makes of an address whose local part is ASCII and whose domain [is usual](is_usual).
+fn usual<'a>(trimmed: &'a str, local: &str, domain: &str) -> Normalized<'a> {
+    // Letters of ASCII are as long in either case.
+    let address = &trimmed[..local.len() + 1 + domain.len()];
+    match address.bytes().any(|b| b.is_ascii_uppercase()) {
+        _ if local.len() > MAX_LOCAL => Normalized::Invalid,
+        true => Normalized::Valid(Cow::Owned(address.to_ascii_lowercase())),
+        false => Normalized::Valid(Cow::Borrowed(address)),
+    }
+}
+
+fn by_rules<'a>(trimmed: &'a str, local: &str, domain: &str) -> Normalized<'a> {
     let local = match local.is_ascii() {
         true => local.to_ascii_lowercase(),
         false => {
@@ -167,7 +165,13 @@ fn visible_email(value: &str) -> Normalized<'_> {
     if local.len() > MAX_LOCAL {
         return Normalized::Invalid;
     }
-    let Ok(domain) = to_ascii(domain) else {
+    let ascii = const { Uts46::new() }.to_ascii(
+        domain.as_bytes(),
+        AsciiDenyList::STD3,
+        Hyphens::CheckFirstLast,
+        DnsLength::Verify,
+    );
+    let Ok(domain) = ascii else {
         return Normalized::Invalid;
     };
     let canonical_len = local.len() + 1 + domain.len();
@@ -186,12 +190,17 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(3000))]
         #[test]
-        fn usual_domains_are_as_idna_has_them(
+        fn usual_addresses_are_what_the_rules_make_of_them(
+            local in "[!-?A-~]{1,9}|[a-zA-Z]{63,66}",
             domain in "([a-zA-Z0-9-]{1,5}|[xX][nN]?--[a-z0-9]{0,5}|.|[a-z]{62,64})(\\.[a-zA-Z0-9-]{1,64}){0,5}",
+            dot in "\\.?",
         ) {
             if is_usual(&domain) {
-                let found = to_ascii(&domain);
-                prop_assert_eq!(&*found.unwrap(), domain.to_ascii_lowercase());
+                let address = format!("{local}@{domain}{dot}");
+                prop_assert_eq!(
+                    usual(&address, &local, &domain),
+                    by_rules(&address, &local, &domain)
+                );
             }
         }
     }
