@@ -121,7 +121,10 @@ class Processors(threading.Thread):
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
                 except OSError:
                     continue
-                seen[pid, fields[19]] = kind_of(line), sum(map(int, fields[11:13])) / TICKS
+                number = pid, fields[19]
+                # A process that ends has no line any more.
+                kind = seen[number][0] if number in seen and not line else kind_of(line)
+                seen[number] = kind, sum(map(int, fields[11:13])) / TICKS
         taken: dict[str, float] = {}
         for kind, seconds in seen.values():
             taken[kind] = taken.get(kind, 0) + seconds
