@@ -174,7 +174,7 @@ def split_elsewhere(directory: Path, link: vesica.Link, cut: Callable[[], Any]) 
 
 
 def arrow(digests: polars.DataFrame) -> pyarrow.Table:
-    return digests.to_arrow().cast(pyarrow.schema([("digest", pyarrow.binary())]))
+    return digests.to_arrow().cast(pyarrow.schema([("digest", pyarrow.binary(32))]))
 
 
 def digests(ids: polars.DataFrame) -> polars.DataFrame:
