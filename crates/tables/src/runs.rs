@@ -396,9 +396,9 @@ pub(crate) struct Runs {
 }
 
 /// How many files are read in part, at most, while threads take one piece of all runs after the other and make buckets of
-/// it: each thread is within one, and the next piece may begin within another.
+/// it: each thread is within one, and its piece may begin within another, which has an end that is not read yet.
 fn open_files() -> usize {
-    (1 + rayon::current_num_threads()).min(FILES)
+    (2 * rayon::current_num_threads()).min(FILES)
 }
 
 /// The number of a partition's file.
