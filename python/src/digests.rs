@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray};
+use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use pyo3::prelude::*;
 use vesica::{KeySpec, Passes, SourceOptions, row_digests, sort_digests};
@@ -66,17 +66,36 @@ pub(crate) fn table_of(
     Batches::of_column("digest", Arc::new(column))
 }
 
-/// The digests in the only column of a table, which are 32 bytes each; those that are null are left out.
+/// The digests in the only column of a table, which are 32 bytes each and not null.
 pub(crate) fn digests_of(table: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; 32]>> {
-    let Batches { batches, .. } = Batches::of(table)?;
-    let refuse = || Failure::data("a table of digests has one column, of 32 bytes in each row");
-    let mut found = Vec::with_capacity(batches.iter().map(|batch| batch.num_rows()).sum());
+    let table = Batches::of(table)?;
+    let rows: usize = table.batches.iter().map(RecordBatch::num_rows).sum();
+    let digests = usable(table)?;
+    match digests.len() == rows {
+        true => Ok(digests),
+        false => Err(refused().into()),
+    }
+}
+
+/// The same without those that are null, which belong to rows that never match.
+pub(crate) fn usable_of(table: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; 32]>> {
+    Ok(usable(Batches::of(table)?)?)
+}
+
+fn refused() -> Failure {
+    Failure::data("a table of digests has one column, of 32 bytes in each row")
+}
+
+fn usable(Batches { batches, .. }: Batches) -> Result<Vec<[u8; 32]>, Failure> {
+    let mut found = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
     for batch in batches {
-        let column = batch.columns().first().ok_or_else(refuse)?;
-        let column = column.as_fixed_size_binary_opt().ok_or_else(refuse)?;
+        let [column] = batch.columns() else {
+            return Err(refused());
+        };
+        let column = column.as_fixed_size_binary_opt().ok_or_else(refused)?;
         let (digests, rest) = column.value_data().as_chunks();
         if column.value_length() != BYTES || !rest.is_empty() {
-            return Err(refuse().into());
+            return Err(refused());
         }
         match column.nulls() {
             None => found.extend_from_slice(digests),
@@ -89,7 +108,7 @@ pub(crate) fn digests_of(table: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; 32]>> {
 /// Each digest once, in the order of their bytes; null for none.
 #[pyfunction]
 pub(crate) fn distinct(py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<Batches> {
-    let mut digests = digests_of(digests)?;
+    let mut digests = usable_of(digests)?;
     py.detach(|| {
         sort_digests(&mut digests);
         digests.dedup();

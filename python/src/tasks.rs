@@ -16,7 +16,7 @@ use vesica::{
 };
 use vesica_kernels::memory::KeepFreed;
 
-use crate::digests::{digests_of, table_of};
+use crate::digests::{digests_of, table_of, usable_of};
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
@@ -362,9 +362,9 @@ impl SplitJob {
         Ok((PyBytes::new(py, &rows), table))
     }
 
-    /// The bucket of each digest, as a table of one column.
+    /// The bucket of each digest that is not null, as a table of one column.
     fn buckets_of(&self, digests: &Bound<'_, PyAny>) -> PyResult<Batches> {
-        let buckets = self.0.buckets_of(&digests_of(digests)?);
+        let buckets = self.0.buckets_of(&usable_of(digests)?);
         let column = Int32Array::from_iter_values(buckets.into_iter().map(|bucket| bucket as i32));
         Ok(Batches::of_column("bucket", Arc::new(column))?)
     }

@@ -363,13 +363,17 @@ def test_digests_that_begin_alike_are_told_apart() -> None:
         once = sorted({digest for digest in digests if digest is not None})
         assert values(_vesica.distinct(table(digests))) == once
         asked = [a, b, c, d, e, bytes(32), b"9" * 32]
-        found = values(_vesica.DigestSet(table(digests)).has(table(asked)))
+        found = values(_vesica.DigestSet(_vesica.distinct(table(digests))).has(table(asked)))
         assert found == [each in once for each in asked]
     many = [bytes(row) for row in numpy.random.default_rng(5).integers(0, 3, (4000, 32), "u1")]
     assert values(_vesica.distinct(table(many + many[::-1]))) == sorted(set(many))
     for wrong in [[b"short"], pyarrow.array([bytes(16)], pyarrow.binary(16)), [1]]:
         with pytest.raises(vesica.DataError, match="one column, of 32 bytes"):
             _vesica.distinct(pyarrow.table({"digest": wrong}))
+    two = table([a, b]).append_column("n", pyarrow.array([1, 2]))
+    for wrong in [two, table([a, None])]:
+        with pytest.raises(vesica.DataError, match="one column, of 32 bytes"):
+            _vesica.DigestSet(wrong)
 
 
 def test_blocks_have_each_digest_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,7 +269,7 @@ impl Buckets {
             || (Merged::default(), pending()),
             |(merged, pending), (number, parts)| {
                 let split = split_group(runs, parts, &last, &scratch, &assign, merged, pending);
-                Ok((number, split?))
+                split.map(|portions| (number, portions))
             },
         );
         let groups = groups.collect::<Result<Vec<_>>>();
