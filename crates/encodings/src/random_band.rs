@@ -13,20 +13,21 @@
 //! The order of work, and so time and memory accesses, depend on the keys. Rows and orders of keys are
 //! not wiped from memory.
 
+mod halves;
 mod parameters;
 
 pub use parameters::{BIN, Parameters};
 
-use std::convert::Infallible;
 use std::ops::Range;
 
-use vesica_kernels::band::{Row, System, WORD, combine};
+use vesica_kernels::band::{Row, WORD, combine};
 use vesica_kernels::{Backend, prefetch};
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::parallel;
 
 use crate::bins::counting_sort;
 use crate::{EncodingFailed, Okvs};
+use halves::Halves;
 
 /// Keys hashed together.
 const HASHED: usize = 64;
@@ -92,6 +93,16 @@ impl Arrangement {
         }
     }
 
+    /// The positions of the items of these words.
+    fn places(&self, words: Range<usize>) -> Range<usize> {
+        self.begin(words.start)..self.begin(words.end)
+    }
+
+    /// The word of the item at this position.
+    fn word(&self, place: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= place)
+    }
+
     /// The position of the first item of this word or of a later one.
     fn begin(&self, word: usize) -> usize {
         match word {
@@ -99,6 +110,27 @@ impl Arrangement {
             _ => self.ends[word - 1] as usize,
         }
     }
+}
+
+/// Keys whose rows are made together.
+struct Batch {
+    words: [u32; BATCH],
+    keys: [Block; BATCH],
+    rows: [Row; BATCH],
+}
+
+impl Batch {
+    const EMPTY: Self = Batch {
+        words: [0; BATCH],
+        keys: [0; BATCH],
+        rows: [[0; 8]; BATCH],
+    };
+}
+
+/// Cuts positions into those of batches.
+fn batches(places: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    let firsts = places.clone().step_by(BATCH);
+    firsts.map(move |first| first..places.end.min(first + BATCH))
 }
 
 impl RandomBand {
@@ -204,37 +236,28 @@ impl RandomBand {
         }
     }
 
-    /// Calls `each(places, frames, rows)` for at most [`BATCH`] arranged keys of some words at a time; frames count
-    /// from the first of these words.
-    fn for_each_batch<E>(
+    /// The rows of arranged keys, at most [`BATCH`], and the words in which they start, less `from`.
+    fn batch<'a>(
         &self,
+        batch: &'a mut Batch,
         arrangement: &Arrangement,
         keys: impl Fn(Range<usize>, &mut [Block]),
-        words: Range<usize>,
-        mut each: impl FnMut(Range<usize>, &[u32], &[Row]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut frames = [0; BATCH];
-        let mut rows = [[0; 8]; BATCH];
-        let mut batch = [0; BATCH];
-        let from = words.start;
-        let mut word = from;
-        let mut next = arrangement.begin(from);
-        let last = arrangement.begin(words.end);
-        while next < last {
-            let places = next..last.min(next + BATCH);
-            let count = places.len();
-            for frame in &mut frames[..count] {
-                while arrangement.ends[word] as usize <= next {
-                    word += 1;
-                }
-                *frame = (word - from) as u32;
-                next += 1;
+        places: Range<usize>,
+        from: usize,
+    ) -> (&'a mut [u32], &'a mut [Row]) {
+        let words = &mut batch.words[..places.len()];
+        let mut word = arrangement.word(places.start);
+        for (place, to) in places.clone().zip(&mut *words) {
+            while arrangement.ends[word] as usize <= place {
+                word += 1;
             }
-            keys(places.clone(), &mut batch[..count]);
-            self.rows(&batch[..count], &mut rows[..count]);
-            each(places, &frames[..count], &rows[..count])?;
+            *to = (word - from) as u32;
         }
-        Ok(())
+        let of_batch = &mut batch.keys[..places.len()];
+        keys(places.clone(), of_batch);
+        let rows = &mut batch.rows[..places.len()];
+        self.rows(of_batch, rows);
+        (words, rows)
     }
 
     /// [`Okvs::encode`] for arranged keys, with their values at the same positions.
@@ -283,8 +306,10 @@ impl RandomBand {
         let jobs = (0..bins)
             .map(|bin| {
                 let here = arrangement.begin((bin + 1) * words) - arrangement.begin(bin * words);
-                let free = columns.checked_sub(here).ok_or(EncodingFailed)?;
-                Ok((bin, filler.next_block(), free))
+                match here > columns {
+                    true => Err(EncodingFailed),
+                    false => Ok((bin, [filler.next_block(), filler.next_block()])),
+                }
             })
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Encoder {
@@ -337,16 +362,16 @@ impl RandomBand {
         take: impl Fn(&mut T, &[u64; W]) + Sync,
     ) {
         parallel::each(jobs.into_iter(), |Job { words, slots, out }| {
-            let first = arrangement.begin(words.start);
-            let mut values = [[0; W]; BATCH];
-            self.for_each_batch(arrangement, copied(keys), words, |places, frames, rows| {
-                let out = &mut out[places.start - first..places.end - first];
+            let (first, all) = (words.start, arrangement.places(words));
+            let (mut batch, mut values) = (Batch::EMPTY, [[0; W]; BATCH]);
+            for places in batches(all.clone()) {
+                let out = &mut out[places.start - all.start..places.end - all.start];
                 let values = &mut values[..out.len()];
-                combine(self.backend, slots, frames, rows, values);
+                let (words, rows) =
+                    self.batch(&mut batch, arrangement, copied(keys), places, first);
+                combine(self.backend, slots, words, rows, values);
                 out.iter_mut().zip(values).for_each(|(o, v)| take(o, v));
-                Ok::<(), Infallible>(())
-            })
-            .unwrap_or_else(|never| match never {});
+            }
         });
     }
 
@@ -382,10 +407,10 @@ pub struct Encoder<'a, const W: usize, K, V> {
     arrangement: &'a Arrangement,
     keys: K,
     values: V,
-    /// The number, seed and number of free columns of each bin that is left.
-    jobs: std::vec::IntoIter<(usize, Block, usize)>,
+    /// The number of each bin that is left, and the seeds of its free columns.
+    jobs: std::vec::IntoIter<(usize, [Block; 2])>,
     /// Reused memory costs less than fresh memory.
-    systems: Vec<System<W>>,
+    systems: Vec<Halves<W>>,
     /// Whole bins, of which the first slots are [taken](Encoder::read).
     slots: Vec<[u64; W]>,
     taken: usize,
@@ -435,23 +460,21 @@ where
         let words = store.words();
         let threads = rayon::current_num_threads().min(slots.len() / columns);
         while self.systems.len() < threads {
-            self.systems.push(System::new(store.backend, columns));
+            self.systems.push(Halves::new(store.backend, columns));
         }
         for slots in slots.chunks_mut(threads * columns) {
             let jobs: Vec<_> = self.jobs.by_ref().take(slots.len() / columns).collect();
             let systems = self.systems.iter_mut();
             let bins = slots.chunks_exact_mut(columns).zip(jobs).zip(systems);
             let (keys, values) = (&self.keys, &self.values);
-            parallel::try_each(bins, |((slots, (bin, seed, free)), system)| {
-                let here = bin * words..(bin + 1) * words;
-                let mut batch = [[0; W]; BATCH];
-                system.begin(random(seed, free));
-                store.for_each_batch(self.arrangement, keys, here, |places, frames, rows| {
-                    let batch = &mut batch[..frames.len()];
-                    values(places, batch);
-                    system.insert(frames, rows, batch)
-                })?;
-                system.solve(slots)
+            parallel::try_each(bins, |((slots, (bin, seeds)), system)| {
+                let from = bin * words;
+                let cut = from + system.cut();
+                let halves = [from..cut, cut..from + words].map(|w| self.arrangement.places(w));
+                system.solve(slots, halves, seeds, |batch, to, places| {
+                    values(places.clone(), to);
+                    store.batch(batch, self.arrangement, keys, places, from);
+                })
             })
             .map_err(|_| EncodingFailed)?;
         }

@@ -268,7 +268,7 @@ fn bands(c: &mut Criterion) {
         .throughput(Throughput::Elements(n as u64))
         .sample_size(10);
     for backend in Backend::ALL {
-        let mut system = band::System::new(backend, columns);
+        let mut system = band::System::new(backend, 0..columns);
         group.bench_function(format!("insert/{backend:?}"), |b| {
             b.iter(|| {
                 system.begin(free.clone());
@@ -279,7 +279,10 @@ fn bands(c: &mut Criterion) {
             b.iter(|| {
                 system.begin(free.clone());
                 let inserted = system.insert(&frames, black_box(&rows), &values);
-                inserted.and_then(|()| system.solve(&mut slots))
+                inserted
+                    .and_then(|()| system.finish())
+                    .expect("independent rows");
+                system.solve(&mut slots);
             });
         });
         group.bench_function(format!("combine/{backend:?}"), |b| {

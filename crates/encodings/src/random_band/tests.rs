@@ -87,6 +87,65 @@ fn bins_are_encoded_and_decoded() {
     assert_eq!(result, Err(EncodingFailed));
 }
 
+/// Systems of any number of columns from the first that is cut on, full and half empty, on any number of threads.
+#[test]
+fn both_ends_of_a_system_make_one_encoding() {
+    for columns in (4032..4170).step_by(9).chain([12_345]) {
+        let parameters = Parameters {
+            items: columns,
+            bins: 1,
+            columns,
+            width: 448,
+        };
+        let store = RandomBand::with_parameters(parameters, &[1; 32]);
+        for count in [columns - columns / 16, columns / 2, 3] {
+            let (keys, values) = random_map::<2>(columns as u128, count);
+            let [one, two] = [1, 2].map(|threads| {
+                let pool = rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .build()
+                    .unwrap();
+                pool.install(|| store.encode(&keys, &values, &mut Prg::new(2)).unwrap())
+            });
+            assert_eq!(one, two);
+            assert_eq!(decoded(&store, &one, &keys), values);
+        }
+    }
+}
+
+/// Equal keys in either half of a system, or keys that are too many for one half.
+#[test]
+fn both_ends_refuse_what_is_dependent() {
+    let parameters = Parameters {
+        items: 1 << 13,
+        bins: 1,
+        columns: 1 << 13,
+        width: 448,
+    };
+    let store = RandomBand::with_parameters(parameters, &[1; 32]);
+    let (keys, values) = random_map::<1>(1, 7000);
+    let arrangement = store.arrange(&keys, |key| *key);
+    let ordered = arrangement.numbers();
+    // Next to the first column, before and behind the cut, and next to the last column.
+    for place in [0, 3400, 3450, 3500, 3550, 3600, 6999] {
+        let mut keys = keys.clone();
+        keys.push(keys[ordered[place] as usize]);
+        let values = [&values[..], &[[1]]].concat();
+        let result = store.encode(&keys, &values, &mut Prg::new(2));
+        assert_eq!(result, Err(EncodingFailed), "{place}");
+    }
+    let (many, of_many) = random_map::<1>(2, 13_000);
+    let of_words = |words: Range<usize>| {
+        let arrangement = store.arrange(&many, |key| *key);
+        let places = arrangement.places(words);
+        let numbers = &arrangement.numbers()[places];
+        let keys: Vec<Block> = numbers.iter().map(|n| many[*n as usize]).collect();
+        store.encode(&keys, &of_many[..keys.len()], &mut Prg::new(2))
+    };
+    assert_eq!(of_words(0..64), Err(EncodingFailed));
+    assert_eq!(of_words(64..128), Err(EncodingFailed));
+}
+
 /// Reads an encoding in pieces of up to `read` slots and decodes it in pieces of up to `written` slots.
 fn in_pieces<const W: usize>(
     parameters: Parameters,

@@ -10,6 +10,9 @@
 //! and the frame suffices: a row that is added begins no later and ends, by induction, less than 448 columns
 //! after its own first bit.
 //!
+//! Columns counted from the other end make bands of bands ([`mirrored`]), so that a large system can be brought into
+//! echelon form from both ends at once; what is said of a system's parts ([`System::finish`] and after it) is for that.
+//!
 //! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
 //! four slots, so that a row of 512 columns takes 128 additions. With AVX2, the tables are of single bytes, and
 //! one shuffle looks up the same byte of sixteen rows in two tables. With GFNI, eight slots and one byte of all of
@@ -39,6 +42,12 @@ pub const WIDEST: usize = 448;
 
 /// 512 columns of an equation.
 pub type Row = [u64; 8];
+
+/// The same columns in the opposite order.
+#[inline]
+pub fn mirrored(row: &Row) -> Row {
+    std::array::from_fn(|i| row[7 - i].reverse_bits())
+}
 
 /// An equation's left side vanished: the rows are dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +97,7 @@ impl<const W: usize> Block<W> {
 /// Equations in echelon form. Build time depends on the rows, not on the values.
 pub struct System<const W: usize> {
     backend: Backend,
-    columns: usize,
+    columns: Range<usize>,
     block: Box<Block<W>>,
     /// Rows that begin after the current word, in the next one's frame.
     carried: Vec<(Row, [u64; W])>,
@@ -100,9 +109,10 @@ pub struct System<const W: usize> {
 }
 
 impl<const W: usize> System<W> {
-    /// Memory for equations of `columns` columns, some 72 + 8·W bytes per column.
-    pub fn new(backend: Backend, columns: usize) -> Self {
-        let padded = columns.next_multiple_of(WORD);
+    /// Memory for equations of these columns, some 72 + 8·W bytes per column. Columns before the first, and after the
+    /// last of its word, are in no equation.
+    pub fn new(backend: Backend, columns: Range<usize>) -> Self {
+        let padded = columns.end.next_multiple_of(WORD) + WIDEST;
         System {
             backend,
             columns,
@@ -115,8 +125,7 @@ impl<const W: usize> System<W> {
     }
 
     /// Begins with no equations. `free` has the values of the columns that will have no pivot: one for each
-    /// column in excess of the number of equations. If they do not suffice, the given equations are
-    /// dependent.
+    /// column in excess of the number of equations, and one for each equation that will be [left](Self::finish).
     pub fn begin(&mut self, free: Vec<[u64; W]>) {
         *self.block = Block::EMPTY;
         self.carried.clear();
@@ -126,8 +135,7 @@ impl<const W: usize> System<W> {
     }
 
     /// Adds equations: `rows[i]` in the frame of word `frames[i]`, its first set bit in that word or later, its
-    /// band at most [`WIDEST`] columns and within the system's. Frames never decrease, from call to call
-    /// either.
+    /// band at most [`WIDEST`] columns. Frames never decrease, from call to call either.
     ///
     /// # Errors
     /// [`Singular`]; the equations cannot be used any further then.
@@ -151,19 +159,49 @@ impl<const W: usize> System<W> {
         Ok(())
     }
 
-    /// Writes the values of all columns to `slots`.
+    /// Ends with the last column. Equations for which no column is left begin after the last word; they are returned in
+    /// the frame of the next.
     ///
     /// # Errors
-    /// [`Singular`]
+    /// [`Singular`], as it is if the free values do not suffice.
+    pub fn finish(&mut self) -> Result<Vec<(Row, [u64; W])>, Singular> {
+        if let Some(last) = self.columns.end.div_ceil(WORD).checked_sub(1) {
+            self.advance(last)?;
+            self.close()?;
+        }
+        Ok(std::mem::take(&mut self.carried))
+    }
+
+    /// Adds columns behind the last word, of which the values are known.
     ///
     /// # Panics
-    /// If a band leaves the system's columns, or there are not as many slots.
-    pub fn solve(&mut self, slots: &mut [[u64; W]]) -> Result<(), Singular> {
-        self.advance(self.columns.div_ceil(WORD))?;
-        assert!(self.carried.is_empty(), "a band leaves the columns");
+    /// Unless they fill words.
+    pub fn append(&mut self, values: &[[u64; W]]) {
+        assert!(values.len().is_multiple_of(WORD), "whole words");
+        self.rows.extend((0..values.len()).map(unit));
+        self.values.extend_from_slice(values);
+    }
+
+    /// Solves the last words alone.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn solve_last(&mut self, words: usize) -> &[[u64; W]] {
+        let from = self.rows.len() - words * WORD;
+        back_substitute(self.backend, &self.rows[from..], &mut self.values[from..]);
+        for (column, row) in self.rows[from..].iter_mut().enumerate() {
+            *row = unit(column);
+        }
+        &self.values[from..]
+    }
+
+    /// Writes the values of all columns to `slots`.
+    ///
+    /// # Panics
+    /// If the system is not finished, or there are not as many slots.
+    pub fn solve(&mut self, slots: &mut [[u64; W]]) {
         back_substitute(self.backend, &self.rows, &mut self.values);
-        slots.copy_from_slice(&self.values[..self.columns]);
-        Ok(())
+        slots.copy_from_slice(&self.values[self.columns.clone()]);
     }
 
     fn eliminate(&mut self, rows: &[Row], values: &[[u64; W]]) -> Result<(), Singular> {
@@ -180,25 +218,35 @@ impl<const W: usize> System<W> {
     fn advance(&mut self, word: usize) -> Result<(), Singular> {
         assert!(self.rows.len() <= word * WORD, "a frame has passed");
         while self.rows.len() < word * WORD {
-            let first = self.rows.len();
-            for column in 0..WORD {
-                if self.block.lead[column] == 0 {
-                    self.block.rows[column] = [1 << column, 0, 0, 0, 0, 0, 0, 0];
-                    self.block.values[column] = if first + column < self.columns {
-                        self.free.next().ok_or(Singular)?
-                    } else {
-                        [0; W]
-                    };
-                }
-            }
-            self.rows.extend_from_slice(&self.block.rows[..WORD]);
-            self.values.extend_from_slice(&self.block.values[..WORD]);
-            *self.block = Block::EMPTY;
+            self.close()?;
             let (rows, values): (Vec<Row>, Vec<[u64; W]>) = self.carried.drain(..).unzip();
             self.eliminate(&rows, &values)?;
         }
         Ok(())
     }
+
+    /// Finishes the current word. What is carried belongs to the next one.
+    fn close(&mut self) -> Result<(), Singular> {
+        let first = self.rows.len();
+        for column in 0..WORD {
+            if self.block.lead[column] == 0 {
+                self.block.rows[column] = unit(column);
+                self.block.values[column] = match self.columns.contains(&(first + column)) {
+                    true => self.free.next().ok_or(Singular)?,
+                    false => [0; W],
+                };
+            }
+        }
+        self.rows.extend_from_slice(&self.block.rows[..WORD]);
+        self.values.extend_from_slice(&self.block.values[..WORD]);
+        *self.block = Block::EMPTY;
+        Ok(())
+    }
+}
+
+/// A column alone, in the frame of its word.
+fn unit(column: usize) -> Row {
+    [1 << (column % WORD), 0, 0, 0, 0, 0, 0, 0]
 }
 
 /// Neighbours with equal frames.

@@ -64,7 +64,7 @@ fn solve<const W: usize>(
     let free: Vec<[u64; W]> = (count..columns)
         .map(|_| std::array::from_fn(|_| next()))
         .collect();
-    let mut system = System::new(backend, columns);
+    let mut system = System::new(backend, 0..columns);
     // What was begun before leaves no trace.
     system.begin(vec![[5; W]; columns]);
     system.insert(
@@ -77,8 +77,9 @@ fn solve<const W: usize>(
     let (half, rest) = (count / 2, count / 2..);
     system.insert(&frames[..half], &rows[..half], &values[..half])?;
     system.insert(&frames[rest.clone()], &rows[rest.clone()], &values[rest])?;
+    assert!(system.finish()?.is_empty());
     let mut slots = vec![[0; W]; columns];
-    system.solve(&mut slots)?;
+    system.solve(&mut slots);
     for ((frame, row), value) in frames.iter().zip(&rows).zip(&values) {
         assert_eq!(sum(&slots, *frame as usize, row), *value);
     }
@@ -117,17 +118,66 @@ fn systems_are_solved() {
     }
 }
 
+/// A system without its second half, which is solved in the opposite order of columns, and with what is left of the
+/// first.
+#[test]
+fn halves_are_one_system() {
+    let (columns, cut, count) = (3000_usize, 20, 2500);
+    let words = columns.div_ceil(WORD);
+    for backend in Backend::ALL {
+        let mut next = numbers(9);
+        let (frames, rows) = bands(columns, WIDEST, count, &mut next);
+        let values: Vec<[u64; 3]> = (0..count).map(|_| [next(), next(), next()]).collect();
+        let split = frames.partition_point(|frame| (*frame as usize) < cut);
+        let mut low = System::new(backend, 0..cut * WORD);
+        low.begin(vec![[7; 3]; columns]);
+        low.insert(&frames[..split], &rows[..split], &values[..split])
+            .unwrap();
+        let left = low.finish().unwrap();
+        assert!(!left.is_empty() && left.len() < WIDEST);
+        let (left, right): (Vec<Row>, Vec<[u64; 3]>) = left.into_iter().unzip();
+        let rows_of_high = rows[split..].iter().rev().chain(&left).map(mirrored);
+        let values_of_high = values[split..].iter().rev().chain(&right).copied();
+        let frame = |frame: u32| (words - 8) as u32 - frame;
+        let frames_of_high: Vec<u32> = frames[split..]
+            .iter()
+            .rev()
+            .map(|f| frame(*f))
+            .chain(left.iter().map(|_| frame(cut as u32)))
+            .collect();
+        let padding = words * WORD - columns;
+        let mut high = System::new(backend, padding..(words - cut) * WORD);
+        high.begin(vec![[9; 3]; columns]);
+        let (rows_of_high, values_of_high): (Vec<Row>, Vec<[u64; 3]>) =
+            rows_of_high.zip(values_of_high).unzip();
+        high.insert(&frames_of_high, &rows_of_high, &values_of_high)
+            .unwrap();
+        assert!(high.finish().unwrap().is_empty());
+        let known: Vec<[u64; 3]> = high.solve_last(7).iter().rev().copied().collect();
+        low.append(&known);
+        let mut slots = vec![[0; 3]; columns];
+        let (first, second) = slots.split_at_mut(cut * WORD);
+        low.solve(first);
+        high.solve(second);
+        second.reverse();
+        assert_eq!(second[..known.len()], known);
+        for ((frame, row), value) in frames.iter().zip(&rows).zip(&values) {
+            assert_eq!(sum(&slots, *frame as usize, row), *value);
+        }
+    }
+}
+
 #[test]
 fn dependent_rows_are_noticed() {
     for backend in Backend::ALL {
         let (frames, mut rows) = bands(1000, 448, 3, &mut numbers(3));
         let frames = [frames[0]; 3];
         rows[2] = std::array::from_fn(|i| rows[0][i] ^ rows[1][i]);
-        let mut system = System::<1>::new(backend, 1000);
+        let mut system = System::<1>::new(backend, 0..1000);
         system.begin(vec![[7]; 997]);
         let result = system
             .insert(&frames, &rows, &[[1], [2], [3]])
-            .and_then(|()| system.solve(&mut vec![[0]; 1000]));
+            .and_then(|()| system.finish());
         assert_eq!(result, Err(Singular));
         // More equations than columns.
         assert_eq!(solve::<1>(backend, (128, 100, 129), 1), Err(Singular));
