@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use vesica_kernels::Backend;
-use vesica_kernels::band::{Singular, System, WIDEST, WORD, mirrored};
+use vesica_kernels::band::{Singular, System, WIDEST, WORD, mirror};
 use vesica_primitives::block::Block;
 
 use super::{BATCH, Batch, batches, random};
@@ -22,6 +22,7 @@ const CUT: usize = 64;
 
 /// The memory of a bin's system.
 pub(super) struct Halves<const W: usize> {
+    backend: Backend,
     /// The first word of the second half.
     cut: usize,
     low: System<W>,
@@ -43,6 +44,7 @@ impl<const W: usize> Halves<W> {
             }
         };
         Halves {
+            backend,
             cut,
             low: System::new(backend, 0..columns.min(cut * WORD)),
             high: System::new(backend, high),
@@ -68,6 +70,7 @@ impl<const W: usize> Halves<W> {
         fill: impl Fn(&mut Batch, &mut [[u64; W]], Range<usize>) + Sync,
     ) -> Result<(), Singular> {
         let Halves {
+            backend,
             low,
             high,
             last,
@@ -105,18 +108,18 @@ impl<const W: usize> Halves<W> {
                     fill(&mut batch, values, places);
                     let (words, rows) = (&mut batch.words[..count], &mut batch.rows[..count]);
                     words.reverse();
-                    rows.reverse();
-                    values.reverse();
                     words.iter_mut().for_each(|word| *word = frame(*word));
-                    rows.iter_mut().for_each(|row| *row = mirrored(row));
+                    mirror(*backend, rows);
+                    values.reverse();
                     high.insert(words, rows, values)?;
                 }
                 Ok(())
             },
         );
         inserted?;
-        let (mut rows, values): (Vec<_>, Vec<_>) = left?.into_iter().unzip();
-        rows.iter_mut().for_each(|row| *row = mirrored(row));
+        let (mut rows, mut values): (Vec<_>, Vec<_>) = left?.into_iter().unzip();
+        mirror(*backend, &mut rows);
+        values.reverse();
         let frames: Vec<u32> = rows.iter().map(|_| frame(*cut as u32)).collect();
         high.insert(&frames, &rows, &values)?;
         let left = high.finish()?;

@@ -36,6 +36,13 @@ type Nibbles = [[__m256i; 8]; 8];
 /// # Safety
 /// The CPU must have AVX2 and BMI1.
 #[target_feature(enable = "avx2,bmi1")]
+pub(super) unsafe fn mirror(rows: &mut [Row]) {
+    portable::mirror(rows);
+}
+
+/// # Safety
+/// The CPU must have AVX2 and BMI1.
+#[target_feature(enable = "avx2,bmi1")]
 pub(super) unsafe fn eliminate<const W: usize>(
     block: &mut Block<W>,
     rows: &[Row],

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::affine::{IDENTITY, affine_kernels};
-pub(super) use super::avx2::eliminate;
+pub(super) use super::avx2::{eliminate, mirror};
 use super::{Row, Run, Runs, WORD, gfni, slots_of};
 use crate::Backend;
 

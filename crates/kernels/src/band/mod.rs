@@ -10,7 +10,7 @@
 //! and the frame suffices: a row that is added begins no later and ends, by induction, less than 448 columns
 //! after its own first bit.
 //!
-//! Columns counted from the other end make bands of bands ([`mirrored`]), so that a large system can be brought into
+//! Columns counted from the other end make bands of bands ([`mirror`]), so that a large system can be brought into
 //! echelon form from both ends at once; what is said of a system's parts ([`System::finish`] and after it) is for that.
 //!
 //! What rows select from slots is found in tables that all rows of a neighbourhood share: the sums of every
@@ -42,12 +42,6 @@ pub const WIDEST: usize = 448;
 
 /// 512 columns of an equation.
 pub type Row = [u64; 8];
-
-/// The same columns in the opposite order.
-#[inline]
-pub fn mirrored(row: &Row) -> Row {
-    std::array::from_fn(|i| row[7 - i].reverse_bits())
-}
 
 /// An equation's left side vanished: the rows are dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,6 +306,11 @@ fn slots_of<const W: usize, const N: usize>(slots: &[[u64; W]], from: usize) -> 
             padded
         }
     }
+}
+
+/// Puts the rows, and the columns of each, in the opposite order.
+pub fn mirror(backend: Backend, rows: &mut [Row]) {
+    dispatch!(backend, mirror(rows))
 }
 
 /// Makes each row a pivot of the block, or carries it into the next word.

@@ -7,6 +7,15 @@ use super::{Block, Row, Runs, Singular, WORD, slots_of};
 const ABREAST: usize = 3;
 
 #[inline(always)]
+pub(super) fn mirror(rows: &mut [Row]) {
+    let words = rows.as_flattened_mut();
+    words.reverse();
+    for word in words {
+        *word = word.reverse_bits();
+    }
+}
+
+#[inline(always)]
 pub(super) fn eliminate<const W: usize>(
     block: &mut Block<W>,
     rows: &[Row],

@@ -136,20 +136,18 @@ fn halves_are_one_system() {
         let left = low.finish().unwrap();
         assert!(!left.is_empty() && left.len() < WIDEST);
         let (left, right): (Vec<Row>, Vec<[u64; 3]>) = left.into_iter().unzip();
-        let rows_of_high = rows[split..].iter().rev().chain(&left).map(mirrored);
-        let values_of_high = values[split..].iter().rev().chain(&right).copied();
-        let frame = |frame: u32| (words - 8) as u32 - frame;
-        let frames_of_high: Vec<u32> = frames[split..]
-            .iter()
-            .rev()
-            .map(|f| frame(*f))
-            .chain(left.iter().map(|_| frame(cut as u32)))
-            .collect();
+        let mut rows_of_high = [&left, &rows[split..]].concat();
+        let mut values_of_high = [&right, &values[split..]].concat();
+        let mut frames_of_high = [&vec![cut as u32; left.len()], &frames[split..]].concat();
+        mirror(backend, &mut rows_of_high);
+        values_of_high.reverse();
+        frames_of_high.reverse();
+        frames_of_high
+            .iter_mut()
+            .for_each(|frame| *frame = (words - 8) as u32 - *frame);
         let padding = words * WORD - columns;
         let mut high = System::new(backend, padding..(words - cut) * WORD);
         high.begin(vec![[9; 3]; columns]);
-        let (rows_of_high, values_of_high): (Vec<Row>, Vec<[u64; 3]>) =
-            rows_of_high.zip(values_of_high).unzip();
         high.insert(&frames_of_high, &rows_of_high, &values_of_high)
             .unwrap();
         assert!(high.finish().unwrap().is_empty());
@@ -181,6 +179,23 @@ fn dependent_rows_are_noticed() {
         assert_eq!(result, Err(Singular));
         // More equations than columns.
         assert_eq!(solve::<1>(backend, (128, 100, 129), 1), Err(Singular));
+    }
+}
+
+#[test]
+fn mirrored_rows_have_the_same_columns() {
+    let mut next = numbers(1);
+    for backend in Backend::ALL {
+        for count in [0, 1, 2, 7, 512] {
+            let rows: Vec<Row> = (0..count)
+                .map(|_| std::array::from_fn(|_| next()))
+                .collect();
+            let mut mirrored = rows.clone();
+            mirror(backend, &mut mirrored);
+            for (row, mirrored) in rows.iter().zip(mirrored.iter().rev()) {
+                assert!((0..512).all(|column| bit(row, column) == bit(mirrored, 511 - column)));
+            }
+        }
     }
 }
 
