@@ -1,6 +1,5 @@
 //! Digests of keys as columns of Arrow, many at a time: what `vesica.spark` does with them on executors.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -118,20 +117,20 @@ pub(crate) fn distinct(py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<B
 
 /// Digests among which others are looked for.
 #[pyclass(frozen, module = "vesica._vesica")]
-pub(crate) struct DigestSet(HashSet<[u8; 32]>);
+pub(crate) struct DigestSet(vesica::DigestSet);
 
 #[pymethods]
 impl DigestSet {
     #[new]
-    fn new(digests: &Bound<'_, PyAny>) -> PyResult<DigestSet> {
-        Ok(DigestSet(digests_of(digests)?.into_iter().collect()))
+    fn new(py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<DigestSet> {
+        let digests = digests_of(digests)?;
+        Ok(DigestSet(py.detach(|| vesica::DigestSet::new(digests))))
     }
 
     /// Whether each digest is one of these, as a table of one column.
     fn has(&self, py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<Batches> {
         let digests = digests_of(digests)?;
-        let has = |digest| self.0.contains(digest);
-        let column: BooleanArray = py.detach(|| digests.iter().map(has).map(Some).collect());
+        let column: BooleanArray = py.detach(|| self.0.has(&digests).map(Some).collect());
         Ok(Batches::of_column("found", Arc::new(column))?)
     }
 }

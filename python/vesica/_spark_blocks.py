@@ -211,10 +211,11 @@ def rows_by_bucket(directory: str, keys: Keys, schema: Any) -> Step:
             names, bounds = _runs(buckets[order])
             rows = pyarrow.RecordBatch.from_arrays(columns, schema=keyed).take(order)
             blocks = [
-                rows.slice(begin, end - begin).serialize().to_pybytes()
+                rows.slice(begin, end - begin).serialize()
                 for begin, end in zip(bounds, bounds[1:])
             ]
-            columns = [pyarrow.array(names), pyarrow.array(blocks, pyarrow.binary())]
+            ends = numpy.cumsum([0, *(block.size for block in blocks)])
+            columns = [pyarrow.array(names), _binary(ends, b"".join(blocks))]
             yield pyarrow.RecordBatch.from_arrays(columns, ["name", "block"])
 
     return step

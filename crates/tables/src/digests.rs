@@ -1,5 +1,9 @@
 //! Digests of keys without the rows that have them, for those who bring them together elsewhere.
 
+use std::ops::Range;
+
+use vesica_kernels::prefetch;
+
 use crate::columns_read::ColumnsRead;
 use crate::error::Result;
 use crate::items::{ItemSink, TakeItems};
@@ -38,10 +42,66 @@ impl TakeItems for Digests {
 /// Puts digests in the order of their bytes.
 pub fn sort_digests(digests: &mut [[u8; 32]]) {
     // One word tells nearly all of them apart, and is compared in a fraction of the time that 32 bytes take.
-    let head = |[a, b, c, d, e, f, g, h, ..]: &[u8; 32]| {
-        u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
-    };
     digests.sort_unstable_by(|a, b| head(a).cmp(&head(b)).then_with(|| a.cmp(b)));
+}
+
+fn head([a, b, c, d, e, f, g, h, ..]: &[u8; 32]) -> u64 {
+    u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
+}
+
+/// Digests among which others are looked for.
+pub struct DigestSet {
+    /// In order.
+    digests: Vec<[u8; 32]>,
+    /// Where those with the same first bits begin, and where the last end. There are about as many as digests.
+    begins: Vec<u32>,
+    shift: u32,
+}
+
+impl DigestSet {
+    /// How many digests before one that is looked for its memory is prefetched: `begins` first, then `digests`.
+    const AHEAD: [usize; 2] = [16, 8];
+
+    /// # Panics
+    /// If there are 2^32 or more.
+    pub fn new(mut digests: Vec<[u8; 32]>) -> DigestSet {
+        assert!(u32::try_from(digests.len()).is_ok(), "below 2^32 digests");
+        sort_digests(&mut digests);
+        let bits = digests.len().max(2).ilog2();
+        let shift = u64::BITS - bits;
+        let mut begins = Vec::with_capacity((1 << bits) + 1);
+        for (place, digest) in (0..).zip(&digests) {
+            begins.resize((head(digest) >> shift) as usize + 1, place);
+        }
+        begins.resize((1 << bits) + 1, digests.len() as u32);
+        DigestSet {
+            digests,
+            begins,
+            shift,
+        }
+    }
+
+    /// Whether each of the digests is one of the set's.
+    pub fn has(&self, digests: &[[u8; 32]]) -> impl Iterator<Item = bool> {
+        digests.iter().enumerate().map(|(place, digest)| {
+            let [far, near] = Self::AHEAD.map(|ahead| digests.get(place + ahead));
+            if let Some(far) = far {
+                prefetch(&self.begins, (head(far) >> self.shift) as usize);
+            }
+            if let Some(near) = near {
+                prefetch(&self.digests, self.range(near).start);
+            }
+            self.digests[self.range(digest)]
+                .binary_search(digest)
+                .is_ok()
+        })
+    }
+
+    /// Where those are that have the first bits of this digest.
+    fn range(&self, digest: &[u8; 32]) -> Range<usize> {
+        let first = (head(digest) >> self.shift) as usize;
+        self.begins[first] as usize..self.begins[first + 1] as usize
+    }
 }
 
 #[cfg(test)]
@@ -60,5 +120,32 @@ mod tests {
         expected.sort();
         sort_digests(&mut digests);
         assert_eq!(digests, expected);
+    }
+
+    #[test]
+    fn a_set_has_its_digests_and_no_others() {
+        let digest = |i: u32, kept: u8| {
+            let hash = *blake3::hash(&i.to_le_bytes()).as_bytes();
+            std::array::from_fn(|byte| {
+                if byte < 2 {
+                    hash[byte] & kept
+                } else {
+                    hash[byte]
+                }
+            })
+        };
+        for count in [0, 1, 2, 3, 63, 64, 65, 5000] {
+            // Uniform ones, and such as all begin with the same bits.
+            for kept in [u8::MAX, 0] {
+                let asked: Vec<[u8; 32]> = (0..2 * count).map(|i| digest(i, kept)).collect();
+                let set = DigestSet::new(asked.iter().copied().step_by(2).collect());
+                let has: Vec<bool> = set.has(&asked).collect();
+                assert!(has.iter().enumerate().all(|(i, has)| *has == (i % 2 == 0)));
+                let ends = [[0; 32], [u8::MAX; 32]];
+                assert!(set.has(&ends).all(|has| !has));
+                let set = DigestSet::new([&ends[..], &asked].concat());
+                assert!(set.has(&ends).chain(set.has(&asked)).all(|has| has));
+            }
+        }
     }
 }

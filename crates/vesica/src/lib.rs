@@ -123,7 +123,7 @@ pub use vesica_tables::{
     AdbcDatabase, IngestMode, Query, TargetTable, database_path, has_credentials,
 };
 pub use vesica_tables::{
-    Check, CommonOrder, Compression, Counts, CsvOptions, Destination, Encoding,
+    Check, CommonOrder, Compression, Counts, CsvOptions, Destination, DigestSet, Encoding,
     Error as TableError, Format, KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet,
     Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn, check, check_within,
     import_batches, is_address, is_in, panic_is_caught, row_digests, same_file, select_rows, shown,
