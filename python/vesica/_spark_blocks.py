@@ -211,8 +211,7 @@ def rows_by_bucket(directory: str, keys: Keys, schema: Any) -> Step:
             names, bounds = _runs(buckets[order])
             rows = pyarrow.RecordBatch.from_arrays(columns, schema=keyed).take(order)
             blocks = [
-                rows.slice(begin, end - begin).serialize()
-                for begin, end in zip(bounds, bounds[1:])
+                rows.slice(begin, end - begin).serialize() for begin, end in zip(bounds, bounds[1:])
             ]
             ends = numpy.cumsum([0, *(block.size for block in blocks)])
             columns = [pyarrow.array(names), _binary(ends, b"".join(blocks))]
@@ -223,26 +222,26 @@ def rows_by_bucket(directory: str, keys: Keys, schema: Any) -> Step:
 
 def rows_that(which: str, directory: str, schema: Any) -> Step:
     """Of rows in blocks the `matching` ones, the `rest`, or `all` with a column that says which match."""
-    keyed = schema.append(_DIGEST)
+    keyed, marked = schema.append(_DIGEST), schema.append(pyarrow.field("in_both", pyarrow.bool_()))
 
-    def step(batches: Iterator[Any]) -> Iterator[Any]:
+    def marks(batches: Iterator[Any]) -> Iterator[Any]:
         job = _vesica.SplitJob.open(directory)
         matches: dict[int, _vesica.DigestSet] = {}
         for batch in batches:
-            blocks, found = [], []
             for bucket, block in zip(batch.column(0).to_pylist(), batch.column(1)):
                 if bucket not in matches:
                     matches[bucket] = _vesica.DigestSet(job.matches(bucket))
-                rows = ipc.read_record_batch(block.as_buffer(), keyed)
-                digests = pyarrow.table({"digest": rows.columns[-1]})
-                found.append(_column(matches[bucket].has(digests)))
-                blocks.append(rows)
-            table = pyarrow.Table.from_batches(blocks, keyed).drop_columns(["digest"])
-            there = pyarrow.concat_arrays(found)
+                *columns, digests = ipc.read_record_batch(block.as_buffer(), keyed).columns
+                found = _column(matches[bucket].has(pyarrow.table({"digest": digests})))
+                yield pyarrow.RecordBatch.from_arrays([*columns, found], schema=marked)
+
+    def step(batches: Iterator[Any]) -> Iterator[Any]:
+        for rows in _gathered(marks(batches)):
             if which == "all":
-                table = table.append_column("in_both", there)
-            else:
-                table = table.filter(there if which == "matching" else compute.invert(there))
-            yield from table.combine_chunks().to_batches()
+                yield rows
+                continue
+            *columns, there = rows.columns
+            wanted = there if which == "matching" else compute.invert(there)
+            yield pyarrow.RecordBatch.from_arrays(columns, schema=schema).filter(wanted)
 
     return step
