@@ -8,7 +8,7 @@
 //!
 //! More than [`BIN`] keys are split into bins of one system each, by the same number that gives the start; an
 //! encoding is the concatenation of the bins' encodings. This bounds memory and allows encoding bins in
-//! parallel.
+//! parallel. Two threads can share the work on a bin.
 //!
 //! The order of work, and so time and memory accesses, depend on the keys. Rows and orders of keys are
 //! not wiped from memory.
@@ -53,7 +53,7 @@ pub struct RandomBand {
     mask: [u64; 7],
 }
 
-/// Items in the order of their keys' bands, in which memory is read from front to back.
+/// Items in the order of their keys' bands, so that neighbours in memory are read one after the other.
 #[derive(Clone, Debug)]
 pub struct Arrangement {
     /// The number of each item, sorted by the word of slots in which its band starts.
@@ -112,7 +112,7 @@ impl Arrangement {
     }
 }
 
-/// Keys whose rows are made together.
+/// Keys with their rows, which are made together, and the words in which these start.
 struct Batch {
     words: [u32; BATCH],
     keys: [Block; BATCH],
@@ -236,15 +236,15 @@ impl RandomBand {
         }
     }
 
-    /// The rows of arranged keys, at most [`BATCH`], and the words in which they start, less `from`.
-    fn batch<'a>(
+    /// Fills the batch with arranged keys, at most [`BATCH`]; words count from word `from`.
+    fn fill_batch(
         &self,
-        batch: &'a mut Batch,
+        batch: &mut Batch,
         arrangement: &Arrangement,
         keys: impl Fn(Range<usize>, &mut [Block]),
         places: Range<usize>,
         from: usize,
-    ) -> (&'a mut [u32], &'a mut [Row]) {
+    ) {
         let words = &mut batch.words[..places.len()];
         let mut word = arrangement.word(places.start);
         for (place, to) in places.clone().zip(&mut *words) {
@@ -255,9 +255,7 @@ impl RandomBand {
         }
         let of_batch = &mut batch.keys[..places.len()];
         keys(places.clone(), of_batch);
-        let rows = &mut batch.rows[..places.len()];
-        self.rows(of_batch, rows);
-        (words, rows)
+        self.rows(of_batch, &mut batch.rows[..places.len()]);
     }
 
     /// [`Okvs::encode`] for arranged keys, with their values at the same positions.
@@ -362,13 +360,13 @@ impl RandomBand {
         take: impl Fn(&mut T, &[u64; W]) + Sync,
     ) {
         parallel::each(jobs.into_iter(), |Job { words, slots, out }| {
-            let (first, all) = (words.start, arrangement.places(words));
+            let first = words.start;
             let (mut batch, mut values) = (Batch::EMPTY, [[0; W]; BATCH]);
-            for places in batches(all.clone()) {
-                let out = &mut out[places.start - all.start..places.end - all.start];
-                let values = &mut values[..out.len()];
-                let (words, rows) =
-                    self.batch(&mut batch, arrangement, copied(keys), places, first);
+            for (places, out) in batches(arrangement.places(words)).zip(out.chunks_mut(BATCH)) {
+                let count = places.len();
+                let values = &mut values[..count];
+                self.fill_batch(&mut batch, arrangement, copied(keys), places, first);
+                let (words, rows) = (&batch.words[..count], &batch.rows[..count]);
                 combine(self.backend, slots, words, rows, values);
                 out.iter_mut().zip(values).for_each(|(o, v)| take(o, v));
             }
@@ -401,7 +399,8 @@ fn copied<T: Copy + Sync>(from: &[T]) -> impl Fn(Range<usize>, &mut [T]) + Sync 
     |places, to| to.copy_from_slice(&from[places])
 }
 
-/// Makes an encoding bin by bin, with a bin for each thread at a time. One that fails ends in the middle.
+/// Makes an encoding bin by bin: as many at a time as there are threads, and the last with two threads each if some have
+/// none. One that fails ends in the middle.
 pub struct Encoder<'a, const W: usize, K, V> {
     store: &'a RandomBand,
     arrangement: &'a Arrangement,
@@ -460,7 +459,8 @@ where
         let words = store.words();
         let threads = rayon::current_num_threads().min(slots.len() / columns);
         while self.systems.len() < threads {
-            self.systems.push(Halves::new(store.backend, columns));
+            self.systems
+                .push(Halves::new(store.backend, store.parameters));
         }
         for slots in slots.chunks_mut(threads * columns) {
             let jobs: Vec<_> = self.jobs.by_ref().take(slots.len() / columns).collect();
@@ -473,7 +473,7 @@ where
                 let halves = [from..cut, cut..from + words].map(|w| self.arrangement.places(w));
                 system.solve(slots, halves, seeds, |batch, to, places| {
                     values(places.clone(), to);
-                    store.batch(batch, self.arrangement, keys, places, from);
+                    store.fill_batch(batch, self.arrangement, keys, places, from);
                 })
             })
             .map_err(|_| EncodingFailed)?;

@@ -119,7 +119,7 @@ mod stepping {
         let mut slots = vec![[0; 2]; columns];
         let mut out = vec![[0; 2]; n];
         let insert = |backend| {
-            let mut system = band::System::new(backend, 0..columns);
+            let mut system = band::System::new(backend, 0..columns, 0);
             system.begin(free.clone());
             system
                 .insert(&frames, black_box(&rows), &values)

@@ -268,7 +268,7 @@ fn bands(c: &mut Criterion) {
         .throughput(Throughput::Elements(n as u64))
         .sample_size(10);
     for backend in Backend::ALL {
-        let mut system = band::System::new(backend, 0..columns);
+        let mut system = band::System::new(backend, 0..columns, 0);
         group.bench_function(format!("insert/{backend:?}"), |b| {
             b.iter(|| {
                 system.begin(free.clone());

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use super::*;
 use proptest::prelude::*;
 
@@ -87,63 +89,91 @@ fn bins_are_encoded_and_decoded() {
     assert_eq!(result, Err(EncodingFailed));
 }
 
-/// Systems of any number of columns from the first that is cut on, full and half empty, on any number of threads.
+/// A store of one system that is cut in the middle.
+fn cut_store(columns: usize, width: usize) -> RandomBand {
+    let parameters = Parameters {
+        items: columns,
+        bins: 1,
+        columns,
+        width,
+    };
+    RandomBand::with_parameters(parameters, &[1; 32])
+}
+
+/// From the fewest columns of a system that is cut, full and nearly empty, on one thread and on two.
 #[test]
 fn both_ends_of_a_system_make_one_encoding() {
-    for columns in (4032..4170).step_by(9).chain([12_345]) {
-        let parameters = Parameters {
-            items: columns,
-            bins: 1,
-            columns,
-            width: 448,
+    let sizes = [4033, 4095, 4096, 4097, 4160, 4211, 12_345];
+    for (columns, width) in sizes.into_iter().flat_map(|c| [(c, 448), (c, 100)]) {
+        let store = cut_store(columns, width);
+        let full = if width == 448 {
+            columns - columns / 16
+        } else {
+            columns / 3
         };
-        let store = RandomBand::with_parameters(parameters, &[1; 32]);
-        for count in [columns - columns / 16, columns / 2, 3] {
+        for count in [0, 3, columns / 2, full] {
             let (keys, values) = random_map::<2>(columns as u128, count);
             let [one, two] = [1, 2].map(|threads| {
-                let pool = rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .build()
-                    .unwrap();
-                pool.install(|| store.encode(&keys, &values, &mut Prg::new(2)).unwrap())
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let encode = || store.encode(&keys, &values, &mut Prg::new(2)).unwrap();
+                pool.build().unwrap().install(encode)
             });
             assert_eq!(one, two);
             assert_eq!(decoded(&store, &one, &keys), values);
+            // Free slots of both halves are random too.
+            let different: HashSet<u64> = one.iter().flatten().copied().collect();
+            assert_eq!(different.len(), 2 * columns);
+            assert!(!different.contains(&0));
         }
     }
 }
 
-/// Equal keys in either half of a system, or keys that are too many for one half.
+/// So many keys whose bands start in these words, everywhere equally many.
+fn starting_in(store: &RandomBand, words: Range<usize>, count: usize) -> Vec<Block> {
+    let keys = random_map::<1>(2, 40_000).0;
+    let arrangement = store.arrange(&keys, |key| *key);
+    let numbers = &arrangement.numbers()[arrangement.places(words)];
+    assert!(numbers.len() >= count);
+    let spread = (0..count).map(|i| numbers[i * numbers.len() / count]);
+    spread.map(|number| keys[number as usize]).collect()
+}
+
+/// The cut is at word 64 of 128.
+#[test]
+fn equations_that_the_first_half_has_no_room_for_are_the_seconds() {
+    let store = cut_store(1 << 13, 448);
+    let values = random::<1>(1, 1 << 13);
+    let encode = |keys: &[Block]| store.encode(keys, &values[..keys.len()], &mut Prg::new(2));
+    let keys = starting_in(&store, 0..64, 64 * WORD + 200);
+    let encoding = encode(&keys).unwrap();
+    assert_eq!(decoded(&store, &encoding, &keys), values[..keys.len()]);
+    // Seven words before the cut and 447 columns behind it: with one equation more than columns, these are dependent
+    // only in the second half.
+    let keys = |count| starting_in(&store, 57..64, count);
+    assert_eq!(encode(&keys(7 * WORD + 448)), Err(EncodingFailed));
+    assert!(encode(&keys(7 * WORD + 400)).is_ok());
+}
+
 #[test]
 fn both_ends_refuse_what_is_dependent() {
-    let parameters = Parameters {
-        items: 1 << 13,
-        bins: 1,
-        columns: 1 << 13,
-        width: 448,
-    };
-    let store = RandomBand::with_parameters(parameters, &[1; 32]);
+    let store = cut_store(1 << 13, 448);
     let (keys, values) = random_map::<1>(1, 7000);
     let arrangement = store.arrange(&keys, |key| *key);
-    let ordered = arrangement.numbers();
-    // Next to the first column, before and behind the cut, and next to the last column.
-    for place in [0, 3400, 3450, 3500, 3550, 3600, 6999] {
+    let (ordered, cut) = (arrangement.numbers(), arrangement.begin(64));
+    for place in [0, cut - 100, cut - 1, cut, cut + 100, 6999] {
         let mut keys = keys.clone();
         keys.push(keys[ordered[place] as usize]);
         let values = [&values[..], &[[1]]].concat();
         let result = store.encode(&keys, &values, &mut Prg::new(2));
         assert_eq!(result, Err(EncodingFailed), "{place}");
     }
-    let (many, of_many) = random_map::<1>(2, 13_000);
-    let of_words = |words: Range<usize>| {
-        let arrangement = store.arrange(&many, |key| *key);
-        let places = arrangement.places(words);
-        let numbers = &arrangement.numbers()[places];
-        let keys: Vec<Block> = numbers.iter().map(|n| many[*n as usize]).collect();
-        store.encode(&keys, &of_many[..keys.len()], &mut Prg::new(2))
-    };
-    assert_eq!(of_words(0..64), Err(EncodingFailed));
-    assert_eq!(of_words(64..128), Err(EncodingFailed));
+    // More keys than there are columns for them, in either half.
+    for (words, columns) in [(0..64, 64 * WORD + 447), (64..128, 64 * WORD)] {
+        let keys = starting_in(&store, words, columns + 1);
+        let values = random::<1>(1, keys.len());
+        let result = store.encode(&keys, &values, &mut Prg::new(2));
+        assert_eq!(result, Err(EncodingFailed));
+    }
 }
 
 /// Reads an encoding in pieces of up to `read` slots and decodes it in pieces of up to `written` slots.
@@ -257,8 +287,8 @@ fn repeated_keys_are_refused() {
 #[test]
 fn encodings_of_random_values_are_uniform() {
     let deviations = |bytes| (vesica_testing::chi_squared(bytes) - 255.0) / 510f64.sqrt();
-    // One key in a store for 20, so that most slots are free; and a full store.
-    for (items, count) in [(20, 1), (20, 20), (700, 700)] {
+    // One key in a store for 20, so that most slots are free; full stores; and such as are solved from both ends.
+    for (items, count) in [(20, 1), (20, 20), (700, 700), (4200, 3), (4200, 4200)] {
         let store = RandomBand::new(items, 40, &[1; 32]);
         let keys = random_map::<1>(7, count).0;
         let encodings: Vec<Vec<[u64; 1]>> = (0..400)

@@ -103,10 +103,11 @@ pub struct System<const W: usize> {
 }
 
 impl<const W: usize> System<W> {
-    /// Memory for equations of these columns, some 72 + 8·W bytes per column. Columns before the first, and after the
-    /// last of its word, are in no equation.
-    pub fn new(backend: Backend, columns: Range<usize>) -> Self {
-        let padded = columns.end.next_multiple_of(WORD) + WIDEST;
+    /// Memory for equations of these columns and so many [appended](Self::append) ones, some 72 + 8·W bytes per column.
+    /// Columns before the range, and those that only fill its last word, are in no equation. Equations may reach further
+    /// columns: see [`finish`](Self::finish).
+    pub fn new(backend: Backend, columns: Range<usize>, appended: usize) -> Self {
+        let padded = columns.end.next_multiple_of(WORD) + appended;
         System {
             backend,
             columns,
@@ -118,8 +119,8 @@ impl<const W: usize> System<W> {
         }
     }
 
-    /// Begins with no equations. `free` has the values of the columns that will have no pivot: one for each
-    /// column in excess of the number of equations, and one for each equation that will be [left](Self::finish).
+    /// Begins with no equations. `free` has the values of the columns that will have no pivot: at least one for each
+    /// column in excess of the number of equations, and one for each equation that will be [left over](Self::finish).
     pub fn begin(&mut self, free: Vec<[u64; W]>) {
         *self.block = Block::EMPTY;
         self.carried.clear();
@@ -153,8 +154,8 @@ impl<const W: usize> System<W> {
         Ok(())
     }
 
-    /// Ends with the last column. Equations for which no column is left begin after the last word; they are returned in
-    /// the frame of the next.
+    /// Ends with the last column. Equations for which no column is left reach columns behind the last word only; they are
+    /// returned, in the frame of the next word.
     ///
     /// # Errors
     /// [`Singular`], as it is if the free values do not suffice.
@@ -166,21 +167,23 @@ impl<const W: usize> System<W> {
         Ok(std::mem::take(&mut self.carried))
     }
 
-    /// Adds columns behind the last word, of which the values are known.
+    /// Adds columns behind the last word of a [finished](Self::finish) system, of which the values are known.
     ///
     /// # Panics
-    /// Unless they fill words.
+    /// If the system is not finished, or the columns do not fill words.
     pub fn append(&mut self, values: &[[u64; W]]) {
         assert!(values.len().is_multiple_of(WORD), "whole words");
+        assert!(self.is_finished(), "a finished system");
         self.rows.extend((0..values.len()).map(unit));
         self.values.extend_from_slice(values);
     }
 
-    /// Solves the last words alone.
+    /// Solves the last words of a [finished](Self::finish) system alone.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the system is not finished, or has fewer words.
     pub fn solve_last(&mut self, words: usize) -> &[[u64; W]] {
+        assert!(self.is_finished(), "a finished system");
         let from = self.rows.len() - words * WORD;
         back_substitute(self.backend, &self.rows[from..], &mut self.values[from..]);
         for (column, row) in self.rows[from..].iter_mut().enumerate() {
@@ -189,13 +192,18 @@ impl<const W: usize> System<W> {
         &self.values[from..]
     }
 
-    /// Writes the values of all columns to `slots`.
+    /// Writes the values of the columns of a [finished](Self::finish) system to `slots`, but for appended ones.
     ///
     /// # Panics
     /// If the system is not finished, or there are not as many slots.
     pub fn solve(&mut self, slots: &mut [[u64; W]]) {
+        assert!(self.is_finished(), "a finished system");
         back_substitute(self.backend, &self.rows, &mut self.values);
         slots.copy_from_slice(&self.values[self.columns.clone()]);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.rows.len() >= self.columns.end
     }
 
     fn eliminate(&mut self, rows: &[Row], values: &[[u64; W]]) -> Result<(), Singular> {

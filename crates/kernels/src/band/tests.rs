@@ -64,7 +64,7 @@ fn solve<const W: usize>(
     let free: Vec<[u64; W]> = (count..columns)
         .map(|_| std::array::from_fn(|_| next()))
         .collect();
-    let mut system = System::new(backend, 0..columns);
+    let mut system = System::new(backend, 0..columns, 0);
     // What was begun before leaves no trace.
     system.begin(vec![[5; W]; columns]);
     system.insert(
@@ -118,8 +118,8 @@ fn systems_are_solved() {
     }
 }
 
-/// A system without its second half, which is solved in the opposite order of columns, and with what is left of the
-/// first.
+/// A system as two: the first columns, and in the opposite order the others, which also get the equations that the first are
+/// not enough for.
 #[test]
 fn halves_are_one_system() {
     let (columns, cut, count) = (3000_usize, 20, 2500);
@@ -129,16 +129,16 @@ fn halves_are_one_system() {
         let (frames, rows) = bands(columns, WIDEST, count, &mut next);
         let values: Vec<[u64; 3]> = (0..count).map(|_| [next(), next(), next()]).collect();
         let split = frames.partition_point(|frame| (*frame as usize) < cut);
-        let mut low = System::new(backend, 0..cut * WORD);
+        let mut low = System::new(backend, 0..cut * WORD, WIDEST);
         low.begin(vec![[7; 3]; columns]);
         low.insert(&frames[..split], &rows[..split], &values[..split])
             .unwrap();
-        let left = low.finish().unwrap();
-        assert!(!left.is_empty() && left.len() < WIDEST);
-        let (left, right): (Vec<Row>, Vec<[u64; 3]>) = left.into_iter().unzip();
-        let mut rows_of_high = [&left, &rows[split..]].concat();
-        let mut values_of_high = [&right, &values[split..]].concat();
-        let mut frames_of_high = [&vec![cut as u32; left.len()], &frames[split..]].concat();
+        let left_over = low.finish().unwrap();
+        assert!(!left_over.is_empty() && left_over.len() < WIDEST);
+        let (rows_over, values_over): (Vec<Row>, Vec<[u64; 3]>) = left_over.into_iter().unzip();
+        let mut rows_of_high = [&rows_over, &rows[split..]].concat();
+        let mut values_of_high = [&values_over, &values[split..]].concat();
+        let mut frames_of_high = [&vec![cut as u32; rows_over.len()], &frames[split..]].concat();
         mirror(backend, &mut rows_of_high);
         values_of_high.reverse();
         frames_of_high.reverse();
@@ -146,7 +146,7 @@ fn halves_are_one_system() {
             .iter_mut()
             .for_each(|frame| *frame = (words - 8) as u32 - *frame);
         let padding = words * WORD - columns;
-        let mut high = System::new(backend, padding..(words - cut) * WORD);
+        let mut high = System::new(backend, padding..(words - cut) * WORD, 0);
         high.begin(vec![[9; 3]; columns]);
         high.insert(&frames_of_high, &rows_of_high, &values_of_high)
             .unwrap();
@@ -171,7 +171,7 @@ fn dependent_rows_are_noticed() {
         let (frames, mut rows) = bands(1000, 448, 3, &mut numbers(3));
         let frames = [frames[0]; 3];
         rows[2] = std::array::from_fn(|i| rows[0][i] ^ rows[1][i]);
-        let mut system = System::<1>::new(backend, 0..1000);
+        let mut system = System::<1>::new(backend, 0..1000, 0);
         system.begin(vec![[7]; 997]);
         let result = system
             .insert(&frames, &rows, &[[1], [2], [3]])
