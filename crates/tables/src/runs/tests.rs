@@ -1,3 +1,4 @@
+use super::write::{MIN_RUN, NUMBER_BYTES, ROW_BYTES};
 use super::*;
 use std::collections::BTreeMap;
 
