@@ -102,7 +102,7 @@ pub fn fetched(bytes: &[u8]) {
         ChannelOptions::default(),
     );
     let publisher = publisher().identity.fingerprint();
-    let _ = Client::fetch(channel, &place.file(1), publisher, &mut NoProgress);
+    let _ = Client::fetch(channel, None, &place.file(1), publisher, &mut NoProgress);
     // What has its name was verified.
     if target.exists() {
         let set = PublishedSet::open(&place.file(1), publisher).expect("a set");

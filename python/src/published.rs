@@ -141,7 +141,12 @@ pub(crate) struct LookingUp {
     threads: Option<i64>,
     wait: f64,
     timeout: f64,
+    deadline: Option<f64>,
     allow_empty: bool,
+}
+
+fn deadline(given: Option<f64>) -> Result<Option<Duration>, Failure> {
+    given.map(|time| seconds("deadline", time)).transpose()
 }
 
 /// Columns and their texts.
@@ -163,8 +168,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn open_one(open: &mut Option<OpenLookUp>) -> Result<&mut OpenLookUp, Failure> {
-    open.as_mut()
-        .ok_or_else(|| Failure::usage("this look-up is closed"))
+    open.as_mut().ok_or_else(closed)
+}
+
+fn closed() -> Failure {
+    Failure::usage("this look-up is closed")
 }
 
 /// Opens a published set for look-ups.
@@ -191,6 +199,7 @@ pub(crate) fn open_lookup(
         connect: ConnectOptions {
             wait: seconds("wait", options.wait)?,
             timeout: seconds("timeout", options.timeout)?,
+            deadline: deadline(options.deadline)?,
             on_refused: OnRefused::new(events.refusals()),
             interrupt: interrupt.clone(),
             ..ConnectOptions::default()
@@ -213,7 +222,8 @@ pub(crate) fn open_lookup(
 
 #[pymethods]
 impl LookupHandle {
-    /// The report of a look-up as JSON, the rows as 8 bytes each, and the table of those rows unless there is an output.
+    /// The report of a look-up as JSON, the rows as 8 bytes each, and the table of those rows unless there is an output. The
+    /// last one closes this, before anything is looked at that depends on which keys are in the set.
     #[allow(
         clippy::too_many_arguments,
         reason = "it has what the package's method has"
@@ -225,6 +235,7 @@ impl LookupHandle {
         reading: Reading,
         rows: &str,
         output: Option<PathBuf>,
+        is_last: bool,
         link: &Link,
         listener: &Bound<'py, PyAny>,
     ) -> PyResult<Rowed<'py>> {
@@ -245,7 +256,13 @@ impl LookupHandle {
             let source = table.open(&key, &[], options)?;
             let mut open = lock(&open);
             let to = output.as_ref().map(Output::destination);
-            let found = open_one(&mut open)?.find(&source, to, &mut events)?;
+            let found = match is_last {
+                true => {
+                    let last = open.take().ok_or_else(closed)?;
+                    last.find_last(&source, to, &mut events)?
+                }
+                false => open_one(&mut open)?.find(&source, to, &mut events)?,
+            };
             let json = serde_json::to_string(found.report());
             let json = json.map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
             let table = match output.is_some() || source.format().is_text() {
@@ -367,6 +384,7 @@ pub(crate) struct Serving {
     connections: usize,
     threads: Option<i64>,
     timeout: f64,
+    deadline: Option<f64>,
 }
 
 /// Answers those who look keys up in a published set, on threads of its own, until it is stopped. In a `with` statement it is
@@ -407,6 +425,7 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         wait: Duration::MAX,
         timeout,
         patience: timeout,
+        deadline: deadline(options.deadline)?,
         interrupt: interrupt.clone(),
         ..ConnectOptions::default()
     };

@@ -103,6 +103,7 @@ def serve(
     connections: int = 1024,
     threads: int | None = None,
     timeout: float = 120,
+    deadline: float | None = None,
 ) -> Server:
     """Answers those who look keys up in a published set, at `address`, `host:port`, until the server is stopped.
 
@@ -185,14 +186,23 @@ class OpenLookup:
         encoding: str | None = None,
         progress: ProgressOption = "auto",
     ) -> LookupResult:
-        """Learns which rows of `table` are in the set, as `lookup` does."""
+        """Learns which rows of `table` are in the set, as `lookup` does.
+
+        The server sees when the next question comes, and when this is closed. If that is as soon as the rows are here, it
+        learns how long they took, and so about how many there are: ask and close at times that do not depend on what was
+        found, or take `lookup`, which leaves before it looks.
+        """
         arguments = dict(locals())
         del arguments["self"]
+        return self._find(arguments, False)
+
+    def _find(self, arguments: dict[str, Any], is_last: bool) -> LookupResult:
         listener = Listener(arguments.pop("progress"))
+        table, rows, output = (arguments[name] for name in ("table", "rows", "output"))
         reading = reading_of({**arguments, **self._form})
         with listener:
             report, found, batches = self._handle.find(
-                readable(table), reading, rows, output, self._link, listener
+                readable(table), reading, rows, output, is_last, self._link, listener
             )
         return LookupResult(
             json.loads(report),
@@ -237,6 +247,7 @@ def open_lookup(
     threads: int | None = None,
     wait: float = 120,
     timeout: float = 120,
+    deadline: float | None = None,
     allow_empty: bool = False,
     null: Texts = (),
 ) -> OpenLookup:
@@ -289,6 +300,7 @@ def lookup(
     threads: int | None = None,
     wait: float = 120,
     timeout: float = 120,
+    deadline: float | None = None,
     allow_empty: bool = False,
     null: Texts = (),
     query: str | None = None,
@@ -304,6 +316,7 @@ def lookup(
     progress: ProgressOption = "auto",
 ) -> LookupResult:
     """Learns which rows of `table` have a key that is in a published set. The server learns how many keys it is asked about.
+    The connection ends before anything is looked at that depends on which of them are in the set.
 
     The arguments are the options of `vesica lookup`, with its defaults, and what `receive` has of them.
 
@@ -322,4 +335,4 @@ def lookup(
     )
     of_find = {name: arguments.pop(name) for name in names.split()}
     with open_lookup(**arguments) as opened:
-        return opened.find(**of_find)
+        return opened._find(of_find, True)

@@ -126,6 +126,7 @@ class LookupHandle:
         reading: dict[str, Any],
         rows: str,
         output: str | os.PathLike[str] | None,
+        is_last: bool,
         link: Link,
         listener: _Listener,
     ) -> tuple[str, bytes | None, Batches | None]: ...

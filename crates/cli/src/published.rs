@@ -211,6 +211,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         wait: Duration::MAX,
         timeout: options.timeout,
         patience: options.timeout,
+        deadline: options.deadline,
         on_refused: OnRefused::new(progress.refusals()),
         interrupt: signals.interrupt().clone(),
         ..ConnectOptions::default()
@@ -278,9 +279,12 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         set: options.set.clone(),
         fetch: options.fetch,
         state: options.state.clone(),
-        connect: options
-            .patience
-            .options(&progress, &signals, Conditions::REAL),
+        connect: ConnectOptions {
+            deadline: options.deadline,
+            ..options
+                .patience
+                .options(&progress, &signals, Conditions::REAL)
+        },
         threads: options.threads,
         allow_empty: options.allow_empty,
         identity,

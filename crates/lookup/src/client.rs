@@ -14,6 +14,12 @@ use crate::messages::{
     encode, hello,
 };
 
+/// Bytes of a query and its answer, at most.
+pub const QUERY_BYTES: u64 = 96;
+/// What a server takes for a query, in AES blocks of one core, at most: twice or more of what was measured, and as much for
+/// others' turns.
+pub const QUERY_BLOCKS: u64 = 400_000;
+
 /// Keys that a thread blinds at once.
 const AT_ONCE: usize = 64;
 

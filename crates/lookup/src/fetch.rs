@@ -7,10 +7,11 @@ use std::ffi::OsString;
 use std::fs::{File, TryLockError, remove_file, rename};
 use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use vesica_files::{FileId, is_exhausted, sync_name};
 use vesica_session::codec::differ;
-use vesica_session::{Fingerprint, Progress};
+use vesica_session::{Deadline, Fingerprint, Progress};
 use vesica_wire::{Error as WireError, FramedChannel, Limit, recv_exact};
 
 use crate::client::Client;
@@ -21,7 +22,8 @@ use crate::set::{PublishedSet, max_file_bytes, read_head, release_path, verify_r
 
 impl Client {
     /// Over a channel to the server of a set, after fetching the releases that are missing beside the file at this path, or
-    /// all. Returns the set too, and how many bytes of files have come. Fetching again goes on where it was cut.
+    /// all, within the time that the deadline gives to so many bytes. Returns the set too, and how many bytes of files have
+    /// come. Fetching again goes on where it was cut.
     ///
     /// # Errors
     /// Contract: the server has another key than the files here, fewer releases, or does not hand out files. Peer: what it
@@ -29,10 +31,18 @@ impl Client {
     /// day. Data: the files here are damaged. Usage: one cannot be written, or another process fetches it.
     pub fn fetch(
         channel: FramedChannel,
+        deadline: Option<&Deadline>,
         set: &Path,
         publisher: Fingerprint,
         progress: &mut dyn Progress,
     ) -> Result<(Client, PublishedSet, u64), Error> {
+        let (began, mut to_come) = (Instant::now(), 0u64);
+        let within = |bytes| {
+            if let Some(deadline) = deadline {
+                deadline.of_exchange(began, bytes, 0);
+            }
+        };
+        within(0);
         let is_here = set.try_exists().map_err(|e| Error::io(set, &e))?;
         let here = is_here.then(|| PublishedSet::open(set, publisher));
         let mut last = here.transpose()?.map(|set| set.header().clone());
@@ -59,6 +69,8 @@ impl Client {
             let announced = recv_exact(&mut client.channel, FILE, FILE_BYTES)?;
             let have = begun.as_ref().map_or(0, |part| part.bytes);
             let announced = Announced::decode(&announced, have)?;
+            to_come = to_come.saturating_add(announced.length - announced.offset);
+            within(to_come);
             let mut part = match begun.take() {
                 Some(part) => part,
                 None => Part::create(set, release, publisher)?,

@@ -19,7 +19,7 @@ mod set;
 mod sort;
 mod state;
 
-pub use client::Client;
+pub use client::{Client, QUERY_BLOCKS, QUERY_BYTES};
 pub use database::Database;
 pub use error::{Error, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};

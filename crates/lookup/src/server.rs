@@ -16,7 +16,8 @@ use vesica_files::open_regular;
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 use vesica_session::codec::differ;
 use vesica_session::{
-    ConnectOptions, Connection, Error as SessionError, Fingerprint, Identity, Listener, random,
+    ConnectOptions, Connection, Deadline, Error as SessionError, Fingerprint, Identity, Listener,
+    random,
 };
 use vesica_wire::{Channel, Error as WireError, FramedChannel, Limit, Misbehaviour, POLL};
 
@@ -100,8 +101,9 @@ struct Counters {
 
 impl Database {
     /// Answers clients until the interrupt of the options is raised. Clients send no heartbeats: one that asks nothing for the
-    /// timeout of the options is left, whatever their patience. `tell` gets figures from time to time if something
-    /// has happened, and at the end.
+    /// timeout of the options is left, whatever their patience, and so is one for which this side has waited as long as their
+    /// deadline in all; `None` is ten times what its bytes take at 1 Mb/s, and at least an hour. What this side computes does
+    /// not count. `tell` gets figures from time to time if something has happened, and at the end.
     ///
     /// # Errors
     /// `Interrupted`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count of queries
@@ -177,7 +179,8 @@ impl Database {
         client: Fingerprint,
         service: &Service,
     ) -> Result<Infallible, WireError> {
-        Server::new(self, service, identity.fingerprint()).answer(channel, client)
+        let held = &mut Held::new(None);
+        Server::new(self, service, identity.fingerprint()).answer(channel, client, held)
     }
 }
 
@@ -237,8 +240,9 @@ impl Server<'_> {
     /// Answers a client until it leaves.
     fn attend(&self, mut connection: Connection) {
         if let Some(client) = connection.peer {
+            let held = &mut Held::new(Some(connection.deadline()));
             let ended = match self.enter(client) {
-                true => self.answer(&mut connection.channel, client),
+                true => self.answer(&mut connection.channel, client, held),
                 false => Err(WireError::limit(
                     Limit::System,
                     format!("one client has at most {MAX_OF_ONE} connections at once"),
@@ -280,8 +284,9 @@ impl Server<'_> {
         &self,
         channel: &mut FramedChannel,
         client: Fingerprint,
+        held: &mut Held,
     ) -> Result<Infallible, WireError> {
-        let hello = channel.recv(HELLO, MAX_HELLO_BYTES)?;
+        let hello = held.wait(|| channel.recv(HELLO, MAX_HELLO_BYTES))?;
         let lacking = read_hello(&hello)?;
         let (ledger, quota) = (&self.database.ledger, self.service.quota);
         // The reason has paths of this machine.
@@ -295,12 +300,13 @@ impl Server<'_> {
         };
         channel.send(WELCOME, welcome.encode())?;
         if let Some(lacking) = lacking {
-            self.hand_out(channel, client, lacking, release)?;
+            self.hand_out(channel, client, lacking, release, held)?;
         }
         loop {
             // A client that has nothing to ask is not waiting, and costs nothing.
             channel.rest(true);
-            let question = channel.recv(QUESTION, MAX_QUESTION_BYTES)?;
+            let question = held.wait(|| channel.recv(QUESTION, MAX_QUESTION_BYTES))?;
+            held.bytes += 2 * question.len() as u64;
             channel.rest(false);
             let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();
             if elements.is_empty() || !rest.is_empty() {
@@ -316,7 +322,7 @@ impl Server<'_> {
             self.counters.questions.fetch_add(1, Ordering::Relaxed);
             let queries = elements.len() as u64;
             self.counters.queries.fetch_add(queries, Ordering::Relaxed);
-            channel.send(ANSWER, answer)?;
+            held.wait(|| channel.send(ANSWER, answer))?;
         }
     }
 
@@ -329,6 +335,7 @@ impl Server<'_> {
         client: Fingerprint,
         lacking: Lacking,
         last: u64,
+        held: &mut Held,
     ) -> Result<(), WireError> {
         let set = self.service.set.as_ref();
         let set = set.ok_or_else(|| differ("files of the set", "not handed out", "wanted"))?;
@@ -348,6 +355,7 @@ impl Server<'_> {
                 && lacking.hash == header.hash();
             let offset = if goes_on { lacking.offset } else { 0 };
             let announced = Announced { length, offset };
+            held.bytes += length - offset;
             channel.send(FILE, announced.encode())?;
             file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
             for bytes in announced.parts() {
@@ -356,8 +364,8 @@ impl Server<'_> {
                     let mut part = vec![0; bytes];
                     file.read_exact(&mut part).map(|()| part)
                 });
-                channel.send(PART, part.map_err(unreadable)?)?;
-                channel.flush()?;
+                let part = part.map_err(unreadable)?;
+                held.wait(|| channel.send(PART, part).and_then(|()| channel.flush()))?;
                 let counter = &self.counters.file_bytes;
                 counter.fetch_add(bytes as u64, Ordering::Relaxed);
             }
@@ -381,6 +389,35 @@ impl Server<'_> {
         let proof = self.turns.take(|| batch.prove(&mut rng));
         answer.extend_from_slice(&proof);
         Ok(answer)
+    }
+}
+
+/// How long this side has waited for a client, and how many bytes go to and fro.
+struct Held {
+    deadline: Option<Deadline>,
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Held {
+    fn new(deadline: Option<Deadline>) -> Held {
+        Held {
+            deadline,
+            waited: Duration::ZERO,
+            bytes: 0,
+        }
+    }
+
+    /// Waits for the client once more, within what is left of its time.
+    fn wait<T>(&mut self, wait: impl FnOnce() -> Result<T, WireError>) -> Result<T, WireError> {
+        let now = Instant::now();
+        let since = now.checked_sub(self.waited).unwrap_or(now);
+        if let Some(deadline) = &self.deadline {
+            deadline.of_exchange(since, self.bytes, 0);
+        }
+        let done = wait();
+        self.waited = since.elapsed();
+        done
     }
 }
 

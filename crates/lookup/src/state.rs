@@ -159,6 +159,11 @@ impl State {
         Ok(())
     }
 
+    /// How many questions an earlier look-up has left without an answer.
+    pub fn pending(&self) -> u64 {
+        self.pending.digests.len() as u64
+    }
+
     /// Whether the server has to be asked about some of these digests.
     pub fn must_ask(&self, digests: &[[u8; 32]]) -> bool {
         let is_missing = |digest| !self.values.contains_key(digest);

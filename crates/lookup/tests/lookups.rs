@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -126,12 +126,24 @@ impl Published {
         quota: u64,
         run: impl FnOnce(&str) -> T,
     ) -> (T, Figures) {
+        self.serve_within(None, clients, quota, run)
+    }
+
+    /// The same with a deadline for each connection.
+    fn serve_within<T>(
+        &self,
+        deadline: Option<Duration>,
+        clients: &[Fingerprint],
+        quota: u64,
+        run: impl FnOnce(&str) -> T,
+    ) -> (T, Figures) {
         let database = self.database();
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().to_string();
         let interrupt = Interrupt::new();
         let options = ConnectOptions {
             wait: Duration::from_secs(3600),
+            deadline,
             interrupt: interrupt.clone(),
             ..ConnectOptions::default()
         };
@@ -365,6 +377,7 @@ const HELLO: u8 = 120;
 const WELCOME: u8 = 121;
 const QUESTION: u8 = 122;
 const ANSWER: u8 = 123;
+const FILE: u8 = 124;
 
 /// What a client says of a server that answers so.
 fn cheated(answer: impl FnOnce(&Published, Vec<u8>) -> Vec<u8> + Send) -> WireError {
@@ -498,6 +511,81 @@ fn a_client_that_cheats_is_told() {
         assert_eq!(held.pop().unwrap().left(), 97);
     });
     assert_eq!((figures.answered, figures.failures), (3, 10));
+}
+
+#[test]
+fn a_client_holds_a_connection_for_so_long() {
+    let published = Published::new(10, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let deadline = Duration::from_millis(500);
+    let ((), figures) =
+        published.serve_within(Some(deadline), &[me.fingerprint()], 100, |address| {
+            let mut client = published.client(address, &me).unwrap();
+            let mut ask = |key| client.ask(&digests([key]), &[1; 32], &mut NoProgress);
+            // However often it asks.
+            let (begun, mut answers) = (Instant::now(), 0);
+            let ended = loop {
+                match ask(answers) {
+                    Ok(_) => answers += 1,
+                    Err(error) => break error,
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            };
+            assert!(answers > 2 && begun.elapsed() >= deadline, "{answers}");
+            assert_eq!(
+                ended.to_string(),
+                "the peer gave up: not done within 0.5 seconds"
+            );
+            assert_eq!(
+                vesica_session::Error::from(ended).class(),
+                ErrorClass::Network
+            );
+            // Nor one that says nothing at all.
+            let transport = Transport::Tls {
+                identity: &me,
+                peer: published.server.fingerprint(),
+            };
+            let endpoint = Endpoint::Connect(address.to_owned());
+            let connection = connect(&endpoint, &transport, &ConnectOptions::default());
+            let ended = connection.unwrap().channel.recv(kind(WELCOME), 100);
+            assert_eq!(
+                ended.unwrap_err().to_string(),
+                "the peer gave up: not done within 0.5 seconds"
+            );
+            published.client(address, &me).unwrap();
+        });
+    assert_eq!(figures.connected, 0);
+}
+
+#[test]
+fn a_server_sends_files_for_so_long() {
+    let published = Published::new(10, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let client = Fetcher::new(&published, &me);
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().to_string();
+    let key = published.header.oprf_key.bytes();
+    let welcome = [&key[..], &[9; 8], &1u64.to_le_bytes()].concat();
+    let fetched = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let transport = Transport::Tls {
+                identity: &published.server,
+                peer: me.fingerprint(),
+            };
+            let accepted = listener.accept(&transport, &ConnectOptions::default());
+            let mut channel = accepted.unwrap().channel;
+            channel.recv(kind(HELLO), 49).unwrap();
+            channel.send(kind(WELCOME), welcome).unwrap();
+            let announced = [1u64 << 30, 0].map(u64::to_le_bytes);
+            channel.send(kind(FILE), announced.concat()).unwrap();
+            // Heartbeats alone, until the client has had enough.
+            let _ = channel.recv(kind(HELLO), 49);
+        });
+        client.fetch_within(&address, Some(Duration::from_millis(300)))
+    });
+    let ended = fetched.unwrap_err();
+    assert_eq!(ended.to_string(), "not done within 0.3 seconds");
+    assert_eq!(ended.class(), ErrorClass::Network);
 }
 
 #[test]
@@ -843,16 +931,30 @@ impl<'a> Fetcher<'a> {
 
     /// Fetches from this address; returns how many bytes of files came.
     fn fetch(&self, address: &str) -> Result<u64, Error> {
+        self.fetch_within(address, None)
+    }
+
+    fn fetch_within(&self, address: &str, deadline: Option<Duration>) -> Result<u64, Error> {
         let publisher = self.published.server.fingerprint();
         let transport = Transport::Tls {
             identity: self.me,
             peer: publisher,
         };
         let endpoint = Endpoint::Connect(address.to_owned());
-        let connection = connect(&endpoint, &transport, &ConnectOptions::default()).unwrap();
-        let set = self.file("set.vset");
-        Client::fetch(connection.channel, &set, publisher, &mut NoProgress)
-            .map(|(_, _, bytes)| bytes)
+        let options = ConnectOptions {
+            deadline,
+            ..ConnectOptions::default()
+        };
+        let connection = connect(&endpoint, &transport, &options).unwrap();
+        let (deadline, set) = (connection.deadline(), self.file("set.vset"));
+        let fetched = Client::fetch(
+            connection.channel,
+            Some(&deadline),
+            &set,
+            publisher,
+            &mut NoProgress,
+        );
+        fetched.map(|(_, _, bytes)| bytes)
     }
 }
 
@@ -978,7 +1080,7 @@ fn a_server_that_cheats_with_files_is_found_out() {
     let [one, two, three] = [1, 2, 3].map(|release| bytes(&published, release));
     let announced = |length: u64, offset: u64| {
         let bytes = [length, offset].map(u64::to_le_bytes);
-        (124u8, bytes.as_flattened().to_vec())
+        (FILE, bytes.as_flattened().to_vec())
     };
     let file = |bytes: &[u8]| {
         let parts = bytes.chunks(1 << 16).map(|part| (125u8, part.to_vec()));

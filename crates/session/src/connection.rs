@@ -108,6 +108,11 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
+    /// What ends the waits over it.
+    pub fn deadline(&self) -> Deadline {
+        self.deadline.clone()
+    }
+
     /// The time for what drivers tell each other between tasks begins: as long as a contract may take.
     pub fn expect_driver(&self) {
         self.deadline.of_contract();

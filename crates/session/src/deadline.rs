@@ -5,8 +5,10 @@
 //! an hour. It counts from when the contract is agreed, over all buckets. The contract has as long if the user
 //! says so, or else as long as this side would have waited for the peer, and at least an hour: the peer may still be
 //! reading its table.
+//!
+//! Where bytes and work are known only as they come, as in look-ups, the time is that of all so far, since one moment.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::ItemCost;
@@ -20,12 +22,14 @@ const LEAST: Duration = Duration::from_secs(3600);
 const SLACK: u64 = 10;
 /// Bytes per second over the slowest link that is expected: 1 Mb/s.
 const SLOWEST_LINK: u64 = 1_000_000 / 8;
+/// AES blocks per second of a machine that is slower than those of today.
+const SLOW: u64 = 1 << 24;
 /// By how much the peer may be slower than this side.
 const SLOWEST_MACHINE: u64 = 10;
 
-/// Ends the waits of a run.
+/// Ends the waits over a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     /// What the user asks for.
     asked: Option<Duration>,
     /// How long this side waits for a peer to come.
@@ -52,6 +56,22 @@ impl Deadline {
     pub(crate) fn of_contract(&self) {
         let time = self.asked.unwrap_or(LEAST.max(self.wait));
         self.interrupt.end_within(time);
+    }
+
+    /// The time since then is that for so many bytes, and for as much work of the peer as so many AES blocks are. To be said
+    /// by the thread that waits, as often as there are more.
+    pub fn of_exchange(&self, since: Instant, bytes: u64, aes_blocks: u64) {
+        let time = self.asked.unwrap_or_else(|| {
+            // Not even measured where it does not matter.
+            match estimated(bytes, aes_blocks, SLOW) {
+                LEAST => LEAST,
+                _ => {
+                    let speed = aes_blocks_per_second(Duration::from_millis(1), 3);
+                    estimated(bytes, aes_blocks, speed)
+                }
+            }
+        });
+        self.interrupt.end_after(since, time);
     }
 
     /// The time for the run begins.
@@ -88,8 +108,14 @@ fn usual(agreement: &Agreement, speed: u64) -> Duration {
 
 /// The deadline of a run over so many items of both sides.
 fn of_items(items: u64, cost: ItemCost, speed: u64) -> Duration {
-    let link = items.saturating_mul(cost.bytes) / SLOWEST_LINK;
-    let work = items.saturating_mul(cost.aes_blocks.saturating_mul(SLOWEST_MACHINE)) / speed.max(1);
+    let aes_blocks = items.saturating_mul(cost.aes_blocks);
+    estimated(items.saturating_mul(cost.bytes), aes_blocks, speed)
+}
+
+/// The deadline of so many bytes and AES blocks.
+fn estimated(bytes: u64, aes_blocks: u64, speed: u64) -> Duration {
+    let link = bytes / SLOWEST_LINK;
+    let work = aes_blocks.saturating_mul(SLOWEST_MACHINE) / speed.max(1);
     let seconds = link.saturating_add(work).saturating_mul(SLACK);
     LEAST.max(Duration::from_secs(seconds))
 }
@@ -98,6 +124,22 @@ fn of_items(items: u64, cost: ItemCost, speed: u64) -> Duration {
 mod tests {
     use super::*;
     use vesica_plan::Registry;
+
+    #[test]
+    fn an_exchange_has_what_was_asked_for_or_what_its_bytes_take() {
+        let hours_ago = |hours| Instant::now().checked_sub(hours * LEAST).unwrap();
+        let is_over = |asked, hours, bytes, aes_blocks| {
+            let deadline = Deadline::new(asked, LEAST, Interrupt::new());
+            deadline.of_exchange(hours_ago(hours), bytes, aes_blocks);
+            deadline.interrupt.is_raised()
+        };
+        assert!(is_over(Some(Duration::from_secs(1)), 1, u64::MAX, u64::MAX));
+        assert!(!is_over(Some(5 * LEAST), 4, 0, 0));
+        assert!(!is_over(None, 0, 0, 0) && is_over(None, 1, 0, 0));
+        // A gigabyte takes 2.4 hours at 1 Mb/s.
+        assert!(!is_over(None, 23, 1 << 30, 0) && is_over(None, 24, 1 << 30, 0));
+        assert!(!is_over(None, 1, 0, u64::MAX));
+    }
 
     #[test]
     fn a_deadline_is_ten_times_the_estimate_and_an_hour_at_least() {

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
-use vesica_lookup::{Client, Error as LookUpError, PublishedSet, State};
+use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Identity, Transport,
-    connect, with_threads,
+    ConnectOptions, Connection, Deadline, Endpoint, Error as SessionError, Fingerprint, Identity,
+    Transport, connect, with_threads,
 };
 use vesica_tables::{
     ColumnType, Counts, Destination, HandedOver, KeySpec, KeyStore, Keys, Matched, Output,
     PeerColumn, RowSet, Rows, Source, read_keys_within, write_rows,
 };
+use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
 
 use crate::party::beside;
@@ -35,7 +36,9 @@ pub struct LookUp {
     pub fetch: bool,
     /// Directory for what later look-ups need not ask again, encrypted. Nothing is kept without one.
     pub state: Option<PathBuf>,
-    /// How long to wait, and the flag that interrupts everything.
+    /// How long to wait, and the flag that interrupts everything. The files that are fetched have as long as the deadline says
+    /// from when the server is reached, and the answers about a table as long from its first question on. `None` is ten times
+    /// what they take at 1 Mb/s and at a tenth of this machine's speed, and at least an hour.
     pub connect: ConnectOptions,
     /// Threads; `None` is as many as this machine runs at once.
     pub threads: Option<NonZeroUsize>,
@@ -98,7 +101,7 @@ impl LookedUp {
 }
 
 impl LookUp {
-    /// Finds the rows of a table whose keys are in the set: [`LookUp::open`], then [`OpenLookUp::find`].
+    /// Finds the rows of a table whose keys are in the set: [`LookUp::open`], then [`OpenLookUp::find_last`].
     ///
     /// # Errors
     /// As these.
@@ -109,7 +112,8 @@ impl LookUp {
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
-        self.open(key, observer)?.find(source, output, observer)
+        self.open(key, observer)?
+            .find_last(source, output, observer)
     }
 
     /// Opens the set and what is kept of earlier look-ups, for any number of tables with such keys. Connects only when there
@@ -120,14 +124,16 @@ impl LookUp {
     /// a file or the directory of the state cannot be used. Where files are fetched as [`Client::fetch`] and every
     /// connection.
     pub fn open(&self, key: &KeySpec, observer: &mut dyn Observer) -> Result<OpenLookUp, Error> {
-        let (set, client, fetched) = match self.fetch {
+        let (set, server, fetched) = match self.fetch {
             true => {
                 let connection = self.connect(observer)?;
                 observer.phase("files of the set");
+                let deadline = connection.deadline();
+                let (channel, set) = (connection.channel, &self.set);
                 let fetched =
-                    Client::fetch(connection.channel, &self.set, self.publisher, observer);
+                    Client::fetch(channel, Some(&deadline), set, self.publisher, observer);
                 let (client, set, bytes) = fetched?;
-                (set, Some(client), bytes)
+                (set, Some(Server { client, deadline }), bytes)
             }
             false => (PublishedSet::open(&self.set, self.publisher)?, None, 0),
         };
@@ -142,7 +148,7 @@ impl LookUp {
             key: key.clone(),
             set,
             state,
-            client,
+            server,
             fetched,
         })
     }
@@ -162,6 +168,26 @@ impl LookUp {
     }
 }
 
+/// A server that is connected.
+struct Server {
+    client: Client,
+    deadline: Deadline,
+}
+
+/// What becomes of the connection once there are answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Stay,
+    Leave,
+}
+
+/// A table, about which the server need not be asked any longer.
+struct Asked {
+    keys: Box<Keys>,
+    file: Option<Output>,
+    report: LookUpReport,
+}
+
 /// A published set that stays open for look-ups: what was verified and obtained once is known, and the connection, once there
 /// is one, stays.
 pub struct OpenLookUp {
@@ -169,7 +195,7 @@ pub struct OpenLookUp {
     key: KeySpec,
     set: PublishedSet,
     state: State,
-    client: Option<Client>,
+    server: Option<Server>,
     /// Bytes that were fetched since the last look-up.
     fetched: u64,
 }
@@ -185,7 +211,10 @@ impl OpenLookUp {
     /// columns that the publisher has put beside the keys, each with `peer_` before its name. `-` is standard output. The
     /// options of the source may ask for the other rows, or for all with a mark.
     ///
-    /// The server learns how many keys of the table it has not been asked about before, and when; not which match.
+    /// The server learns how many keys of the table it has not been asked about before, and when; not which match. The
+    /// connection stays, and the server sees when the next question comes, and when this is dropped. Whoever does either as
+    /// soon as the rows are there tells it how long these took, and so about how many there are: ask and leave at times that
+    /// do not depend on what was found, or take [`OpenLookUp::find_last`].
     ///
     /// # Errors
     /// Contract: the server has published anew. Peer: an answer is not under its key. Resource: the quota does not suffice.
@@ -196,12 +225,21 @@ impl OpenLookUp {
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
-        if source.rows() == Rows::Aligned {
-            let problem = "rows are in one order on both sides in runs of two tables";
-            return Err(SessionError::Usage(problem.into()).into());
-        }
-        let threads = self.options.threads;
-        with_threads(threads, || self.look_up(source, output, observer))?
+        self.look_up(source, output, observer, Then::Stay)
+    }
+
+    /// Finds rows as [`OpenLookUp::find`] does, and leaves the server once its answers are here, before anything is looked at
+    /// that depends on which keys are in the set.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn find_last(
+        mut self,
+        source: &Source,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<LookedUp, Error> {
+        self.look_up(source, output, observer, Then::Leave)
     }
 
     fn look_up(
@@ -209,44 +247,83 @@ impl OpenLookUp {
         source: &Source,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
+        then: Then,
     ) -> Result<LookedUp, Error> {
+        if source.rows() == Rows::Aligned {
+            let problem = "rows are in one order on both sides in runs of two tables";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
+        let threads = self.options.threads;
+        with_threads(threads, || {
+            let asked = self.obtain(source, output, observer)?;
+            // Until here nothing depends on what is in the set.
+            if then == Then::Leave {
+                self.server = None;
+            }
+            self.found(source, asked, observer)
+        })?
+    }
+
+    /// Reads a table, and has the server answer for those of its keys whose values are not here.
+    fn obtain(
+        &mut self,
+        source: &Source,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Asked, Error> {
         let header = self.set.header();
-        let texts = |name: &String| PeerColumn {
-            name: name.clone(),
-            of: ColumnType::TEXT,
-        };
-        let columns: Vec<_> = header.declared.payload.iter().map(texts).collect();
-        let payload = header.declared.payload_bytes as usize;
         let mut report = LookUpReport {
             published: header.keys,
             release: header.release,
             fetched: std::mem::take(&mut self.fetched),
             ..LookUpReport::default()
         };
-        if !columns.is_empty() {
+        let adds_columns = !header.declared.payload.is_empty();
+        if adds_columns {
             source.check_added_texts()?;
         }
         let scratch = beside(output);
         let file = output
             .map(|output| Output::open(output, source, &scratch))
             .transpose()?;
-        let mut keys = self.read(source, observer)?;
+        let keys = self.read(source, observer)?;
         report.counts = *keys.counts();
-        if !columns.is_empty() {
+        if adds_columns {
             report.counts.check_utf8(source)?;
         }
         if let Some(file) = &file {
             file.check_utf8(source, &report.counts)?;
         }
-        let KeyStore::Memory(keys) = &mut keys else {
+        let KeyStore::Memory(keys) = keys else {
             unreachable!("no table takes all bytes of 64-bit memory")
         };
-        let digests = keys.digests();
         self.set.verify_once(&mut self.state)?;
-        if self.state.must_ask(digests) {
-            self.ask(digests, &mut report, observer)?;
+        if self.state.must_ask(keys.digests()) {
+            self.ask(keys.digests(), &mut report, observer)?;
         }
-        // From here on nobody waits for this side.
+        Ok(Asked { keys, file, report })
+    }
+
+    /// Looks keys up whose values are here, and writes their rows.
+    fn found(
+        &self,
+        source: &Source,
+        asked: Asked,
+        observer: &mut dyn Observer,
+    ) -> Result<LookedUp, Error> {
+        let Asked {
+            keys,
+            file,
+            mut report,
+        } = asked;
+        let declared = &self.set.header().declared;
+        let texts = |name: &String| PeerColumn {
+            name: name.clone(),
+            of: ColumnType::TEXT,
+        };
+        let columns: Vec<_> = declared.payload.iter().map(texts).collect();
+        let payload = declared.payload_bytes as usize;
+        let digests = keys.digests();
         let found = self.set.look_up(&self.state, digests)?;
         let matched: Vec<bool> = found.iter().map(Option::is_some).collect();
         report.matches = matched.iter().map(|matched| u64::from(*matched)).sum();
@@ -258,7 +335,7 @@ impl OpenLookUp {
         }
         let rows = keys.rows_of(&matched);
         let mut looked_up = LookedUp {
-            keys: std::mem::take(keys),
+            keys: *keys,
             rows,
             columns,
             labels,
@@ -303,11 +380,12 @@ impl OpenLookUp {
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        if let Some(client) = self.client.take() {
-            let (start, before) = (Instant::now(), client.bytes());
-            match self.ask_over(client, digests, report, observer) {
+        if let Some(server) = self.server.take() {
+            let (start, before) = (Instant::now(), server.client.bytes());
+            match self.ask_over(server, start, digests, report, observer) {
                 Err(error)
                     if matches!(error.class(), ErrorClass::Network | ErrorClass::Resource)
+                        && !is_overdue(&error)
                         && self.options.connect.interrupt.check().is_ok() => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
@@ -320,31 +398,43 @@ impl OpenLookUp {
         }
         let connection = self.options.connect(observer)?;
         let start = Instant::now();
-        let client = self.meet(connection, observer)?;
-        self.ask_over(client, digests, report, observer)?;
+        let server = self.meet(connection, start, observer)?;
+        self.ask_over(server, start, digests, report, observer)?;
         report.seconds_asking = start.elapsed().as_secs_f64();
         Ok(())
     }
 
     fn ask_over(
         &mut self,
-        mut client: Client,
+        mut server: Server,
+        start: Instant,
         digests: &[[u8; 32]],
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
+        let queries = digests.len() as u64 + self.state.pending();
+        let [bytes, blocks] = [QUERY_BYTES, QUERY_BLOCKS].map(|of_one| queries * of_one);
+        server.deadline.of_exchange(start, bytes, blocks);
+        let client = &mut server.client;
         report.last_release = Some(client.release());
-        report.asked = self.state.ask(&mut client, digests, observer)?;
+        report.asked = self.state.ask(client, digests, observer)?;
         report.left = Some(client.left());
         (report.bytes_sent, report.bytes_received) = client.bytes();
-        self.client = Some(client);
+        self.server = Some(server);
         Ok(())
     }
 
     /// The server at the other end, which has to be that of the set.
-    fn meet(&self, connection: Connection, observer: &mut dyn Observer) -> Result<Client, Error> {
+    fn meet(
+        &self,
+        connection: Connection,
+        start: Instant,
+        observer: &mut dyn Observer,
+    ) -> Result<Server, Error> {
         observer.phase("look-up");
         let header = self.set.header();
+        let deadline = connection.deadline();
+        deadline.of_exchange(start, 0, 0);
         let client = Client::new(connection.channel, header).map_err(SessionError::from)?;
         if client.release() > header.release {
             let warning = format!(
@@ -354,6 +444,14 @@ impl OpenLookUp {
             );
             observer.warning(&warning.into());
         }
-        Ok(client)
+        Ok(Server { client, deadline })
     }
+}
+
+/// Whether the time of this side has run out.
+fn is_overdue(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Session(SessionError::Run(WireError::Overdue(_)))
+    )
 }

@@ -52,16 +52,21 @@ impl Interrupt {
 
     /// Has the flag raise itself after `time` from now, in place of whatever was said before.
     pub fn end_within(&self, time: Duration) {
-        let end = Instant::now().checked_add(time);
+        self.end_after(Instant::now(), time);
+        #[cfg(unix)]
+        alarm::ring();
+    }
+
+    /// Has the flag raise itself once so much time has passed since then, in place of whatever was said before: for those who
+    /// begin to wait from now on. Nobody else is woken, so that it may be said often.
+    pub fn end_after(&self, since: Instant, time: Duration) {
+        let end = since.checked_add(time);
         let mut deadline = self
             .0
             .deadline
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *deadline = end.map(|end| (end, time));
-        drop(deadline);
-        #[cfg(unix)]
-        alarm::ring();
     }
 
     /// Asks everything that shares the flag to stop.
@@ -202,6 +207,12 @@ mod tests {
         assert!(shared.check().is_ok());
         shared.end_within(Duration::ZERO);
         assert!(early.is_raised() && late.check().is_ok());
+        let since = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
+        late.end_after(since, Duration::from_secs(1000));
+        assert!(late.check().is_ok());
+        late.end_after(since, Duration::from_secs(4));
+        assert!(matches!(late.check(), Err(Error::Overdue(time)) if time.as_secs() == 4));
+        late.end_within(Duration::from_secs(1000));
         // Whoever stops it says more than that time has run out.
         parent.raise();
         assert!(matches!(early.check(), Err(Error::Interrupted)));

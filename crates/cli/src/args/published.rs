@@ -111,6 +111,10 @@ pub(crate) struct Serve {
     /// Longest time that a client may stay connected without a question
     #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
+    /// Longest time for which a client may keep one connection waiting in all; what this side computes does not count. If not
+    /// given, ten times what the bytes of the connection take at 1 Mb/s, and at least 3600
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) deadline: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -154,6 +158,11 @@ pub(crate) struct Lookup {
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) patience: Patience,
+    /// Longest time from when the server is reached to the last answer, and before as long for files that are fetched. If not
+    /// given, ten times what they take at 1 Mb/s and at a tenth of this machine's speed (docs/reliability.md), and at least
+    /// 3600
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) deadline: Option<Duration>,
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
     pub(crate) progress: ProgressMode,

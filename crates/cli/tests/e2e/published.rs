@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vesica_lookup::{Client, PublishedSet};
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, NoProgress, Transport, connect,
+    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Listener, NoProgress, Transport,
+    connect,
 };
+use vesica_wire::{Channel, Kind};
 
 use crate::support::{Ended, Place, Running};
 use crate::trial::{Dice, part};
@@ -292,6 +294,38 @@ fn a_set_has_the_permissions_of_a_new_file() {
 }
 
 /// The publisher adds, removes and rotates while clients keep what they know.
+/// A server that is there, and neither answers nor goes away.
+#[test]
+fn a_look_up_has_a_deadline() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    publish(&place, "--input all.csv --key id").expect_success();
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("--connect {}", listener.local_addr());
+    let identity = Identity::load(&place.path("sender.key")).unwrap();
+    for words in ["", "--fetch"] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let transport = Transport::Tls {
+                    identity: &identity,
+                    peer: place.receiver,
+                };
+                let met = listener.accept(&transport, &ConnectOptions::default());
+                let mut channel = met.unwrap().channel;
+                let heard = |code| Kind { code, name: "any" };
+                let hello = channel.recv(heard(120), 1 << 10);
+                assert!(hello.is_ok());
+                let ended = channel.recv(heard(122), 0).unwrap_err();
+                assert_eq!(ended.to_string(), "the peer closed the connection");
+            });
+            let words = format!("--input all.csv --key id --deadline 1 {words}");
+            let ended = look_up(&place, &endpoint, &words);
+            ended.expect_failure(4, "not done within 1 seconds");
+            assert!(ended.hint().contains("--deadline"), "{}", ended.err);
+        });
+    }
+}
+
 #[test]
 fn a_published_set_changes() {
     let place = Place::new();
@@ -757,7 +791,13 @@ fn a_thousand_clients_at_once() {
     let bytes = place.path("set.vset").metadata().unwrap().len();
     all_at_once("the set each", crowd.connections(), |number, connection| {
         let set = place.path(&format!("{number}.vset"));
-        let fetched = Client::fetch(connection.channel, &set, place.sender, &mut NoProgress);
+        let fetched = Client::fetch(
+            connection.channel,
+            None,
+            &set,
+            place.sender,
+            &mut NoProgress,
+        );
         assert_eq!(fetched.unwrap().2, bytes);
     });
     stop(crowd.server);
