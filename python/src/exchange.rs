@@ -106,11 +106,7 @@ pub(crate) fn exchange<'py>(
     let work = move || -> Result<_, Failure> {
         let (state, message) = (&options.state, message.as_deref());
         let courier = party.courier(step, role, &key, Rows::Matching, state)?;
-        let made = courier.made(step, message)?.map(<[u8]>::to_vec);
-        if made.is_some() && !finishes {
-            // This step was done before.
-            return Ok((made, None));
-        }
+        courier.check(step, message)?;
         let source = table.open(&key, &[], source)?;
         let output = output.as_ref().map(Output::destination);
         let carried = courier.step(step, message, &source, output, &mut heard)?;
@@ -119,7 +115,7 @@ pub(crate) fn exchange<'py>(
             finished.hint(&heard);
             Ok::<_, Failure>(finished)
         });
-        Ok((carried.message.or(made), finished.transpose()?))
+        Ok((carried.message, finished.transpose()?))
     };
     let (message, finished) = watched(py, &interrupt, &events, listener, work)?;
     let message = message.map(|message| PyBytes::new(py, &message));

@@ -62,11 +62,13 @@ def exchange(
     carries them.
 
     The arguments are the options of `vesica exchange`, and what `receive` has of them; each step repeats those of the
-    first. A step with the same message again makes the same message.
+    first. The last step again, with the same message and keys, makes the same message.
 
-    state      directory for what this side keeps from step to step, encrypted. Never put an older copy in its place
+    state      directory for what this side keeps from step to step, encrypted. A copy of it takes no step; once there is a
+               result, it can go
 
-    Raises a subclass of `Error`: DataError for a message that is not the peer's next.
+    Raises a subclass of `Error`: DataError for a message that is not the peer's next, and for a table with other keys than
+    in the first step; UsageError where the run is over.
 
     >>> import tempfile
     >>> shop, charity = vesica.Identity.generate(), vesica.Identity.generate()

@@ -730,14 +730,14 @@ pub(crate) struct Exchange {
     /// The peer's fingerprint, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
-    /// Directory for what this side keeps from step to step, encrypted; made by the first. Remove it when both sides are
-    /// done, and never put an older copy in its place
+    /// Directory for what this side keeps from step to step, encrypted; made by the first. A copy of it takes no step.
+    /// Remove it when the run is over
     #[arg(long, value_name = "DIR")]
     pub(crate) state: PathBuf,
     /// The peer's message, but for offer
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<PathBuf>,
-    /// File for the message to the peer. A step that is repeated with the same message makes the same one
+    /// File for the message to the peer. The last step again, with the same message and keys, makes the same one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// With finish: file for the matching rows, in the format that its name stands for, or else in that of the input; `-`,

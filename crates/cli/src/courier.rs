@@ -55,16 +55,7 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
     let key = options.table.key()?;
     let (step, role) = (options.step, options.role);
     let courier = party.courier(step, role, &key, Rows::Matching, &options.state)?;
-    let made = courier.made(step, message)?.map(<[u8]>::to_vec);
-    if let Some(made) = &made
-        && !finishes
-    {
-        log::say(
-            Level::Info,
-            "this step was done before; its message is the same",
-        );
-        return put(options, made);
-    }
+    courier.check(step, message)?;
     let mut progress = Progress::new(options.progress, signals, "reading the table");
     let source = options.table.open(SourceOptions {
         passes: match destination {
@@ -77,11 +68,25 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
     })?;
     let carried = courier.step(step, message, &source, destination, &mut progress)?;
     progress.finish();
-    if let Some(message) = carried.message.or(made) {
-        put(options, &message)?;
+    if carried.again && carried.message.is_some() {
+        log::say(
+            Level::Info,
+            "this step was done before; its message is the same",
+        );
+    }
+    if let Some(message) = &carried.message {
+        put(options, message)?;
     }
     if let Some(outcome) = carried.outcome {
         tell(&outcome.finish()?);
+        let state = options.state.display();
+        let said = match carried.message {
+            Some(_) => {
+                format!("the run is over here; once the peer has this message, remove {state}")
+            }
+            None => format!("the run is over here; remove {state}"),
+        };
+        log::say(Level::Info, &said);
     }
     Ok(())
 }

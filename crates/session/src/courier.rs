@@ -71,8 +71,8 @@ pub fn goes_by_messages(protocol: &dyn Protocol) -> bool {
 /// [hashes](hash_of_said) of what this side has said itself.
 ///
 /// # Errors
-/// Usage: what this side says is not what it said before, because its items or options are others now. Else as
-/// [`crate::run_set`].
+/// Data: what this side says is not what it said before, because its items or options are others now. The peer is blamed for
+/// nothing then. Else as [`crate::run_set`].
 pub fn take_turn(
     turns: &Turns,
     [local, peer]: [Fingerprint; 2],
@@ -93,9 +93,7 @@ pub fn take_turn(
         phases: Vec::new(),
     };
     let ran = run_by_turns(&mut channel, turns, [local, peer], job, set, progress);
-    if ran.is_ok() && !channel.is_exhausted() {
-        return Err(Error::Run(bad("message", "says more than the session has")));
-    }
+    let is_exhausted = channel.is_exhausted();
     let Messages {
         said: mut ours,
         waits,
@@ -105,20 +103,22 @@ pub fn take_turn(
         // It has heard something before it said anything.
         ours.remove(0);
     }
-    let last = match (ours.len() > said.len(), ran) {
-        (_, Err(error)) if !waits => return Err(error),
-        (true, ran) => (ours.pop(), ran),
-        (false, ran) => (None, ran),
-    };
-    if ours
-        .iter()
-        .map(|message| hash_of_said(message))
-        .ne(said.iter().copied())
-    {
-        let problem = "the table or the options are not those of the step before";
-        return Err(Error::Usage(problem.into()));
+    let failed = ran.is_err() && !waits;
+    let last = (ours.len() > said.len()).then(|| ours.pop()).flatten();
+    if failed && last.is_none() {
+        // Nobody knows how it would have ended.
+        ours.pop();
     }
-    match last {
+    // Before anything that the peer has said: it was an answer to this.
+    let same = (ours.iter().zip(said)).all(|(now, then)| hash_of_said(now) == *then);
+    if !same || !failed && ours.len() != said.len() {
+        return Err(Error::OtherInput);
+    }
+    match (last, ran) {
+        (_, Err(error)) if failed => Err(error),
+        (_, Ok(_)) if !is_exhausted => {
+            Err(Error::Run(bad("message", "says more than the session has")))
+        }
         (said, Ok(report)) => Ok(Turn::Over {
             report: Box::new(report),
             said: said.filter(|said| !said.is_empty()),

@@ -183,6 +183,9 @@ pub enum Error {
     /// A message of a run by courier that is not the one which this step takes.
     #[error("the message cannot be used: {0}")]
     Message(&'static str),
+    /// What a side says in a run by courier is not what it said in an earlier step.
+    #[error("the table or the options are not those of an earlier step")]
+    OtherInput,
     /// A peer with this side's own key.
     #[error("the peer's fingerprint is that of this side's own identity")]
     OwnFingerprint,
@@ -262,7 +265,7 @@ impl Error {
             | Error::NotAdmitted { .. } => ErrorClass::Usage,
             Error::Connect { .. } | Error::PeerProblem(_) => ErrorClass::Network,
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
-            Error::Message(_) => ErrorClass::Data,
+            Error::Message(_) | Error::OtherInput => ErrorClass::Data,
             Error::Halves { class, .. } => *class,
             Error::Run(error) => error.blame().into(),
         }

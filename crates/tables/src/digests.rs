@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use vesica_kernels::prefetch;
+use zeroize::Zeroizing;
 
 use crate::columns_read::ColumnsRead;
 use crate::error::Result;
@@ -47,6 +48,50 @@ pub fn sort_digests(digests: &mut [[u8; 32]]) {
 
 fn head([a, b, c, d, e, f, g, h, ..]: &[u8; 32]) -> u64 {
     u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
+}
+
+/// A keyed hash of a set of digests, the same in whatever order they come.
+///
+/// It is the sum of the keyed hashes of all, modulo 2^256, hashed with their number. Only who knows the key can look for two
+/// sets with one hash.
+pub struct SetHash {
+    key: Zeroizing<[u8; 32]>,
+    sum: [u64; 4],
+    digests: u64,
+}
+
+impl SetHash {
+    /// That of no digests.
+    pub fn new(key: &[u8; 32]) -> SetHash {
+        SetHash {
+            key: Zeroizing::new(*key),
+            sum: [0; 4],
+            digests: 0,
+        }
+    }
+
+    /// Adds a digest that is not among them yet.
+    pub fn add(&mut self, digest: &[u8; 32]) {
+        let hash = blake3::keyed_hash(&self.key, digest);
+        let mut carry = false;
+        for (sum, bytes) in self.sum.iter_mut().zip(hash.as_bytes().as_chunks().0) {
+            let (more, over) = sum.overflowing_add(u64::from_le_bytes(*bytes));
+            let (more, again) = more.overflowing_add(carry.into());
+            (*sum, carry) = (more, over || again);
+        }
+        self.digests += 1;
+    }
+
+    /// The hash of the set.
+    pub fn finish(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"a set of so many digests");
+        hasher.update(&self.digests.to_le_bytes());
+        for word in self.sum {
+            hasher.update(&word.to_le_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
 }
 
 /// Digests among which others are looked for.
@@ -107,6 +152,37 @@ impl DigestSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hash_of_a_set_is_of_its_digests_in_any_order() {
+        let digests: Vec<_> = (0..300u32)
+            .map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes())
+            .collect();
+        let hash = |key: u8, digests: &mut dyn Iterator<Item = &[u8; 32]>| {
+            let mut hash = SetHash::new(&[key; 32]);
+            digests.for_each(|digest| hash.add(digest));
+            hash.finish()
+        };
+        let whole = hash(1, &mut digests.iter());
+        assert_eq!(whole, hash(1, &mut digests.iter().rev()));
+        let others = [
+            hash(2, &mut digests.iter()),
+            hash(1, &mut digests[1..].iter()),
+            hash(1, &mut digests[1..].iter().chain([&[0; 32]])),
+            hash(1, &mut [].iter()),
+        ];
+        assert!(others.iter().all(|other| *other != whole));
+        // Carries go all the way.
+        let mut all_ones = SetHash::new(&[1; 32]);
+        all_ones.sum = [u64::MAX; 4];
+        let mut none = SetHash::new(&[1; 32]);
+        for set in [&mut all_ones, &mut none] {
+            set.add(&digests[0]);
+        }
+        let mut less_one = none.sum;
+        less_one[0] -= 1;
+        assert_eq!(all_ones.sum, less_one);
+    }
 
     #[test]
     fn the_order_is_that_of_all_bytes() {

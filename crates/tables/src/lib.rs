@@ -123,7 +123,7 @@ pub use compression::Compression;
 #[cfg(feature = "adbc")]
 pub use database::{AdbcDatabase, Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
-pub use digests::{DigestSet, row_digests, sort_digests};
+pub use digests::{DigestSet, SetHash, row_digests, sort_digests};
 pub use encoding::Encoding;
 pub use error::{Difference, Error, ErrorClass, ErrorKind, Place, Result, ValueProblem};
 pub use format::Format;

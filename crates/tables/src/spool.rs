@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use crate::bucket::{Bucket, Buckets};
 use crate::bucket_file::{BucketFile, in_temporary_file};
 use crate::columns_read::ColumnsRead;
+use crate::digests::SetHash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::{PeerColumn, unreadable};
 use crate::handed_rows::{HandedKeys, HandedRows};
@@ -534,6 +535,22 @@ impl Spool {
         &self.counts
     }
 
+    /// Adds every distinct key to the hash of a set.
+    ///
+    /// # Errors
+    /// Resource: the file cannot be read back. Usage: the keys are split already.
+    pub fn hash(&self, into: &mut SetHash) -> Result<()> {
+        let runs = self.sorted()?;
+        let mut merged = Merged::default();
+        for part in runs.parts() {
+            let merged = runs.merge(&part, &mut merged)?;
+            for same in merged.distinct() {
+                into.add(&merged.digests()[index(same[0])]);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts every key into the one of `buckets` buckets that `assign` names for its digest: it is given some, and returns as
     /// many numbers. Once only, also if it fails.
     ///
@@ -711,6 +728,10 @@ mod tests {
             assert_eq!(spool.counts(), keys.counts());
             let in_memory = KeyStore::Memory(keys.clone().into());
             assert_eq!(in_memory.identity(), spool.identity, "{memory}");
+            let [mut of_spool, mut of_memory] = [(); 2].map(|()| SetHash::new(&[7; 32]));
+            spool.hash(&mut of_spool).unwrap();
+            keys.digests().iter().for_each(|key| of_memory.add(key));
+            assert_eq!(of_spool.finish(), of_memory.finish());
             let repeated = KeyStore::Disk(spool.into()).most_repeated(5).unwrap();
             assert_eq!(repeated, in_memory.most_repeated(5).unwrap());
             assert_eq!(repeated.len(), 5);

@@ -1,32 +1,34 @@
 //! Runs between parties that are never there at the same time: each step takes a message of the peer, and makes one.
 //!
-//! What a side keeps from step to step is one file in a directory of its own: the seed of its randomness, and all
-//! messages of both sides, sealed under a key that only its identity can derive. It is replaced as a whole, and on the
-//! disk before a message leaves this module. So the same message gives the same answer however often it comes, and
-//! another one in its place is refused: a side that answered two would run the protocol twice in one session. Whoever puts
-//! an older copy of the directory in its place undoes that.
+//! What a side keeps from step to step is one file in a directory of its own: the seed of its randomness, a hash of its
+//! keys, and all messages of both sides, sealed under a key that only its identity can derive. It is replaced as a whole, and
+//! on the disk before a message leaves this module.
+//!
+//! - **A run answers once.** The same message gets the same answer, as long as the table has the same keys. Another message in
+//!   its place is refused: a side that answered two would run the protocol twice in one session.
+//! - **A run that is over stays over.** Only a message with which it ended can be had again, since nobody says that it
+//!   arrived.
+//! - **A copy is no run.** The file says which file it is ([`FileId`](vesica_files::FileId)), so that one which was copied or
+//!   restored, and may be older than the run, is refused. A roll-back of the whole file system is not noticed.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+mod kept;
+
+use std::path::Path;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-use vesica_files::PrivateFile;
-use vesica_session::terms::LEARNS;
+use vesica_session::terms::{KEY_CLASSES, LEARNS};
 use vesica_session::{
-    Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Role,
-    Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
+    Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Report,
+    Role, Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
 };
-use vesica_tables::{Destination, KeySpec, Rows, Source};
-use zeroize::{Zeroize, Zeroizing};
+use vesica_tables::{Destination, KeySpec, Rows, SetHash, Source};
 
 use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
-use crate::work_dir::{failed, lock, read_if_there, refused, seal, unseal};
+use crate::stored::Stored;
+use crate::work_dir::refused;
 use crate::{Error, Observer, WorkDirProblem};
-
-const STATE: &str = "run";
-const MAGIC: &[u8; 8] = b"vesicac1";
+pub(crate) use kept::Kept;
+use kept::Stage;
 
 /// A step of a run by courier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,24 +57,11 @@ impl FromStr for CourierStep {
     }
 }
 
-/// What is kept from step to step.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    peer: String,
-    /// Role, protocol and terms in words.
-    terms: String,
-    is_first: bool,
-    seed: [u8; 32],
-    /// Hashes of what this side has said.
-    said: Vec<[u8; 32]>,
-    /// Bytes of each message.
-    lengths: Vec<usize>,
-}
-
-impl Drop for Head {
-    fn drop(&mut self) {
-        self.seed.zeroize();
-    }
+/// Whether a step was taken before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Now,
+    Before,
 }
 
 /// One side of a run by courier, between two steps.
@@ -80,20 +69,19 @@ pub struct Courier<'a> {
     party: &'a Party,
     job: Job,
     key: &'a KeySpec,
-    path: PathBuf,
+    gets: Gets,
     turns: Turns,
-    said: Vec<[u8; 32]>,
-    /// The messages of both sides so far: the first is the offer.
-    messages: Vec<Vec<u8>>,
-    /// Held until this is dropped.
-    _lock: File,
+    kept: Kept,
 }
 
 /// What a step has made.
 pub struct Carried {
     /// The message for the peer, if there is one.
     pub message: Option<Vec<u8>>,
-    /// What the run has led to, if it is over for this side.
+    /// Whether the step was taken before. Its message is the same then.
+    pub again: bool,
+    /// What the run has led to, if it is over for this side. The directory hears of that with [`Outcome::finish`]; until then
+    /// the step can be repeated.
     pub outcome: Option<Outcome>,
 }
 
@@ -101,8 +89,8 @@ impl Party {
     /// Opens the directory of a run by courier, or begins one there.
     ///
     /// # Errors
-    /// Usage: a protocol that takes more than two messages, a directory that is of another run or holds other files, none
-    /// where a step goes on with a run, and one where a run begins.
+    /// Usage: a protocol that takes more than two messages, a directory that is of another run, a copy or has other files,
+    /// none where a step goes on with a run, and one where a run begins.
     pub fn courier<'a>(
         &'a self,
         step: CourierStep,
@@ -111,6 +99,25 @@ impl Party {
         rows: Rows,
         directory: &Path,
     ) -> Result<Courier<'a>, Error> {
+        let job = self.job_by_courier(role, key, rows)?;
+        let fresh = match step {
+            CourierStep::Offer => Some(true),
+            CourierStep::Start => Some(false),
+            CourierStep::Answer | CourierStep::Finish => None,
+        };
+        let of = [self.peer.to_string(), words(&job)];
+        let kept = Kept::open(directory, &self.identity, of, fresh)?;
+        Ok(Courier {
+            party: self,
+            gets: Gets::of(role, &job.terms),
+            job,
+            key,
+            turns: kept.turns(),
+            kept,
+        })
+    }
+
+    fn job_by_courier(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
         let protocol = match &self.protocol {
             ProtocolRequest::Auto => ProtocolRequest::named("compact-dh"),
             named => named.clone(),
@@ -121,8 +128,10 @@ impl Party {
         {
             let those = registry.all().iter().filter(|p| goes_by_messages(**p));
             let names: Vec<_> = those.map(|p| p.spec().name).collect();
-            let problem = format!("a run by courier takes one of {}", names.join(", "));
-            return Err(SessionError::Usage(problem).into());
+            return Err(usage(format!(
+                "a run by courier takes one of {}",
+                names.join(", ")
+            )));
         }
         let job = Job {
             protocol,
@@ -134,96 +143,89 @@ impl Party {
         let is_plain = job.values.is_empty() && job.labels.is_nothing() && job.offline.is_none();
         if !is_plain || job.terms.get(&LEARNS) == Learns::Aligned {
             let problem = "a run by courier tells which rows match, and nothing besides";
-            return Err(SessionError::Usage(problem.into()).into());
+            return Err(usage(problem));
         }
-        let was_there = directory.exists();
-        let lock = lock(directory, STATE)?;
-        let sealing_key = self.identity.derive_key("vesica/1 sealed run by courier");
-        let kept = read_if_there(directory, STATE)?;
-        let begins = matches!(step, CourierStep::Offer | CourierStep::Start);
-        let is_first = step == CourierStep::Offer;
-        let kept = kept.map(|bytes| {
-            let content = unseal(MAGIC, &sealing_key, &bytes);
-            let kept = content.and_then(|content| decode(&content));
-            kept.ok_or_else(|| refused(directory, WorkDirProblem::Unreadable))
-        });
-        let (turns, said, messages) = match kept.transpose()? {
-            Some((head, messages)) => {
-                if head.peer != self.peer.to_string() {
-                    return Err(refused(directory, WorkDirProblem::OtherPeer));
-                }
-                if head.terms != words(&job) || begins && head.is_first != is_first {
-                    return Err(refused(directory, WorkDirProblem::OtherOptions));
-                }
-                let seed = Zeroizing::new(head.seed);
-                (
-                    Turns::kept(head.is_first, seed),
-                    head.said.clone(),
-                    messages,
-                )
-            }
-            None if begins => (Turns::fresh(is_first)?, Vec::new(), Vec::new()),
-            None => {
-                if !was_there {
-                    let _ = std::fs::remove_dir_all(directory);
-                }
-                return Err(refused(directory, WorkDirProblem::NoRun));
-            }
-        };
-        Ok(Courier {
-            party: self,
-            job,
-            key,
-            path: directory.to_owned(),
-            turns,
-            said,
-            messages,
-            _lock: lock,
-        })
+        Ok(job)
     }
 }
 
-/// The head, and the messages.
-fn decode(content: &[u8]) -> Option<(Head, Vec<Vec<u8>>)> {
-    let (length, rest) = content.split_first_chunk::<8>()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (head, mut rest) = rest.split_at_checked(length)?;
-    let head: Head = serde_json::from_slice(head).ok()?;
-    let messages = head.lengths.iter().map(|length| {
-        let (message, after) = rest.split_at_checked(*length)?;
-        rest = after;
-        Some(message.to_vec())
-    });
-    let messages = messages.collect::<Option<_>>()?;
-    Some((head, messages))
+fn usage(problem: impl Into<String>) -> Error {
+    SessionError::Usage(problem.into()).into()
 }
 
 impl Courier<'_> {
-    /// Who writes a message: those with even numbers are of the side that offers.
-    fn is_ours(&self, number: usize) -> bool {
-        number.is_multiple_of(2) == self.turns.is_first()
-    }
-
-    /// What this side has made of the message before, if it has; `None` is what an offer follows.
+    /// Whether the step can be taken with this message, as far as that is known without the table.
     ///
     /// # Errors
-    /// Data: a message that is not the peer's, is not of this run, is not its next, or is another than the one that was
-    /// taken in its place.
-    pub fn made(&self, step: CourierStep, message: Option<&[u8]>) -> Result<Option<&[u8]>, Error> {
-        let Some(message) = message else {
-            return Ok(self.messages.first().map(Vec::as_slice));
-        };
-        let number = usize::from(self.read(message)?.number);
+    /// Usage: a run that is over, or another step than the one that comes now. Data: a message that is not the peer's, is not
+    /// of this run, is not its next, or is another than the one that was taken in its place.
+    pub fn check(&self, step: CourierStep, message: Option<&[u8]>) -> Result<(), Error> {
+        self.taken(step, message).map(drop)
+    }
+
+    /// The step that was taken last.
+    fn last_step(&self) -> Option<CourierStep> {
+        let kept = &self.kept;
+        match kept.last_heard() {
+            None if kept.messages.is_empty() => None,
+            None => Some(CourierStep::Offer),
+            Some(0) => Some(CourierStep::Start),
+            Some(_) if kept.head.stage != Stage::Going && self.gets == Gets::Rows => {
+                Some(CourierStep::Finish)
+            }
+            Some(_) => Some(CourierStep::Answer),
+        }
+    }
+
+    fn taken(&self, step: CourierStep, message: Option<&[u8]>) -> Result<Taken, Error> {
+        let kept = &self.kept;
+        let refuse = |problem| Err(refused(&kept.path, problem));
+        let last_heard = kept.last_heard().map(|number| &kept.messages[number][..]);
+        if self.last_step() == Some(step) && last_heard == message {
+            return Ok(Taken::Before);
+        }
+        let is_first = step == CourierStep::Offer;
+        let begins = is_first || step == CourierStep::Start;
+        let is_over = kept.head.stage == Stage::Over;
+        match (is_over, message) {
+            (true, _) if begins || kept.last_word().is_none() => {
+                return refuse(WorkDirProblem::Over);
+            }
+            _ if begins && kept.head.is_first != is_first => {
+                return refuse(WorkDirProblem::OtherOptions);
+            }
+            (_, Some(_)) if is_first => return Err(usage("an offer takes no message")),
+            (_, Some(message)) => self.place(step, message),
+            (_, None) if !is_first => return Err(usage("this step takes a message of the peer")),
+            (_, None) if !kept.messages.is_empty() => return refuse(WorkDirProblem::GoneOn),
+            (_, None) => Ok(()),
+        }?;
+        match is_over {
+            true => refuse(WorkDirProblem::Over),
+            false => Ok(Taken::Now),
+        }
+    }
+
+    /// Refuses a message that is not the peer's next.
+    fn place(&self, step: CourierStep, message: &[u8]) -> Result<(), Error> {
+        let (kept, number) = (&self.kept, usize::from(self.read(message)?.number));
         let wrong = |problem| Err(SessionError::Message(problem).into());
-        match self.messages.get(number) {
+        match kept.messages.get(number) {
             _ if step == CourierStep::Start && number > 0 => wrong("it is no offer"),
             _ if step != CourierStep::Start && number == 0 => {
                 wrong("it is an offer: start with it")
             }
-            _ if self.is_ours(number) => wrong("it is of this side itself"),
-            Some(taken) if taken == message => Ok(self.messages.get(number + 1).map(Vec::as_slice)),
-            Some(_) => wrong("another one was taken in its place, and a run answers once"),
-            None if number == self.messages.len() => Ok(None),
+            _ if kept.is_ours(number) => wrong("it is of this side itself"),
+            Some(taken) if taken != message => {
+                wrong("another one was taken in its place, and a run answers once")
+            }
+            Some(_) if kept.head.stage == Stage::Ending && kept.last_heard() == Some(number) => {
+                Err(usage(LAST))
+            }
+            Some(_) => {
+                wrong("it was taken in an earlier step, and the run waits for the one after")
+            }
+            None if number == kept.messages.len() => Ok(()),
             None => wrong("the one before it is missing"),
         }
     }
@@ -233,11 +235,11 @@ impl Courier<'_> {
         Ok(Envelope::read(message, peer, local)?)
     }
 
-    /// Takes the next step. Whatever it makes is kept, and can be had again ([`Courier::made`]).
+    /// Takes the next step, or the last one again. Whatever it makes is kept.
     ///
     /// # Errors
-    /// Those of [`Party::run`], but for the network's, and those of [`Courier::made`]. Usage: the table or the options are
-    /// others than in an earlier step.
+    /// Those of [`Party::run`], but for the network's, and those of [`Courier::check`]. Data: the table has other keys than in
+    /// the first step.
     pub fn step(
         mut self,
         step: CourierStep,
@@ -246,66 +248,113 @@ impl Courier<'_> {
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Carried, Error> {
-        self.made(step, message)?;
-        if let Some(message) = message
-            && usize::from(self.read(message)?.number) == self.messages.len()
-        {
-            self.messages.push(message.to_vec());
+        let taken = self.taken(step, message)?;
+        if taken == Taken::Now {
+            self.kept.messages.extend(message.map(<[u8]>::to_vec));
         }
         let threads = self.party.resources.threads;
-        with_threads(threads, || self.run(step, source, output, observer))?
+        with_threads(threads, || self.run(step, taken, source, output, observer))?
     }
 
     fn run(
         mut self,
         step: CourierStep,
+        taken: Taken,
         source: &Source,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Carried, Error> {
-        let (party, gets) = (self.party, Gets::of(self.job.role, &self.job.terms));
-        let finishes = step == CourierStep::Finish;
-        let output = output.filter(|_| finishes && gets == Gets::Rows);
+        let (party, again) = (self.party, taken == Taken::Before);
+        let has_rows = step == CourierStep::Finish && self.gets == Gets::Rows;
         let job = with_column_types(self.job.clone(), source, self.key)?;
+        let output = output.filter(|_| has_rows);
         let ready = party.prepare(&job, source, self.key, output, observer)?;
         let Ready {
             file, directory, ..
         } = ready;
         let mut keys = party.read(&job, source, self.key, &directory, None, observer)?;
+        self.check_keys(&job, &keys)?;
+        if again && !has_rows {
+            return Ok(Carried {
+                message: self.kept.last_word().map(<[u8]>::to_vec),
+                again,
+                outcome: None,
+            });
+        }
         if let Some(file) = &file {
             file.check_utf8(source, keys.counts())?;
         }
+        let report = self.turn(&job, step, &mut keys, observer)?;
+        let message = self.kept.last_word().map(<[u8]>::to_vec);
+        let outcome = match report {
+            None => None,
+            Some(report) => {
+                warn_of_classes(&report.contract, observer);
+                let mut outcome = party.write(source, file, keys, report, observer)?;
+                if self.kept.head.stage != Stage::Over {
+                    outcome.end_with(self.kept);
+                }
+                Some(outcome)
+            }
+        };
+        Ok(Carried {
+            message,
+            again,
+            outcome,
+        })
+    }
+
+    /// Refuses a table with other keys than in the first step, before anything that the peer has said is held against it.
+    fn check_keys(&mut self, job: &Job, keys: &Stored) -> Result<(), Error> {
+        let secret = self
+            .party
+            .identity
+            .derive_key("vesica/1 keys of a run by courier");
+        let mut set = SetHash::new(&secret);
+        keys.hash(&mut set)?;
+        let mut hash = blake3::Hasher::new_keyed(&set.finish());
+        for class in job.terms.get(&KEY_CLASSES) {
+            hash.update(&(class.len() as u64).to_le_bytes());
+            hash.update(class.as_bytes());
+        }
+        let hash = *hash.finalize().as_bytes();
+        match self.kept.head.keys.replace(hash) {
+            Some(earlier) if earlier != hash => {
+                Err(refused(&self.kept.path, WorkDirProblem::OtherKeys))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes this side's turn, and keeps what it has said; the report if the run is over.
+    fn turn(
+        &mut self,
+        job: &Job,
+        step: CourierStep,
+        keys: &mut Stored,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Report>, Error> {
+        let party = self.party;
         let mut heard = Vec::new();
-        let offer = self.messages.first().map(Vec::as_slice);
-        for (number, message) in self.messages.iter().enumerate() {
-            if !self.is_ours(number) {
+        let offer = self.kept.messages.first().map(Vec::as_slice);
+        for (number, message) in self.kept.messages.iter().enumerate() {
+            if !self.kept.is_ours(number) {
                 let offer = offer.filter(|_| number > 0);
                 heard.push(self.read(message)?.open(&self.turns, offer)?);
             }
         }
         let sides = [party.identity.fingerprint(), party.peer];
-        let turn = take_turn(
-            &self.turns,
-            sides,
-            heard,
-            &self.said,
-            &job,
-            &mut keys,
-            observer,
-        )?;
+        let said = &self.kept.head.said;
+        let turn = take_turn(&self.turns, sides, heard, said, job, keys, observer)?;
         let (report, said) = match turn {
             Turn::Said(said) => (None, Some(said)),
-            Turn::Over { report, said } => {
-                warn_of_classes(&report.contract, observer);
-                (Some(report), said)
-            }
+            Turn::Over { report, said } => (Some(report), said),
         };
-        let usage = |problem: &str| Err(SessionError::Usage(problem.into()).into());
         match (step, &report) {
-            (CourierStep::Finish, None) => return usage("the run goes on: answer this message"),
-            (CourierStep::Answer, Some(_)) if gets == Gets::Rows => {
-                return usage("this message is the last of the peer: finish the run with it");
+            (CourierStep::Finish, None) => {
+                return Err(usage("the run goes on: answer this message"));
             }
+            (CourierStep::Answer, Some(_)) if self.gets == Gets::Rows => return Err(usage(LAST)),
             _ => {}
         }
         // How long what a receiver says of the matches is, says how many there are.
@@ -313,24 +362,30 @@ impl Courier<'_> {
             let items = usize::try_from(report.items).unwrap_or(usize::MAX);
             64 + items / 8 + items / 64
         });
-        let message = said.map(|said| self.write(&said, least)).transpose()?;
-        self.keep()?;
-        let outcome = match report {
-            Some(report) if finishes || gets != Gets::Rows => {
-                Some(party.write(source, file, keys, *report, observer)?)
+        if let Some(said) = said {
+            self.write(&said, least)?;
+        }
+        match (&report, self.gets) {
+            _ if self.kept.head.stage == Stage::Over => return Ok(report.map(|report| *report)),
+            (None, _) => {}
+            (Some(_), Gets::Rows) => self.kept.head.stage = Stage::Ending,
+            (Some(_), _) => {
+                self.kept.head.stage = Stage::Over;
+                self.kept.forget_seed();
             }
-            _ => None,
-        };
-        Ok(Carried { message, outcome })
+        }
+        self.kept.write()?;
+        Ok(report.map(|report| *report))
     }
 
-    /// This side's next message.
-    fn write(&mut self, said: &[u8], least: usize) -> Result<Vec<u8>, Error> {
-        let number = self.messages.len();
-        let mut theirs = (0..number).filter(|number| !self.is_ours(*number));
-        let first = theirs.next().map(|first| self.read(&self.messages[first]));
+    /// Adds this side's next message.
+    fn write(&mut self, said: &[u8], least: usize) -> Result<(), Error> {
+        let kept = &self.kept;
+        let number = kept.messages.len();
+        let mut theirs = (0..number).filter(|number| !kept.is_ours(*number));
+        let first = theirs.next().map(|first| self.read(&kept.messages[first]));
         let first = first.transpose()?;
-        let earlier = self.messages.first().map(Vec::as_slice).zip(first.as_ref());
+        let earlier = kept.messages.first().map(Vec::as_slice).zip(first.as_ref());
         let (identity, peer) = (&self.party.identity, self.party.peer);
         let too_many = |_| SessionError::Message("the run has too many");
         let number = u8::try_from(number).map_err(too_many)?;
@@ -338,44 +393,11 @@ impl Courier<'_> {
         if message.len() as u64 > MAX_MESSAGE {
             return Err(SessionError::Message("it would be longer than 256 MiB").into());
         }
-        self.said.push(hash_of_said(said));
-        self.messages.push(message.clone());
-        Ok(message)
-    }
-
-    /// Puts what is kept onto the disk.
-    fn keep(&self) -> Result<(), Error> {
-        let head = Head {
-            peer: self.party.peer.to_string(),
-            terms: words(&self.job),
-            is_first: self.turns.is_first(),
-            seed: *self.turns.seed(),
-            said: self.said.clone(),
-            lengths: self.messages.iter().map(Vec::len).collect(),
-        };
-        let key = self
-            .party
-            .identity
-            .derive_key("vesica/1 sealed run by courier");
-        let path = self.path.join(STATE);
-        let write = || -> std::io::Result<()> {
-            let head = Zeroizing::new(serde_json::to_vec(&head)?);
-            let length = head.len() + self.messages.iter().map(Vec::len).sum::<usize>() + 8;
-            let mut content = Zeroizing::new(Vec::with_capacity(length));
-            content.extend_from_slice(&(head.len() as u64).to_le_bytes());
-            content.extend_from_slice(&head);
-            self.messages
-                .iter()
-                .for_each(|message| content.extend_from_slice(message));
-            let mut file = PrivateFile::create(&path)?;
-            seal(MAGIC, &key, &content, &mut file)?;
-            file.flush()?;
-            file.replace()?;
-            // A name that is lost takes back what was said.
-            #[cfg(unix)]
-            File::open(&self.path)?.sync_all()?;
-            Ok(())
-        };
-        write().map_err(|e| failed(&self.path, &e))
+        self.kept.head.said.push(hash_of_said(said));
+        self.kept.messages.push(message);
+        Ok(())
     }
 }
+
+/// What a message is that another step takes.
+const LAST: &str = "this message is the last of the peer: finish the run with it";

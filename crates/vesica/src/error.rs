@@ -56,6 +56,18 @@ pub enum WorkDirProblem {
     /// An earlier run had other terms.
     #[error("is of a run with other options")]
     OtherOptions,
+    /// The table of a run by courier had other keys in its first step.
+    #[error("is of a run over other keys than the table has now")]
+    OtherKeys,
+    /// The offer of a run by courier was answered, and is made no more.
+    #[error("is of a run that has gone on since its offer")]
+    GoneOn,
+    /// A run by courier is over on this side.
+    #[error("is of a run that is over on this side")]
+    Over,
+    /// What is kept of a run by courier is a copy, which may be older than the run.
+    #[error("was copied, restored or moved to another file system since the last step of its run")]
+    Copied,
 }
 
 impl WorkDirProblem {
@@ -75,6 +87,18 @@ impl WorkDirProblem {
             WorkDirProblem::OtherPeer | WorkDirProblem::OtherOptions => {
                 "to go on with that run, repeat its options; to give it up, remove the directory"
                     .into()
+            }
+            WorkDirProblem::OtherKeys => {
+                "to go on with that run, give it the table and the options of its first step; for another one, name \
+                 another directory"
+                    .into()
+            }
+            WorkDirProblem::GoneOn => "for another run, name another directory".into(),
+            WorkDirProblem::Over => {
+                "remove the directory, and name another one for another run".into()
+            }
+            WorkDirProblem::Copied => {
+                "go on with the original; if that is gone, both sides begin another run".into()
             }
         })
     }
@@ -289,6 +313,10 @@ impl Error {
                 problem: JobProblem::OwnSide | JobProblem::OtherChoice,
                 ..
             } => ErrorClass::Contract,
+            Error::WorkDir {
+                problem: WorkDirProblem::OtherKeys,
+                ..
+            } => ErrorClass::Data,
             Error::Usage { .. } | Error::WorkDir { .. } | Error::Job { .. } => ErrorClass::Usage,
             Error::Table(error) => match error.class() {
                 vesica_tables::ErrorClass::Usage => ErrorClass::Usage,

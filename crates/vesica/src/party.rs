@@ -25,6 +25,7 @@ use vesica_tables::{
 };
 use vesica_wire::{Error as WireError, Limit};
 
+use crate::courier::Kept;
 use crate::memory::{Storage, bucket_memory, key_memory};
 use crate::split_job::{SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored};
@@ -892,6 +893,7 @@ impl Party {
             keys,
             report,
             memory: self.resources.for_rows(),
+            courier: None,
         })
     }
 
@@ -1085,15 +1087,22 @@ pub(crate) fn words(job: &Job) -> String {
 /// What a side has after a run.
 ///
 /// Where there is a work directory, the answer stays in it until [`Outcome::finish`]: a program that ends
-/// before its rows are safe gets them again without the peer.
+/// before its rows are safe gets them again without the peer. A run by courier can be finished again until then.
 pub struct Outcome {
     keys: Stored,
     report: Report,
     /// Bytes for rows that are put in order.
     memory: u64,
+    /// The directory of a run by courier, which goes on until its rows are safe.
+    courier: Option<Box<Kept>>,
 }
 
 impl Outcome {
+    /// Has [`Outcome::finish`] say in the directory of a run by courier that it is over.
+    pub(crate) fn end_with(&mut self, kept: Kept) {
+        self.courier = Some(Box::new(kept));
+    }
+
     /// The rows that matched.
     pub fn rows(&self) -> &RowSet {
         self.keys.matched()
@@ -1114,8 +1123,11 @@ impl Outcome {
     ///
     /// # Errors
     /// Resource: the kept answer cannot be removed, and another run would take it for its own.
-    pub fn finish(self) -> Result<Report, Error> {
+    pub fn finish(mut self) -> Result<Report, Error> {
         self.keys.finish()?;
+        if let Some(kept) = &mut self.courier {
+            kept.end()?;
+        }
         Ok(self.report)
     }
 }

@@ -11,7 +11,7 @@ use vesica_session::{
 };
 use vesica_tables::{
     ColumnType, Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, Output as TableFile,
-    PeerColumn, RowSet, Spool,
+    PeerColumn, RowSet, SetHash, Spool,
 };
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -184,6 +184,15 @@ impl Stored {
 
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Adds every distinct key to the hash of a set, before a run.
+    pub(crate) fn hash(&self, into: &mut SetHash) -> Result<(), Error> {
+        match &self.place {
+            Place::Memory { set, .. } => set.digests().iter().for_each(|key| into.add(key)),
+            Place::Disk(spool) => spool.hash(into)?,
+        }
+        Ok(())
     }
 
     /// What an earlier run left, if its keys were exactly the same.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{PrivateFile, is_exhausted, private_directory, sync_name};
+use vesica_files::{FileId, PrivateFile, is_exhausted, private_directory, sync_name};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -196,7 +196,7 @@ impl WorkDir {
 
     /// What an earlier run left, if one did.
     fn read(&self) -> Result<Option<Journal>, Error> {
-        let Some(bytes) = read_if_there(&self.path, JOURNAL)? else {
+        let Some((bytes, _)) = read_if_there(&self.path, JOURNAL)? else {
             return Ok(None);
         };
         if IN_CLEAR.iter().any(|magic| bytes.starts_with(*magic)) {
@@ -294,12 +294,16 @@ pub(crate) fn lock(path: &Path, own: &str) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// The bytes of the file of this name in a directory, if there is one.
-pub(crate) fn read_if_there(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    let mut bytes = Vec::new();
-    let opened = own_file(OpenOptions::new().read(true)).open(path.join(name));
-    match opened.and_then(|mut file| file.read_to_end(&mut bytes)) {
-        Ok(_) => Ok(Some(bytes)),
+/// The bytes of the file of this name in a directory, and which file it is, if there is one.
+pub(crate) fn read_if_there(path: &Path, name: &str) -> Result<Option<(Vec<u8>, FileId)>, Error> {
+    let read = || -> io::Result<_> {
+        let mut file = own_file(OpenOptions::new().read(true)).open(path.join(name))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok((bytes, FileId::of(&file)?))
+    };
+    match read() {
+        Ok(read) => Ok(Some(read)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(failed(path, &e)),
     }

@@ -154,7 +154,15 @@ fn protocols_of_two_messages_are_those_that_hash_to_a_group() {
 
 /// A run up to the sender's last message, which offers: its side, the receiver's.
 fn until_the_answer() -> [Side; 2] {
+    until_the_answer_of("compact-dh")
+}
+
+fn until_the_answer_of(protocol: &'static str) -> [Side; 2] {
     let [mut sender, mut receiver] = sides(Role::Sender);
+    for side in [&mut sender, &mut receiver] {
+        side.job.protocol = ProtocolRequest::named(protocol);
+        side.job.terms.set(&SECURITY, Security::SemiHonest);
+    }
     let (near, far) = (
         sender.identity.fingerprint(),
         receiver.identity.fingerprint(),
@@ -195,13 +203,42 @@ fn what_was_said_is_said_again_and_nothing_else() {
     for keys in [0..61, 1..61] {
         let keys = std::mem::replace(&mut receiver.keys, digests(keys));
         let error = receiver.turn(peer).unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+        assert!(matches!(error, Error::OtherInput), "{error}");
+        assert_eq!(error.class(), ErrorClass::Data);
         receiver.keys = keys;
     }
     assert!(receiver.turn(peer).unwrap().1.is_some());
     // Nothing new was heard.
     receiver.heard.pop();
     assert!(receiver.turn(peer).is_err());
+}
+
+#[test]
+fn an_answer_is_blamed_only_for_what_was_asked() {
+    let named = Registry::standard().all().iter();
+    for protocol in named.filter(|p| goes_by_messages(**p)) {
+        let name = protocol.spec().name;
+        let [sender, mut receiver] = until_the_answer_of(name);
+        let peer = receiver.identity.fingerprint();
+        let Turn::Over { said, .. } = sender.turn(peer).unwrap().0 else {
+            panic!("the sender is done")
+        };
+        let answer = said.unwrap();
+        let peer = sender.identity.fingerprint();
+        receiver.heard.push(Zeroizing::new(answer.clone()));
+        let keys = receiver.keys.clone();
+        for others in [0..61, 1..61, 1000..1060] {
+            receiver.keys = digests(others);
+            let error = receiver.turn(peer).unwrap_err();
+            assert!(matches!(error, Error::OtherInput), "{name}: {error}");
+        }
+        // With its own keys a bad answer is the peer's.
+        receiver.keys = keys;
+        let cut = answer[..answer.len() / 2].to_vec();
+        *receiver.heard.last_mut().unwrap() = Zeroizing::new(cut);
+        let error = receiver.turn(peer).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Peer, "{name}: {error}");
+    }
 }
 
 #[test]
