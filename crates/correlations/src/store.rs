@@ -23,7 +23,7 @@ use std::str::FromStr;
 use rand_core::CryptoRng;
 use thiserror::Error;
 use vesica_files::{
-    FileId, PrivateFile, is_exhausted, open_regular, remove_unfinished, unfinished,
+    FileId, PrivateFile, has_no_locks, is_exhausted, open_regular, remove_unfinished, unfinished,
 };
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use zeroize::Zeroizing;
@@ -122,6 +122,9 @@ pub enum StoreProblem {
     /// What no holder of the key has written.
     #[error("damaged, or written by another identity")]
     NotAuthentic,
+    /// The store is on a file system without locks, so that two runs could take one half under two names.
+    #[error("a half cannot be locked on this file system")]
+    NoLocks,
 }
 
 /// A directory of halves, whose content only holders of a key can read.
@@ -371,10 +374,10 @@ impl Store {
         let path = self.path(name, SUFFIX);
         let mut opened = open_half(&path).map_err(|e| failed(&path, e))?;
         // Another name of the same file may be in another store. Whoever comes second finds it empty.
-        match opened.lock() {
-            Err(e) if e.kind() != io::ErrorKind::Unsupported => return Err(failed(&path, e)),
-            _ => {}
-        }
+        opened.lock().map_err(|e| match has_no_locks(&e) {
+            true => bad(&path, StoreProblem::NoLocks),
+            false => failed(&path, e),
+        })?;
         let mut head = read_head(&path, &mut opened)?;
         let is_copy = is_copy(&head, &opened);
         let length = opened.metadata().map_err(|e| failed(&path, e))?.len();

@@ -49,6 +49,16 @@ impl FileId {
         born.copy_from_slice(&self.born.to_le_bytes());
         bytes
     }
+
+    /// That with these bytes.
+    pub fn from_bytes(bytes: &[u8; FileId::BYTES]) -> FileId {
+        let (inode, rest) = bytes.split_first_chunk().expect("24 bytes");
+        let (born, _) = rest.split_first_chunk().expect("16 bytes");
+        FileId {
+            inode: u64::from_le_bytes(*inode),
+            born: u128::from_le_bytes(*born),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,48 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens as [`open_regular`] does, but follows no link at the end of the path: whoever can put a link there chooses the file, and
+/// perhaps the file system that sees which parts of it are read.
+///
+/// # Errors
+/// As there, and [`io::ErrorKind::InvalidInput`] for a symbolic link.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    let there = path.symlink_metadata()?;
+    if there.is_symlink() {
+        return Err(is_link());
+    }
+    check(&there)?;
+    let mut options = without_waiting();
+    #[cfg(unix)]
+    {
+        use nix::fcntl::OFlag;
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+    }
+    let file = options.open(path).map_err(|e| match is_loop(&e) {
+        // The name is a link's by now.
+        true => is_link(),
+        false => e,
+    })?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn is_link() -> io::Error {
+    let problem = "a symbolic link is not followed here; name the file itself";
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
+}
+
+#[cfg(unix)]
+fn is_loop(cause: &io::Error) -> bool {
+    cause.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32)
+}
+
+#[cfg(not(unix))]
+fn is_loop(_: &io::Error) -> bool {
+    false
+}
+
 /// The bytes of a regular file of at most `most`, opened as by [`open_regular`].
 ///
 /// # Errors
@@ -149,6 +191,32 @@ mod tests {
             .unwrap();
         assert_eq!(text, "text");
         assert_eq!(refused(place.path()), io::ErrorKind::IsADirectory);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_only_where_they_may_be() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        std::fs::create_dir(at("directory")).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        // Above the file, links are the directory's owner's.
+        symlink(at("directory"), at("beside")).unwrap();
+        std::fs::write(at("directory/file"), "text").unwrap();
+        for name in ["file", "beside/file"] {
+            open_named(&at(name)).unwrap();
+        }
+        open_regular(&at("link")).unwrap();
+        for name in ["link", "dangling"] {
+            let error = open_named(&at(name)).unwrap_err();
+            assert!(error.to_string().contains("a symbolic link"), "{error}");
+        }
+        let refused = |name: &str| open_named(&at(name)).unwrap_err().kind();
+        assert_eq!(refused("directory"), io::ErrorKind::IsADirectory);
+        assert_eq!(refused("missing"), io::ErrorKind::NotFound);
     }
 
     #[cfg(unix)]

@@ -154,6 +154,11 @@ impl Error {
         Some(match self {
             // What to do is said with it.
             Error::UnsafeStore { .. } => return None,
+            Error::BadHalf { problem: StoreProblem::NoLocks, .. } => advice![
+                "move the store to a local disk, and ",
+                Command::AdoptStored,
+                " its halves there",
+            ],
             Error::Store(_) | Error::BadHalf { .. } | Error::NoHalf { .. } => more_halves(),
             Error::CopiedHalf(_) => advice![
                 "another copy may have served a run: ",

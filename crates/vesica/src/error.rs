@@ -38,6 +38,9 @@ pub enum WorkDirProblem {
     /// Another run goes on in it.
     #[error("is in use by another run")]
     InUse,
+    /// Nobody can tell whether another run goes on in it.
+    #[error("is on a file system without locks, where two runs could use it at once")]
+    NoLocks,
     /// No run by courier has begun in it.
     #[error("has no run by courier; begin one with an offer, or take one")]
     NoRun,
@@ -81,6 +84,7 @@ impl WorkDirProblem {
             WorkDirProblem::InUse => {
                 "wait for that run to end, or name another directory for this one".into()
             }
+            WorkDirProblem::NoLocks => "name a directory on a local disk".into(),
             WorkDirProblem::Unreadable => {
                 "give the identity of the earlier run, or remove the directory".into()
             }

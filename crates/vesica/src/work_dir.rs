@@ -14,13 +14,13 @@
 //! [`Owner`] is a part of what is sealed and compared once it has been opened, not associated data: whoever has the
 //! identity learns whether the peer or the options are others, and nobody else learns anything.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{FileId, PrivateFile, is_exhausted, private_directory, sync_name};
+use vesica_files::{FileId, NotLocked, PrivateFile, is_exhausted, private_directory, sync_name};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -278,11 +278,11 @@ pub(crate) fn lock(path: &Path, own: &str) -> Result<File, Error> {
     let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
         .open(path.join(LOCK))
         .map_err(problem)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(refused(path, WorkDirProblem::InUse)),
-        Err(TryLockError::Error(e)) => return Err(problem(e)),
-    }
+    vesica_files::lock(&lock).map_err(|cause| match cause {
+        NotLocked::InUse => refused(path, WorkDirProblem::InUse),
+        NotLocked::NoLocks => refused(path, WorkDirProblem::NoLocks),
+        NotLocked::Io(e) => problem(e),
+    })?;
     if !is_at(&lock, &path.join(LOCK)) {
         // A run that has just ended took the lock and its file with it.
         return Err(refused(path, WorkDirProblem::InUse));

@@ -1,0 +1,80 @@
+//! Locks that keep other processes away from a file.
+
+use std::fs::{File, TryLockError};
+use std::io;
+
+/// Why a file is not locked.
+#[derive(Debug)]
+pub enum NotLocked {
+    /// Another process has locked it.
+    InUse,
+    /// Its file system has no locks: nobody can tell who else uses it.
+    NoLocks,
+    /// The file system's reason.
+    Io(io::Error),
+}
+
+/// Locks a file until it is closed, unless another process has locked it.
+///
+/// # Errors
+/// Any [`NotLocked`]. Whoever goes on without a lock shares the file with others.
+pub fn lock(file: &File) -> Result<(), NotLocked> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => NotLocked::InUse,
+        TryLockError::Error(e) if has_no_locks(&e) => NotLocked::NoLocks,
+        TryLockError::Error(e) => NotLocked::Io(e),
+    })
+}
+
+/// Whether a file could not be locked because its file system has no locks. Network file systems without a lock service say
+/// so with another error than those that have never heard of locks.
+pub fn has_no_locks(cause: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use nix::errno::Errno;
+        let code = cause.raw_os_error().map(Errno::from_raw);
+        if matches!(code, Some(Errno::ENOLCK | Errno::EINVAL)) {
+            return true;
+        }
+    }
+    cause.kind() == io::ErrorKind::Unsupported
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_locked_once() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("lock");
+        let open = || {
+            let mut options = File::options();
+            options.write(true).create(true).truncate(false);
+            options.open(&path).unwrap()
+        };
+        let first = open();
+        lock(&first).unwrap();
+        assert!(matches!(lock(&open()), Err(NotLocked::InUse)));
+        drop(first);
+        lock(&open()).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_systems_without_locks_are_told_from_other_trouble() {
+        use nix::errno::Errno;
+        let says = |code: Errno| has_no_locks(&io::Error::from_raw_os_error(code as i32));
+        for code in [
+            Errno::EOPNOTSUPP,
+            Errno::ENOSYS,
+            Errno::ENOLCK,
+            Errno::EINVAL,
+        ] {
+            assert!(says(code), "{code}");
+        }
+        for code in [Errno::EIO, Errno::EINTR, Errno::EBADF, Errno::ENOSPC] {
+            assert!(!says(code), "{code}");
+        }
+    }
+}
