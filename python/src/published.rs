@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 use vesica::{
     ConnectOptions, Database, Endpoint, ErrorClass, Figures, Interrupt, KeySpec, LabelTerms,
-    Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, Service, SetUpdate,
+    Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, ServerEvent, Service, SetUpdate,
     SourceOptions, parse_address, select_rows,
 };
 
@@ -444,7 +444,11 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
     let serving = std::thread::Builder::new().name("vesica-serve".into());
     let stopped = interrupt.clone();
     let serving = serving.spawn(move || {
-        let tell = |figures: &Figures| *lock(&last) = *figures;
+        let tell = |event: ServerEvent<'_>| {
+            if let ServerEvent::Figures(figures) = event {
+                *lock(&last) = *figures;
+            }
+        };
         let ended = database.serve(&identity, &listener, &service, &connecting, &tell);
         match ended.map_err(vesica::Error::from) {
             Ok(()) => Ok(()),
@@ -472,8 +476,8 @@ impl Server {
     }
 
     /// What it has done: clients that are `connected`, `connections` so far, `questions` answered, `queries` in these,
-    /// `file_bytes` of the set handed out, `failures`, and how many queries of the key are `answered` in its life. Up to a
-    /// fifth of a second old while it serves; once it has stopped, all that it has done.
+    /// questions `repeated` at no cost, `file_bytes` of the set handed out, `failures`, and how many queries of the key are
+    /// `answered` in its life. Up to a fifth of a second old while it serves; once it has stopped, all that it has done.
     #[getter]
     fn figures(&self) -> HashMap<&'static str, u64> {
         let figures = *lock(&self.figures);
@@ -482,6 +486,7 @@ impl Server {
             ("connections", figures.connections),
             ("questions", figures.questions),
             ("queries", figures.queries),
+            ("repeated", figures.repeated),
             ("file_bytes", figures.file_bytes),
             ("failures", figures.failures),
             ("answered", figures.answered),

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use vesica::{
     ConnectOptions, Database, Destination, Figures, Fingerprint, Identity, KeySpec, LabelTerms,
-    LookUp, LookUpReport, Observer, OnRefused, PAYLOAD_BYTES, Passes, Publication, Service,
-    SetUpdate, Source, SourceOptions, half_of_the_machine, is_in, same_file,
+    LookUp, LookUpReport, Observer, OnRefused, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
+    Service, SetUpdate, Source, SourceOptions, half_of_the_machine, is_in, same_file,
 };
 use vesica_files::read_regular;
 use vesica_session::Listener;
@@ -226,31 +226,52 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     log::event("serving", &text, &json!({"clients": service.clients.len()}));
     signals.stop_in_order();
     progress.listening(listener.local_addr());
-    let tell = |figures: &Figures| {
-        let text = format!(
-            "{} clients are connected, {} came so far; {} questions with {} queries answered; {} bytes of files handed \
-             out; {} of {queries} queries of the key are used",
-            figures.connected,
-            figures.connections,
-            figures.questions,
-            figures.queries,
-            figures.file_bytes,
-            figures.answered,
-        );
-        let fields = json!({
-            "connected": figures.connected,
-            "connections": figures.connections,
-            "questions": figures.questions,
-            "queries": figures.queries,
-            "file_bytes": figures.file_bytes,
-            "failures": figures.failures,
-            "answered": figures.answered,
-            "of": queries,
-            "peak_memory_bytes": peak_memory_bytes(),
-        });
-        log::event("figures", &text, &fields);
+    let tell = |event: ServerEvent<'_>| match event {
+        ServerEvent::Figures(figures) => tell_figures(figures, queries),
+        ServerEvent::Refused {
+            client,
+            why,
+            untold,
+        } => {
+            let before = match untold {
+                0 => String::new(),
+                untold => format!(", after {untold} refusals that were not shown"),
+            };
+            let text = format!("refused client {client}{before}: {why}");
+            let fields =
+                json!({"client": client.to_string(), "why": why.to_string(), "untold": untold});
+            log::event("refused", &text, &fields);
+        }
+        _ => {}
     };
     Ok(database.serve(&identity, &listener, &service, &connecting, &tell)?)
+}
+
+fn tell_figures(figures: &Figures, queries: u64) {
+    let text = format!(
+        "{} clients are connected, {} came so far; {} questions with {} queries answered, {} of them again at no cost; {} \
+         bytes of files handed out; {} of {queries} queries of the key are used",
+        figures.connected,
+        figures.connections,
+        figures.questions,
+        figures.queries,
+        figures.repeated,
+        figures.file_bytes,
+        figures.answered,
+    );
+    let fields = json!({
+        "connected": figures.connected,
+        "connections": figures.connections,
+        "questions": figures.questions,
+        "queries": figures.queries,
+        "repeated": figures.repeated,
+        "file_bytes": figures.file_bytes,
+        "failures": figures.failures,
+        "answered": figures.answered,
+        "of": queries,
+        "peak_memory_bytes": peak_memory_bytes(),
+    });
+    log::event("figures", &text, &fields);
 }
 
 pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {

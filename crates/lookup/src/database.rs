@@ -2,19 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{WholeFile, open_regular, private_directory};
+use vesica_files::{NotLocked, WholeFile, open_regular, private_directory};
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::{ELEMENT_BYTES, SecretKey};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
 
-use crate::error::{Error, StoreProblem};
+use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::set::PublishedSet;
 
 /// The file of the secret key.
 const KEY: &str = "key";
@@ -23,11 +25,11 @@ pub(crate) const LOCK: &str = "lock";
 /// The file that is locked by who publishes.
 pub(crate) const PUBLISHING: &str = "publishing";
 /// What the file of the key begins with.
-const HEAD: &[u8] = b"vesica database 2\n";
+const HEAD: &[u8] = b"vesica database 3\n";
 /// Most bytes of it.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// What was published last.
+/// A release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Last {
     pub(crate) release: u64,
@@ -38,6 +40,26 @@ pub(crate) struct Last {
 }
 
 impl Last {
+    const NONE: Last = Last {
+        release: 0,
+        hash: [0; 32],
+        masks: 0,
+    };
+
+    fn read(reader: &mut Reader<'_>) -> Result<Last, vesica_wire::Error> {
+        Ok(Last {
+            release: reader.u64()?,
+            hash: reader.array()?,
+            masks: reader.u64()?,
+        })
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.release.to_le_bytes());
+        out.extend_from_slice(&self.hash);
+        out.extend_from_slice(&self.masks.to_le_bytes());
+    }
+
     pub(crate) fn of_first(header: &Header) -> Last {
         Last {
             release: header.release,
@@ -61,10 +83,58 @@ impl Last {
 pub(crate) struct Contents {
     pub(crate) secret: SecretKey,
     pub(crate) declared: Declared,
+    /// What was published last.
     pub(crate) last: Last,
+    /// The release after it, from before its file has its name until that counts as published.
+    pub(crate) coming: Option<Last>,
+    /// The file of the first release when something was published last; empty if its path is no text.
+    pub(crate) set: String,
+}
+
+/// Where a set is, whatever the directory in which a later command is run.
+pub(crate) fn place_of(set: &Path) -> String {
+    let path = std::path::absolute(set).unwrap_or_else(|_| set.to_owned());
+    path.into_os_string().into_string().unwrap_or_default()
 }
 
 impl Contents {
+    /// Whether this is the last release, or the one that was about to follow it.
+    pub(crate) fn knows(&self, header: &Header) -> bool {
+        let hash = header.hash();
+        let mut known = iter::once(&self.last).chain(&self.coming);
+        known.any(|known| known.hash == hash)
+    }
+
+    /// Fails unless these files are those of what was published last.
+    pub(crate) fn check(&self, directory: &Path, set: &PublishedSet) -> Result<(), Error> {
+        let (header, last) = (set.header(), self.last.release);
+        let is_same_key = header.oprf_key == self.secret.public_key();
+        match self.knows(header) {
+            true => Ok(()),
+            false if is_same_key && header.release > last => {
+                let found = header.release;
+                let problem = StoreProblem::Older { last, found };
+                Err(Error::store(directory, problem))
+            }
+            false => Err(Error::set(set.last_path(), SetProblem::NotLast(last))),
+        }
+    }
+
+    /// Fails if the files are there that were published last, and more of them than this knows of.
+    fn check_beside(&self, directory: &Path, identity: &Identity) -> Result<(), Error> {
+        let set = PublishedSet::open(Path::new(&self.set), identity.fingerprint());
+        match set.map(|set| self.check(directory, &set)) {
+            Ok(Err(
+                error @ Error::Store {
+                    problem: StoreProblem::Older { .. },
+                    ..
+                },
+            )) => Err(error),
+            // Files that were moved, or lost, say nothing of the database.
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the file that this identity has written.
     pub(crate) fn read(directory: &Path, identity: &Identity) -> Result<Contents, Error> {
         let path = directory.join(KEY);
@@ -88,18 +158,19 @@ impl Contents {
     fn parse(content: &[u8]) -> Result<Option<Contents>, vesica_wire::Error> {
         let mut reader = Reader::new("database", content);
         let secret: Zeroizing<[u8; ELEMENT_BYTES]> = Zeroizing::new(reader.array()?);
-        let last = Last {
-            release: reader.u64()?,
-            hash: reader.array()?,
-            masks: reader.u64()?,
-        };
+        let last = Last::read(&mut reader)?;
+        let coming = Last::read(&mut reader)?;
+        let length = reader.u32()? as usize;
+        let set = str::from_utf8(reader.bytes(length)?).map(str::to_owned);
         let declared = Declared::read(&mut reader)?;
         reader.end()?;
         let secret = SecretKey::from_bytes(&secret);
-        Ok(secret.map(|secret| Contents {
+        Ok(secret.zip(set.ok()).map(|(secret, set)| Contents {
             secret,
             declared,
             last,
+            coming: (coming.release > 0).then_some(coming),
+            set,
         }))
     }
 
@@ -107,9 +178,11 @@ impl Contents {
     pub(crate) fn write(&self, directory: &Path, identity: &Identity) -> Result<(), Error> {
         let mut content = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize));
         content.extend_from_slice(&*self.secret.to_bytes());
-        content.extend_from_slice(&self.last.release.to_le_bytes());
-        content.extend_from_slice(&self.last.hash);
-        content.extend_from_slice(&self.last.masks.to_le_bytes());
+        self.last.put(&mut content);
+        let coming = self.coming.as_ref().unwrap_or(&Last::NONE);
+        coming.put(&mut content);
+        content.extend_from_slice(&(self.set.len() as u32).to_le_bytes());
+        content.extend_from_slice(self.set.as_bytes());
         self.declared.put(&mut content);
         let mut salt = [0; 32];
         random::fill(&mut salt)?;
@@ -164,6 +237,7 @@ impl Making {
         identity: &Identity,
         secret: SecretKey,
         header: &Header,
+        set: &Path,
     ) -> Result<(), Error> {
         let last = Last::of_first(header);
         if self
@@ -177,6 +251,8 @@ impl Making {
                 secret,
                 declared: header.declared.clone(),
                 last,
+                coming: None,
+                set: place_of(set),
             };
             contents.write(&self.directory, identity)?;
         }
@@ -200,8 +276,8 @@ impl Database {
     /// Opens the database that this identity has made.
     ///
     /// # Errors
-    /// Usage: none is there, or it is in use or not private. Data: it is damaged, of another identity, or without its count of
-    /// queries.
+    /// Usage: none is there, or it is in use or not private. Data: it is damaged, of another identity, without its count of
+    /// queries, or older than this or than its set.
     pub fn open(directory: &Path, identity: &Identity) -> Result<Database, Error> {
         if !directory.join(KEY).exists() {
             return Err(Error::store(directory, StoreProblem::Empty));
@@ -209,10 +285,15 @@ impl Database {
         check_private(directory)?;
         let lock = lock(directory, LOCK)?;
         let contents = Contents::read(directory, identity)?;
+        contents.check_beside(directory, identity)?;
         let Contents {
-            secret, declared, ..
+            secret,
+            declared,
+            last,
+            ..
         } = contents;
-        let ledger = Ledger::open(directory, identity, &secret.public_key(), declared.queries)?;
+        let (key, queries) = (secret.public_key(), declared.queries);
+        let ledger = Ledger::open(directory, identity, &key, queries, last.release)?;
         Ok(Database {
             directory: directory.to_owned(),
             identity: identity.clone(),
@@ -228,11 +309,24 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn release(&self) -> Result<u64, Error> {
-        Ok(self.last()?.release)
+        let release = self.contents()?.last.release;
+        self.ledger.saw(release);
+        Ok(release)
     }
 
-    pub(crate) fn last(&self) -> Result<Last, Error> {
-        Ok(Contents::read(&self.directory, &self.identity)?.last)
+    fn contents(&self) -> Result<Contents, Error> {
+        Contents::read(&self.directory, &self.identity)
+    }
+
+    /// Fails unless the set in these files is the one that was published last.
+    pub(crate) fn check_set(&self, set: &Path) -> Result<(), Error> {
+        // Somebody may publish meanwhile.
+        let before = self.contents()?;
+        let set = PublishedSet::open(set, self.identity.fingerprint())?;
+        match before.knows(set.header()) {
+            true => Ok(()),
+            false => self.contents()?.check(&self.directory, &set),
+        }
     }
 
     /// What was declared when the set was published.
@@ -289,10 +383,10 @@ pub(crate) fn lock(directory: &Path, name: &str) -> Result<File, Error> {
         options.open(&path)
     };
     let file = open().map_err(|e| Error::io(&path, &e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(Error::store(directory, StoreProblem::InUse)),
-        Err(std::fs::TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(file),
-        Err(std::fs::TryLockError::Error(e)) => Err(Error::io(&path, &e)),
-    }
+    vesica_files::lock(&file).map_err(|cause| match cause {
+        NotLocked::InUse => Error::store(directory, StoreProblem::InUse),
+        NotLocked::NoLocks => Error::store(directory, StoreProblem::NoLocks),
+        NotLocked::Io(e) => Error::io(&path, &e),
+    })?;
+    Ok(file)
 }

@@ -61,6 +61,29 @@ pub enum SetProblem {
     /// Another process fetches it.
     #[error("is being fetched by another process")]
     BeingFetched,
+    /// Nobody can tell whether another process fetches it.
+    #[error("is on a file system without locks, where two processes could fetch it at once")]
+    NoLocks,
+    /// It was damaged, or another file was put in its place, after all of it was checked.
+    #[error("has changed since it was checked")]
+    Changed,
+    /// An earlier look-up has seen a later release.
+    #[error("is release {got}, and an earlier look-up has seen release {seen}")]
+    Older {
+        /// The last release that is there.
+        got: u64,
+        /// The last that was seen.
+        seen: u64,
+    },
+    /// An earlier look-up has seen another release of this number.
+    #[error("has another release {0} than an earlier look-up has seen")]
+    Forked(u64),
+    /// An earlier look-up has seen a set under the key that has replaced this one's.
+    #[error("has a key that was replaced: an earlier look-up has seen a set under another one")]
+    Replaced,
+    /// Earlier look-ups were in a set of somebody else.
+    #[error("has another publisher than the set of earlier look-ups, which is {0}")]
+    OtherState(Fingerprint),
     /// Somebody else has published it.
     #[error("was published by {got}, and not by {expected}")]
     OtherPublisher {
@@ -87,6 +110,19 @@ pub enum StoreProblem {
     /// Another process serves it.
     #[error("is in use by another process")]
     InUse,
+    /// Nobody can tell whether another process uses it.
+    #[error("is on a file system without locks, where two processes could use it at once")]
+    NoLocks,
+    /// It was restored from a copy: more was published from it than it knows of.
+    #[error(
+        "is older than its set: it knows of release {last} at most, and release {found} was published"
+    )]
+    Older {
+        /// The last release that it knows of.
+        last: u64,
+        /// The last that was published.
+        found: u64,
+    },
     /// A file in it cannot be opened with this identity.
     #[error("holds a file {0} that is damaged, or of another identity or version")]
     Unreadable(&'static str),
@@ -190,7 +226,7 @@ impl Error {
         match self {
             Error::Usage(_) | Error::TooManyKeys { .. } | Error::Io { .. } => ErrorClass::Usage,
             Error::Set {
-                problem: SetProblem::BeingFetched,
+                problem: SetProblem::BeingFetched | SetProblem::NoLocks | SetProblem::OtherState(_),
                 ..
             } => ErrorClass::Usage,
             Error::NotAClient { .. }
@@ -201,7 +237,8 @@ impl Error {
             } => ErrorClass::Peer,
             Error::Set { .. } => ErrorClass::Data,
             Error::Store {
-                problem: StoreProblem::Unreadable(_) | StoreProblem::NoLedger,
+                problem:
+                    StoreProblem::Unreadable(_) | StoreProblem::NoLedger | StoreProblem::Older { .. },
                 ..
             } => ErrorClass::Data,
             Error::Store { .. } => ErrorClass::Usage,
@@ -216,34 +253,41 @@ impl Error {
                 "publish anew, in another directory, with a larger ",
                 Argument::MaxKeys,
             ],
-            Error::Set {
-                problem: SetProblem::OtherPublisher { .. },
-                ..
-            } => advice![
-                "get the file from the publisher, and compare ",
-                Argument::Peer
-            ],
-            Error::Set {
-                problem: SetProblem::NotLast(_),
-                ..
-            } => "put the files of all releases beside each other, or publish anew".into(),
-            Error::Set {
-                problem: SetProblem::BeingFetched,
-                ..
-            } => return None,
-            Error::Set { .. } => {
-                "get the files of all releases from the publisher once more".into()
-            }
+            Error::Set { problem, .. } => match problem {
+                SetProblem::OtherPublisher { .. } => advice![
+                    "get the file from the publisher, and compare ",
+                    Argument::Peer
+                ],
+                SetProblem::NotLast(_) => {
+                    "put the files of all releases beside each other, or publish anew".into()
+                }
+                SetProblem::BeingFetched => return None,
+                SetProblem::NoLocks => "fetch it to a local disk".into(),
+                SetProblem::Older { .. } | SetProblem::Forked(_) => advice![
+                    "get the files of all releases from the publisher once more; if it has gone back itself, give another directory as ",
+                    Argument::State,
+                ],
+                SetProblem::Replaced => advice![
+                    "get the set from the publisher once more; another set has another directory as ",
+                    Argument::State,
+                ],
+                SetProblem::OtherState(_) => {
+                    advice!["each set has a directory of its own as ", Argument::State]
+                }
+                SetProblem::Changed => "put the set where nobody else can change it".into(),
+                _ => "get the files of all releases from the publisher once more".into(),
+            },
             Error::Store { problem, .. } => match problem {
                 StoreProblem::Taken => {
                     "name another directory; its key and its count of queries go with the set"
                         .into()
                 }
-                StoreProblem::NoLedger => {
+                StoreProblem::NoLedger | StoreProblem::Older { .. } => {
                     "publish anew, under another key: how much clients have asked is not known"
                         .into()
                 }
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),
+                StoreProblem::NoLocks => "name a directory on a local disk".into(),
                 _ => return None,
             },
             Error::HandedOut { .. } => {

@@ -1,23 +1,34 @@
-//! How many queries each client has made: a file of records, each of which raises a client's total.
+//! How many queries each client has made: a file of encrypted records, each of which raises a client's total.
 //!
 //! A total is raised in blocks, and on the disk before an answer leaves. So a crash loses at most a block of a client's
 //! quota and never gives any back, and most queries do not wait for the disk. A batch that a client sends again costs
-//! nothing: the hashes of its last batches are kept too.
+//! nothing, some times: the hashes of its last batches are kept too.
 //!
-//! The file begins with how many records it had when it was last written as a whole. A record is the client's fingerprint (32 bytes), its total (8), the hash of a batch (32, zeros if there is none) and the
-//! first 8 bytes of a keyed hash of these and of the record's place. What a crash has left of the last records fails that
-//! check, and is cut off; no record that the file began with is among them.
+//! ```text
+//! "vesica ledger 2\n" │ salt, 32 │ head, 32 │ records of 112 bytes
+//! ```
+//!
+//! Each is a [`Sealed`] message under a key of the publisher's identity, the OPRF's key, the salt and its place; the salt is
+//! fresh whenever the file is written as a whole. The head says how many records the file began with, and the last release. A
+//! record is a client's fingerprint (32 bytes), its total (8), the hash of a batch (32, zeros if there is none), how often
+//! that was asked again (8), the last release (8), and how many records before it were on the disk for certain (8).
+//!
+//! Blocks of a file reach the disk in any order, so that a crash of the machine may leave any of the records that were not
+//! synchronised. No answer relied on one of them: those that are missing are ignored. One that the head or another record
+//! says was on the disk is not among them, and a ledger without it is refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use vesica_files::{WholeFile, open_regular};
+use vesica_files::{FileId, WholeFile, open_named};
+use vesica_primitives::sealed::{Sealed, TAG};
 use vesica_primitives::voprf::Element;
-use vesica_session::{Fingerprint, Identity};
+use vesica_session::codec::Reader;
+use vesica_session::{Fingerprint, Identity, random};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
@@ -25,14 +36,24 @@ use crate::error::{Error, StoreProblem};
 
 /// What names of its file begin with; the first digits of the key follow.
 const FILE: &str = "ledger";
-const MAGIC: &[u8; 16] = b"vesica ledger 1\n";
-const HEAD: usize = MAGIC.len() + 8 + CHECK;
-const RECORD: usize = 32 + 8 + 32 + CHECK;
-const CHECK: usize = 8;
+const MAGIC: &[u8; 16] = b"vesica ledger 2\n";
+const SALT: usize = 32;
+const HEAD: usize = 16 + TAG;
+const RECORD: usize = 32 + 8 + 32 + 8 + 8 + 8 + TAG;
 /// By how many queries a total is raised at least.
 const BLOCK: u64 = 256;
 /// Batches of a client that are remembered.
 const MAX_BATCHES: usize = 64;
+/// How often one of these is answered again at no cost.
+const MAX_REPEATS: u64 = 16;
+
+/// A question that was paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Batch {
+    hash: [u8; 32],
+    /// How often it was asked again.
+    repeats: u64,
+}
 
 /// A client's account.
 #[derive(Clone, Debug, Default)]
@@ -43,12 +64,13 @@ struct Account {
     reserved: u64,
     /// Records up to the one that raised it.
     raised: u64,
-    /// Hashes of the last batches, oldest first.
-    batches: VecDeque<[u8; 32]>,
+    /// The last batches, the one that was asked last at the end.
+    batches: VecDeque<Batch>,
 }
 
 impl Account {
-    fn remember(&mut self, batch: [u8; 32]) {
+    fn remember(&mut self, batch: Batch) {
+        self.batches.retain(|known| known.hash != batch.hash);
         if self.batches.len() == MAX_BATCHES {
             self.batches.pop_front();
         }
@@ -56,29 +78,112 @@ impl Account {
     }
 }
 
-#[derive(Debug)]
-struct Accounts {
-    of: HashMap<Fingerprint, Account>,
+type Accounts = HashMap<Fingerprint, Account>;
+
+/// What a file says of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    client: Fingerprint,
+    total: u64,
+    batch: Batch,
+    release: u64,
+    /// Records that were on the disk when it was written.
+    synchronised: u64,
+}
+
+impl Record {
+    fn encode(&self) -> [u8; RECORD - TAG] {
+        let mut bytes = [0; RECORD - TAG];
+        let numbers = [self.batch.repeats, self.release, self.synchronised];
+        bytes[..32].copy_from_slice(self.client.as_bytes());
+        bytes[32..40].copy_from_slice(&self.total.to_le_bytes());
+        bytes[40..72].copy_from_slice(&self.batch.hash);
+        bytes[72..].copy_from_slice(numbers.map(u64::to_le_bytes).as_flattened());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Record, WireError> {
+        let mut reader = Reader::new("record of the ledger", bytes);
+        let record = Record {
+            client: Fingerprint::from_bytes(reader.array()?),
+            total: reader.u64()?,
+            batch: Batch {
+                hash: reader.array()?,
+                repeats: reader.u64()?,
+            },
+            release: reader.u64()?,
+            synchronised: reader.u64()?,
+        };
+        reader.end()?;
+        Ok(record)
+    }
+}
+
+/// The keys of head and records of one file.
+struct Seals {
+    key: Zeroizing<[u8; 32]>,
+    salt: [u8; SALT],
+}
+
+impl Seals {
+    /// That of a place; records are counted from 1, after the head.
+    fn of(&self, place: u64) -> Sealed {
+        Sealed::new(&self.key, &[b"ledger", &self.salt, &place.to_le_bytes()])
+    }
+
+    fn seal(&self, place: u64, content: &[u8]) -> io::Result<Vec<u8>> {
+        let mut sealed = Vec::with_capacity(content.len() + TAG);
+        self.of(place).write(MAGIC, content, &mut sealed)?;
+        Ok(sealed)
+    }
+
+    /// The content at a place; `None` if that is not what was written there.
+    fn open(&self, place: u64, mut sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let length = sealed.len() as u64;
+        self.of(place).read(MAGIC, length, &mut sealed).ok()
+    }
+}
+
+struct Open {
+    accounts: Accounts,
     /// All totals together.
     reserved: u64,
+    /// The last release that was seen.
+    release: u64,
     file: Arc<File>,
+    seals: Seals,
     records: u64,
     /// Why the file cannot be written any more.
     broken: Option<String>,
 }
 
 /// The accounts of all clients under a key.
-#[derive(Debug)]
 pub(crate) struct Ledger {
     path: PathBuf,
     key: Zeroizing<[u8; 32]>,
     /// Queries of all clients together, at most.
     cap: u64,
-    accounts: Mutex<Accounts>,
+    open: Mutex<Open>,
     /// Records that are on the disk for certain.
     synchronised: AtomicU64,
     /// Held by who synchronises the file.
     synchronising: Mutex<()>,
+}
+
+/// Does not show its key.
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ledger").field(&self.path).finish()
+    }
+}
+
+/// What a batch costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Debit {
+    /// It is new, and was taken from the quota.
+    Paid,
+    /// Nothing: it was paid for before.
+    Repeated,
 }
 
 impl Ledger {
@@ -103,7 +208,7 @@ impl Ledger {
     ) -> Result<(), Error> {
         let path = directory.join(Ledger::name(oprf_key));
         let key = Ledger::key(identity, oprf_key);
-        let made = rewrite(&path, &key, &HashMap::new());
+        let made = rewrite(&path, &key, &Accounts::new(), 1);
         made.map(drop).map_err(|e| Error::io(&path, &e))
     }
 
@@ -123,33 +228,43 @@ impl Ledger {
         remove().map_err(|e| Error::io(directory, &e))
     }
 
-    /// Opens the ledger of a key, which was made with it. What was reserved counts as used.
+    /// Opens the ledger of a key, which was made with it, when this is the last release. What was reserved counts as used.
     pub(crate) fn open(
         directory: &Path,
         identity: &Identity,
         oprf_key: &Element,
         cap: u64,
+        release: u64,
     ) -> Result<Ledger, Error> {
         let path = directory.join(Ledger::name(oprf_key));
         let key = Ledger::key(identity, oprf_key);
-        let accounts = match open_regular(&path) {
-            Ok(file) => {
-                let read = read(file, &key).map_err(|e| Error::io(&path, &e))?;
-                read.ok_or_else(|| Error::store(directory, StoreProblem::Unreadable(FILE)))?
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::store(directory, StoreProblem::NoLedger));
-            }
-            Err(e) => return Err(Error::io(&path, &e)),
-        };
-        let (file, records) = rewrite(&path, &key, &accounts).map_err(|e| Error::io(&path, &e))?;
+        let mut bytes = Vec::new();
+        let opened = open_named(&path).and_then(|mut file| file.read_to_end(&mut bytes));
+        opened.map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::store(directory, StoreProblem::NoLedger),
+            _ => Error::io(&path, &e),
+        })?;
+        let read = read(&bytes, &key);
+        let (accounts, seen) =
+            read.ok_or_else(|| Error::store(directory, StoreProblem::Unreadable(FILE)))?;
+        if seen > release {
+            let problem = StoreProblem::Older {
+                last: release,
+                found: seen,
+            };
+            return Err(Error::store(directory, problem));
+        }
+        let written = rewrite(&path, &key, &accounts, release);
+        let (file, seals, records) = written.map_err(|e| Error::io(&path, &e))?;
         Ok(Ledger {
             key,
             cap,
-            accounts: Mutex::new(Accounts {
+            open: Mutex::new(Open {
                 reserved: accounts.values().map(|account| account.reserved).sum(),
-                of: accounts,
+                accounts,
+                release,
                 file: Arc::new(file),
+                seals,
                 records,
                 broken: None,
             }),
@@ -159,30 +274,33 @@ impl Ledger {
         })
     }
 
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queries that were answered or lost in a crash.
     pub(crate) fn answered(&self) -> u64 {
-        self.accounts()
-            .of
-            .values()
-            .map(|account| account.used)
-            .sum()
+        let open = self.lock();
+        open.accounts.values().map(|account| account.used).sum()
     }
 
     /// Queries that this client may still make.
     pub(crate) fn left(&self, client: Fingerprint, quota: u64) -> u64 {
-        let accounts = self.accounts();
-        let account = accounts.of.get(&client);
+        let open = self.lock();
+        let account = open.accounts.get(&client);
         let (used, reserved) = account.map_or((0, 0), |account| (account.used, account.reserved));
-        let free = self.cap.saturating_sub(accounts.reserved) + (reserved - used);
+        let free = self.cap.saturating_sub(open.reserved) + (reserved - used);
         quota.saturating_sub(used).min(free)
     }
 
+    /// Has the records from now on say that this release was the last.
+    pub(crate) fn saw(&self, release: u64) {
+        let mut open = self.lock();
+        open.release = open.release.max(release);
+    }
+
     /// Takes a batch of so many queries from a client's quota, which is on the disk when this returns. Nothing for one of
-    /// its last batches. Returns whether it was a new one.
+    /// its last batches, some times.
     ///
     /// # Errors
     /// Resource: the quota, or that of the key, does not suffice, or the disk fails.
@@ -192,64 +310,62 @@ impl Ledger {
         quota: u64,
         batch: [u8; 32],
         queries: u64,
-    ) -> Result<bool, WireError> {
-        let mut accounts = self.accounts();
-        let Accounts {
-            of,
-            reserved: all,
-            file,
-            records,
-            broken,
-        } = &mut *accounts;
-        if let Some(why) = broken {
+    ) -> Result<Debit, WireError> {
+        let mut guard = self.lock();
+        let open = &mut *guard;
+        if let Some(why) = &open.broken {
             return Err(storage(why));
         }
-        let account = of.entry(client).or_default();
-        if account.batches.contains(&batch) {
-            let (file, raised) = (Arc::clone(file), account.raised);
-            drop(accounts);
-            return self.synchronise(&file, raised).map(|()| false);
-        }
-        let used = account.used + queries;
-        if used > quota {
-            let left = quota.saturating_sub(account.used);
-            return Err(WireError::limit(
-                Limit::Queries,
-                format!("the quota of {quota} queries has {left} left, and {queries} were asked"),
-            ));
-        }
-        let mut total = account.reserved;
-        if used > total {
-            let needed = used - total;
-            let free = self.cap.saturating_sub(*all);
-            if needed > free {
-                return Err(WireError::limit(
-                    Limit::Queries,
-                    format!(
-                        "the published key answers {free} more queries, and {queries} were asked"
-                    ),
-                ));
+        let account = open.accounts.entry(client).or_default();
+        let known = account.batches.iter().find(|known| known.hash == batch);
+        let repeats = known.map(|known| known.repeats + 1);
+        let repeats = repeats.filter(|repeats| *repeats <= MAX_REPEATS);
+        let (used, total) = match repeats {
+            Some(_) => (account.used, account.reserved),
+            None => {
+                let used = account.used + queries;
+                let free = self.cap.saturating_sub(open.reserved);
+                (used, total(account, quota, free, queries)?)
             }
-            total += needed.max(BLOCK).min(free).min(quota - total);
-        }
-        let record = record(&self.key, *records, client, total, &batch);
-        if let Err(e) = (&**file).write_all(&record) {
+        };
+        let batch = Batch {
+            hash: batch,
+            repeats: repeats.unwrap_or(0),
+        };
+        let record = Record {
+            client,
+            total,
+            batch,
+            release: open.release,
+            synchronised: self.synchronised.load(Ordering::Acquire),
+        };
+        let sealed = open.seals.seal(open.records + 1, &record.encode());
+        let written = sealed.and_then(|sealed| (&*open.file).write_all(&sealed));
+        if let Err(e) = written {
             // Half a record may be in the file: nothing may follow it.
             let why = e.to_string();
-            *broken = Some(why.clone());
+            open.broken = Some(why.clone());
             return Err(storage(&why));
         }
-        *records += 1;
+        open.records += 1;
         if total > account.reserved {
-            account.raised = *records;
+            account.raised = open.records;
         }
-        *all += total - account.reserved;
-        account.reserved = total;
-        account.used = used;
+        open.reserved += total - account.reserved;
+        (account.reserved, account.used) = (total, used);
         account.remember(batch);
-        let (file, raised) = (Arc::clone(file), account.raised);
-        drop(accounts);
-        self.synchronise(&file, raised).map(|()| true)
+        let (file, raised) = (Arc::clone(&open.file), account.raised);
+        drop(guard);
+        self.synchronise(&file, raised)?;
+        Ok(repeats.map_or(Debit::Paid, |_| Debit::Repeated))
+    }
+
+    /// Gives back what was taken for a batch of which nothing has left.
+    pub(crate) fn give_back(&self, client: Fingerprint, batch: [u8; 32], queries: u64) {
+        if let Some(account) = self.lock().accounts.get_mut(&client) {
+            account.used = account.used.saturating_sub(queries);
+            account.batches.retain(|known| known.hash != batch);
+        }
     }
 
     /// Has so many records on the disk when it returns. Clients that wait at the same time share one wait.
@@ -267,41 +383,77 @@ impl Ledger {
         }
         // An error of the disk is told once: a later call would succeed over what is lost.
         let (written, broken) = {
-            let accounts = self.accounts();
-            (accounts.records, accounts.broken.clone())
+            let open = self.lock();
+            (open.records, open.broken.clone())
         };
         if let Some(why) = broken {
             return Err(storage(&why));
         }
-        file.sync_data().map_err(|e| self.fail(&e))?;
+        let synchronised = file.sync_data().and_then(|()| self.check_place(file));
+        synchronised.map_err(|e| self.fail(&e))?;
         self.synchronised.store(written, Ordering::Release);
         Ok(())
+    }
+
+    /// Fails if another file has the ledger's name: somebody else serves the database, on a file system whose locks do not
+    /// reach that far, or has put a copy in its place.
+    fn check_place(&self, file: &File) -> io::Result<()> {
+        match FileId::of(&open_named(&self.path)?)? == FileId::of(file)? {
+            true => Ok(()),
+            false => Err(io::Error::other("its file was replaced by another")),
+        }
     }
 
     /// Nothing is answered any more: what a failed disk has of the file is unknown.
     fn fail(&self, cause: &io::Error) -> WireError {
         let why = cause.to_string();
-        self.accounts().broken = Some(why.clone());
+        self.lock().broken = Some(why.clone());
         storage(&why)
     }
 
     /// Gives back what was reserved and not used, once no client is served any more.
     pub(crate) fn close(&self) -> Result<(), Error> {
-        let mut accounts = self.accounts();
-        if accounts.broken.is_some() {
+        let mut open = self.lock();
+        if open.broken.is_some() {
             return Ok(());
         }
-        for account in accounts.of.values_mut() {
+        let fail = |e| Error::io(&self.path, &e);
+        self.check_place(&open.file).map_err(fail)?;
+        for account in open.accounts.values_mut() {
             account.reserved = account.used;
             account.raised = 0;
         }
-        let rewritten = rewrite(&self.path, &self.key, &accounts.of);
-        let (file, records) = rewritten.map_err(|e| Error::io(&self.path, &e))?;
-        accounts.reserved = accounts.of.values().map(|account| account.reserved).sum();
-        (accounts.file, accounts.records) = (Arc::new(file), records);
+        let rewritten = rewrite(&self.path, &self.key, &open.accounts, open.release);
+        let (file, seals, records) = rewritten.map_err(fail)?;
+        open.reserved = open.accounts.values().map(|account| account.reserved).sum();
+        (open.file, open.seals, open.records) = (Arc::new(file), seals, records);
         self.synchronised.store(records, Ordering::Release);
         Ok(())
     }
+}
+
+/// A client's total that suffices for further queries, if its quota and the `free` ones of the key do.
+fn total(account: &Account, quota: u64, free: u64, queries: u64) -> Result<u64, WireError> {
+    let used = account.used + queries;
+    if used > quota {
+        let left = quota.saturating_sub(account.used);
+        return Err(WireError::limit(
+            Limit::Queries,
+            format!("the quota of {quota} queries has {left} left, and {queries} were asked"),
+        ));
+    }
+    let needed = used.saturating_sub(account.reserved);
+    if needed > free {
+        return Err(WireError::limit(
+            Limit::Queries,
+            format!("the published key answers {free} more queries, and {queries} were asked"),
+        ));
+    }
+    let raise = match needed {
+        0 => 0,
+        _ => needed.max(BLOCK).min(free).min(quota - account.reserved),
+    };
+    Ok(account.reserved + raise)
 }
 
 fn storage(why: &str) -> WireError {
@@ -311,110 +463,90 @@ fn storage(why: &str) -> WireError {
     )
 }
 
-fn check(key: &[u8; 32], place: u64, fields: &[u8]) -> [u8; CHECK] {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher.update(&place.to_le_bytes());
-    hasher.update(fields);
-    let hash = hasher.finalize();
-    *hash.as_bytes().first_chunk().expect("32 bytes")
-}
-
-fn record(
-    key: &[u8; 32],
-    place: u64,
-    client: Fingerprint,
-    total: u64,
-    batch: &[u8; 32],
-) -> [u8; RECORD] {
-    let mut record = [0; RECORD];
-    record[..32].copy_from_slice(client.as_bytes());
-    record[32..40].copy_from_slice(&total.to_le_bytes());
-    record[40..72].copy_from_slice(batch);
-    let check = check(key, place, &record[..RECORD - CHECK]);
-    record[RECORD - CHECK..].copy_from_slice(&check);
-    record
-}
-
-/// The accounts in a file; `None` if it is damaged elsewhere than at its end.
-fn read(file: File, key: &[u8; 32]) -> io::Result<Option<HashMap<Fingerprint, Account>>> {
-    let mut input = BufReader::new(file);
-    let mut head = [0; HEAD];
-    match input.read_exact(&mut head) {
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        read => read?,
-    }
-    let (magic, rest) = head.split_at(MAGIC.len());
-    let (count, sum) = rest.split_at(8);
-    let count = u64::from_le_bytes(count.try_into().expect("8 bytes"));
-    if magic != MAGIC || sum != check(key, u64::MAX, &count.to_le_bytes()) {
-        return Ok(None);
-    }
-    let mut accounts: HashMap<Fingerprint, Account> = HashMap::new();
-    let (mut bytes, mut place, mut ended) = ([0; RECORD], 0, None);
-    loop {
-        match input.read_exact(&mut bytes) {
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                let first_lost = ended.unwrap_or(place);
-                return Ok((first_lost >= count).then_some(accounts));
-            }
-            read => read?,
+/// The accounts in a file, and the last release; `None` if a record is missing that was on the disk.
+fn read(bytes: &[u8], key: &Zeroizing<[u8; 32]>) -> Option<(Accounts, u64)> {
+    let (salt, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<SALT>()?;
+    let (head, records) = rest.split_first_chunk::<HEAD>()?;
+    let seals = Seals {
+        key: key.clone(),
+        salt: *salt,
+    };
+    let head = seals.open(0, head)?;
+    let (count, release) = head.split_first_chunk()?;
+    let mut synchronised = u64::from_le_bytes(*count);
+    let mut release = u64::from_le_bytes(*release.first_chunk()?);
+    let mut accounts = Accounts::new();
+    let mut first_lost = None;
+    for (place, record) in (1..).zip(records.chunks(RECORD)) {
+        let content = seals.open(place, record);
+        let Some(record) = content.and_then(|content| Record::decode(&content).ok()) else {
+            first_lost.get_or_insert(place);
+            continue;
+        };
+        synchronised = synchronised.max(record.synchronised);
+        release = release.max(record.release);
+        let account = accounts.entry(record.client).or_default();
+        account.reserved = account.reserved.max(record.total);
+        account.used = account.reserved;
+        if record.batch.hash != [0; 32] {
+            account.remember(record.batch);
         }
-        let (fields, sum) = bytes.split_at(RECORD - CHECK);
-        let is_whole = check(key, place, fields) == sum;
-        if !is_whole {
-            ended = ended.or(Some(place));
-        } else if ended.is_some() {
-            return Ok(None);
-        } else {
-            let (client, rest) = fields.split_first_chunk().expect("72 bytes");
-            let (total, batch) = rest.split_first_chunk().expect("40 bytes");
-            let account = accounts
-                .entry(Fingerprint::from_bytes(*client))
-                .or_default();
-            account.reserved = account.reserved.max(u64::from_le_bytes(*total));
-            account.used = account.reserved;
-            let batch: [u8; 32] = batch.try_into().expect("32 bytes");
-            if batch != [0; 32] {
-                account.remember(batch);
-            }
-        }
-        place += 1;
     }
+    let first_lost = first_lost.unwrap_or(records.len().div_ceil(RECORD) as u64 + 1);
+    (first_lost > synchronised).then_some((accounts, release))
 }
 
 /// Replaces the file with one that says the same in fewer records; returns it, open at its end, and their number.
 fn rewrite(
     path: &Path,
-    key: &[u8; 32],
-    accounts: &HashMap<Fingerprint, Account>,
-) -> io::Result<(File, u64)> {
-    let mut bytes = Vec::new();
-    let mut place = 0u64;
+    key: &Zeroizing<[u8; 32]>,
+    accounts: &Accounts,
+    release: u64,
+) -> io::Result<(File, Seals, u64)> {
+    let mut salt = [0; SALT];
+    random::fill(&mut salt).map_err(io::Error::other)?;
+    let seals = Seals {
+        key: key.clone(),
+        salt,
+    };
+    let none = Batch {
+        hash: [0; 32],
+        repeats: 0,
+    };
+    let (mut bytes, mut records) = (Vec::new(), 0);
     for (client, account) in accounts {
-        let none = [[0; 32]];
-        let batches = match account.batches.is_empty() {
-            true => none.iter().collect::<Vec<_>>(),
-            false => account.batches.iter().collect(),
-        };
-        for batch in batches {
-            bytes.extend_from_slice(&record(key, place, *client, account.reserved, batch));
-            place += 1;
+        let without = account.batches.is_empty().then_some(&none);
+        for batch in account.batches.iter().chain(without) {
+            let record = Record {
+                client: *client,
+                total: account.reserved,
+                batch: *batch,
+                release,
+                synchronised: 0,
+            };
+            records += 1;
+            bytes.extend_from_slice(&seals.seal(records, &record.encode())?);
         }
     }
-    let count = place.to_le_bytes();
-    let head = [&MAGIC[..], &count, &check(key, u64::MAX, &count)];
+    let head = [records, release].map(u64::to_le_bytes);
+    let head = seals.seal(0, head.as_flattened())?;
     let mut file = WholeFile::create(path)?;
-    file.write_all(&head.concat())?;
+    file.write_all(&[MAGIC, &salt[..], &head].concat())?;
     file.write_all(&bytes)?;
     file.commit()?;
     let file = File::options().append(true).open(path)?;
-    Ok((file, place))
+    Ok((file, seals, records))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chacha20::ChaCha20Rng;
+    use rand_core::{Rng, SeedableRng};
     use vesica_primitives::voprf::{Mode, SecretKey};
+
+    /// Where the records begin.
+    const START: usize = MAGIC.len() + SALT + HEAD;
 
     fn client(number: u8) -> Fingerprint {
         Fingerprint::from_bytes([number; 32])
@@ -443,20 +575,36 @@ mod tests {
     fn quotas_are_kept_across_crashes_and_stops() {
         let identity = Identity::generate().unwrap();
         let directory = place(&identity);
-        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 10_000_000).unwrap();
+        let open =
+            || Ledger::open(directory.path(), &identity, &oprf_key(), 10_000_000, 1).unwrap();
         let ledger = open();
-        assert!(ledger.debit(client(1), 1000, batch(1), 10).unwrap());
+        assert_eq!(
+            ledger.debit(client(1), 1000, batch(1), 10).unwrap(),
+            Debit::Paid
+        );
         assert_eq!(used(&ledger, 1), 10);
         // Again: nothing.
-        assert!(!ledger.debit(client(1), 1000, batch(1), 10).unwrap());
-        assert!(ledger.debit(client(2), 1000, batch(1), 300).unwrap());
+        assert_eq!(
+            ledger.debit(client(1), 1000, batch(1), 10).unwrap(),
+            Debit::Repeated
+        );
+        assert_eq!(
+            ledger.debit(client(2), 1000, batch(1), 300).unwrap(),
+            Debit::Paid
+        );
         assert_eq!((used(&ledger, 1), used(&ledger, 2)), (10, 300));
         // A crash: the block is gone, the batches are known.
         drop(ledger);
         let ledger = open();
         assert_eq!((used(&ledger, 1), used(&ledger, 2)), (BLOCK, 300));
-        assert!(!ledger.debit(client(1), 1000, batch(1), 10).unwrap());
-        assert!(ledger.debit(client(1), 1000, batch(2), 700).unwrap());
+        assert_eq!(
+            ledger.debit(client(1), 1000, batch(1), 10).unwrap(),
+            Debit::Repeated
+        );
+        assert_eq!(
+            ledger.debit(client(1), 1000, batch(2), 700).unwrap(),
+            Debit::Paid
+        );
         let refused = ledger.debit(client(1), 1000, batch(3), 100).unwrap_err();
         let words = "the quota of 1000 queries has 44 left, and 100 were asked";
         assert_eq!(refused.to_string(), words);
@@ -468,7 +616,10 @@ mod tests {
             }
         ));
         // A stop: what was reserved and not used comes back.
-        assert!(ledger.debit(client(3), 1000, batch(3), 1).unwrap());
+        assert_eq!(
+            ledger.debit(client(3), 1000, batch(3), 1).unwrap(),
+            Debit::Paid
+        );
         ledger.close().unwrap();
         drop(ledger);
         let ledger = open();
@@ -480,15 +631,24 @@ mod tests {
     fn the_key_has_a_cap_of_its_own() {
         let identity = Identity::generate().unwrap();
         let directory = place(&identity);
-        let ledger = Ledger::open(directory.path(), &identity, &oprf_key(), 300).unwrap();
-        assert!(ledger.debit(client(1), 1000, batch(1), 10).unwrap());
+        let ledger = Ledger::open(directory.path(), &identity, &oprf_key(), 300, 1).unwrap();
+        assert_eq!(
+            ledger.debit(client(1), 1000, batch(1), 10).unwrap(),
+            Debit::Paid
+        );
         // The block of the other client counts.
         assert_eq!(ledger.left(client(2), 1000), 300 - BLOCK);
         let refused = ledger.debit(client(2), 1000, batch(2), 45).unwrap_err();
         let words = "the published key answers 44 more queries, and 45 were asked";
         assert_eq!(refused.to_string(), words);
-        assert!(ledger.debit(client(2), 1000, batch(2), 44).unwrap());
-        assert!(ledger.debit(client(1), 1000, batch(3), 246).unwrap());
+        assert_eq!(
+            ledger.debit(client(2), 1000, batch(2), 44).unwrap(),
+            Debit::Paid
+        );
+        assert_eq!(
+            ledger.debit(client(1), 1000, batch(3), 246).unwrap(),
+            Debit::Paid
+        );
         assert!(ledger.debit(client(1), 1000, batch(4), 1).is_err());
     }
 
@@ -497,7 +657,7 @@ mod tests {
         let identity = Identity::generate().unwrap();
         let directory = place(&identity);
         let path = directory.path().join(Ledger::name(&oprf_key()));
-        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40);
+        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1);
         let ledger = open().unwrap();
         for number in 1..=5 {
             ledger
@@ -506,25 +666,27 @@ mod tests {
         }
         drop(ledger);
         let whole = std::fs::read(&path).unwrap();
-        assert_eq!(whole.len(), HEAD + 5 * RECORD);
-        for end in HEAD..=whole.len() {
-            std::fs::write(&path, &whole[..end]).unwrap();
-            let records = (end - HEAD) / RECORD;
-            assert_eq!(open().unwrap().answered(), 1000 * records as u64, "{end}");
-        }
-        // Zeros, as a file system may leave them.
-        let mut zeros = whole.clone();
-        zeros[HEAD + 3 * RECORD..].fill(0);
-        std::fs::write(&path, &zeros).unwrap();
-        assert_eq!(open().unwrap().answered(), 3000);
+        assert_eq!(whole.len(), START + 5 * RECORD);
+        // The last record says that four were on the disk.
         let refused = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             let problem = StoreProblem::Unreadable(FILE);
             matches!(open(), Err(Error::Store { problem: found, .. }) if found == problem)
         };
-        let mut spoilt = whole.clone();
-        spoilt[HEAD + RECORD + 33] ^= 1;
-        assert!(refused(&spoilt));
+        for at in START..START + 4 * RECORD {
+            let mut spoilt = whole.clone();
+            spoilt[at] ^= 1;
+            assert!(refused(&spoilt), "{at}");
+        }
+        for end in START + 4 * RECORD..whole.len() {
+            std::fs::write(&path, &whole[..end]).unwrap();
+            assert_eq!(open().unwrap().answered(), 4000, "{end}");
+        }
+        // Zeros, as a file system may leave them.
+        let mut zeros = whole.clone();
+        zeros[START + 4 * RECORD..].fill(0);
+        std::fs::write(&path, &zeros).unwrap();
+        assert_eq!(open().unwrap().answered(), 4000);
         // What the file began with is not a torn end.
         std::fs::write(&path, &whole).unwrap();
         drop(open().unwrap());
@@ -533,9 +695,174 @@ mod tests {
             assert!(refused(&whole[..end]), "{end}");
         }
         let mut moved = whole.clone();
-        moved.drain(HEAD..HEAD + RECORD);
+        moved.drain(START..START + RECORD);
         assert!(refused(&moved));
+        let mut exchanged = whole.clone();
+        let (one, two) = exchanged[START..].split_at_mut(RECORD);
+        one.swap_with_slice(&mut two[..RECORD]);
+        assert!(refused(&exchanged));
         assert!(refused(b"vesica"));
+    }
+
+    /// Who has asked how much is the publisher's, and nobody's who reads the file.
+    #[test]
+    fn nothing_is_legible() {
+        let identity = Identity::generate().unwrap();
+        let directory = place(&identity);
+        let ledger = Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
+        ledger.debit(client(7), 1 << 30, batch(9), 1000).unwrap();
+        let check = || {
+            let file = std::fs::read(directory.path().join(Ledger::name(&oprf_key()))).unwrap();
+            let has = |bytes: &[u8]| file.windows(bytes.len()).any(|window| window == bytes);
+            assert!(!has(&[7; 8]) && !has(&[9; 8]) && !has(&1000u64.to_le_bytes()));
+        };
+        check();
+        ledger.close().unwrap();
+        check();
+        assert_eq!(format!("{ledger:?}"), format!("Ledger({:?})", ledger.path));
+    }
+
+    /// What was not synchronised may be on the disk or not after a crash of the machine, in any order.
+    #[test]
+    fn a_ledger_whose_blocks_came_in_any_order_is_read() {
+        let identity = Identity::generate().unwrap();
+        for seed in 0..60u64 {
+            let directory = place(&identity);
+            let path = directory.path().join(Ledger::name(&oprf_key()));
+            let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1);
+            let ledger = open().unwrap();
+            let mut rng = ChaCha20Rng::seed_from_u64(seed);
+            let mut below = |most: u64| rng.next_u64() % most;
+            let mut answered = [0; 3];
+            for number in 0..20 {
+                let (who, queries) = (below(3), 1 + below(100));
+                let batch = batch(number);
+                let debit = ledger.debit(client(who as u8), 1 << 30, batch, queries);
+                assert_eq!(debit.unwrap(), Debit::Paid);
+                answered[who as usize] += queries;
+            }
+            let safe = ledger.synchronised.load(Ordering::Acquire) as usize;
+            drop(ledger);
+            let mut file = std::fs::read(&path).unwrap();
+            for place in safe..20 {
+                if below(2) == 0 {
+                    file[START + place * RECORD..][..RECORD].fill(0);
+                }
+            }
+            if below(2) == 0 {
+                let least = START + safe * RECORD;
+                let end = least as u64 + below((file.len() - least) as u64 + 1);
+                file.truncate(end as usize);
+            }
+            std::fs::write(&path, &file).unwrap();
+            let ledger = open().unwrap_or_else(|error| panic!("{seed}: {error}"));
+            for (who, answered) in answered.iter().enumerate() {
+                let used = used(&ledger, who as u8);
+                let most = answered + BLOCK;
+                assert!((*answered..most).contains(&used), "{seed}: {used}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_is_repeated_so_often() {
+        let identity = Identity::generate().unwrap();
+        let directory = place(&identity);
+        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
+        let mut ledger = open();
+        let debit = |ledger: &Ledger, number| {
+            let debit = ledger.debit(client(1), 1000, batch(number), 10);
+            debit.unwrap()
+        };
+        assert_eq!(debit(&ledger, 1), Debit::Paid);
+        assert_eq!(debit(&ledger, 2), Debit::Paid);
+        for repeat in 0..MAX_REPEATS {
+            // The count is kept over crashes and orderly stops.
+            if repeat % 5 == 1 {
+                ledger.close().unwrap();
+            }
+            if repeat % 3 == 0 {
+                drop(ledger);
+                ledger = open();
+            }
+            assert_eq!(debit(&ledger, 1), Debit::Repeated, "{repeat}");
+        }
+        let before = used(&ledger, 1);
+        assert_eq!(debit(&ledger, 2), Debit::Repeated);
+        assert_eq!(
+            (debit(&ledger, 1), used(&ledger, 1)),
+            (Debit::Paid, before + 10)
+        );
+        // And so often again, for what was paid.
+        assert_eq!(debit(&ledger, 1), Debit::Repeated);
+    }
+
+    #[test]
+    fn what_was_not_answered_is_given_back() {
+        let identity = Identity::generate().unwrap();
+        let directory = place(&identity);
+        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
+        let ledger = open();
+        ledger.debit(client(1), 1000, batch(1), 10).unwrap();
+        ledger.debit(client(1), 1000, batch(2), 20).unwrap();
+        ledger.give_back(client(1), batch(2), 20);
+        assert_eq!(used(&ledger, 1), 10);
+        // It is none of those that cost nothing.
+        let again = ledger.debit(client(1), 1000, batch(2), 20).unwrap();
+        assert_eq!((again, used(&ledger, 1)), (Debit::Paid, 30));
+        ledger.give_back(client(1), batch(2), 20);
+        ledger.close().unwrap();
+        drop(ledger);
+        assert_eq!(used(&open(), 1), 10);
+    }
+
+    #[test]
+    fn a_ledger_knows_a_later_release_than_an_older_database() {
+        let identity = Identity::generate().unwrap();
+        let directory = place(&identity);
+        let open = |release| Ledger::open(directory.path(), &identity, &oprf_key(), 100, release);
+        let refused = |last, found| match open(last) {
+            Err(Error::Store { problem, .. }) => {
+                assert_eq!(problem, StoreProblem::Older { last, found });
+            }
+            other => panic!("{other:?}"),
+        };
+        drop(open(2).unwrap());
+        refused(1, 2);
+        // While it is served: with the next record, and with the next stop.
+        let ledger = open(2).unwrap();
+        ledger.saw(3);
+        ledger.debit(client(1), 1000, batch(1), 10).unwrap();
+        drop(ledger);
+        refused(2, 3);
+        let ledger = open(3).unwrap();
+        ledger.saw(4);
+        ledger.close().unwrap();
+        drop(ledger);
+        refused(3, 4);
+        open(4).unwrap();
+    }
+
+    /// As where locks do not reach another machine: who came first gives no more answers, and overwrites nothing.
+    #[test]
+    fn a_ledger_that_another_server_has_taken_over_is_left_alone() {
+        let identity = Identity::generate().unwrap();
+        let directory = place(&identity);
+        let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
+        let (first, other) = (open(), open());
+        let refused = first.debit(client(1), 1000, batch(1), 10).unwrap_err();
+        let words = "the count of queries cannot be kept: its file was replaced by another";
+        assert_eq!(refused.to_string(), words);
+        other.debit(client(2), 1000, batch(2), 10).unwrap();
+        first.close().unwrap();
+        let idle = open();
+        other.debit(client(2), 1000, batch(3), 10).unwrap();
+        assert_eq!(
+            other.close().unwrap_err().class(),
+            vesica_session::ErrorClass::Usage
+        );
+        assert_eq!(used(&idle, 2), BLOCK);
+        assert_eq!(used(&open(), 2), BLOCK);
     }
 
     #[test]
@@ -543,7 +870,7 @@ mod tests {
         let identity = Identity::generate().unwrap();
         let directory = place(&identity);
         let other = SecretKey::derive(Mode::Voprf, &[8; 32], b"test").public_key();
-        let problem = |key: &Element| match Ledger::open(directory.path(), &identity, key, 10) {
+        let problem = |key: &Element| match Ledger::open(directory.path(), &identity, key, 10, 1) {
             Err(Error::Store { problem, .. }) => problem,
             found => panic!("{found:?}"),
         };

@@ -24,6 +24,6 @@ pub use database::Database;
 pub use error::{Error, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
 pub use publish::{Content, Earlier, SetBuilder, Update, has_begun};
-pub use server::{Figures, Service};
+pub use server::{Figures, ServerEvent, Service};
 pub use set::PublishedSet;
 pub use state::State;

@@ -9,8 +9,8 @@ use vesica_primitives::parallel;
 use vesica_primitives::voprf::SecretKey;
 use vesica_session::{Identity, random};
 
-use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock};
-use crate::error::{Error, SetProblem, StoreProblem};
+use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock, place_of};
+use crate::error::{Error, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
 use crate::set::{PublishedSet, is_release, later_releases, release_path, write_release};
@@ -205,7 +205,8 @@ impl SetBuilder {
         let (header, file) = write_release(output, &self.identity, self.header, sorters)?;
         let fail = |e| Error::io(output, &e);
         // A set whose key is lost could never be asked about.
-        self.making.finish(&self.identity, self.secret, &header)?;
+        self.making
+            .finish(&self.identity, self.secret, &header, output)?;
         for release in later_releases(output).map_err(fail)? {
             let path = release_path(output, release);
             // Another file of such a name is somebody else's.
@@ -278,8 +279,8 @@ impl Update {
     /// between its file and the database counts as published.
     ///
     /// # Errors
-    /// Usage: no database is there, it is not private, or another process publishes. Data: it is another identity's, or the
-    /// files are not what it has published last. Peer: they are another publisher's.
+    /// Usage: no database is there, it is not private, or another process publishes. Data: it is another identity's or older
+    /// than the files, or these are not what it has published last. Peer: they are another publisher's.
     pub fn new(
         database: &Path,
         identity: &Identity,
@@ -291,19 +292,13 @@ impl Update {
         let _lock = lock(database, PUBLISHING)?;
         let mut contents = Contents::read(database, identity)?;
         let set = PublishedSet::open(path, identity.fingerprint())?;
-        let last = &contents.last;
+        contents.check(database, &set)?;
         let header = set.header().clone();
-        let is_last = |header: Option<&Header>| header.is_some_and(|h| h.hash() == last.hash);
-        if header.release == last.release + 1
-            && let before = set.header_of(last.release)
-            && is_last(before)
-            && let Some(before) = before
+        if let Some(coming) = contents.coming.take()
+            && coming.hash == header.hash()
         {
-            contents.last = last.then(before, &header);
+            contents.last = coming;
             contents.write(database, identity)?;
-        } else if !is_last(Some(&header)) {
-            let problem = SetProblem::NotLast(last.release);
-            return Err(Error::set(set.last_path(), problem));
         }
         let payload = header.declared.payload_bytes as usize;
         Ok(Update {
@@ -409,9 +404,14 @@ impl Update {
         }
         let sorters = [self.sorter, removed];
         let (header, file) = write_release(&path, &self.identity, self.header, sorters)?;
+        let next = self.contents.last.then(self.set.header(), &header);
+        self.contents.set = place_of(&self.path);
+        // The file has its name only once the database knows of it: one that does not was restored from a copy. After a crash
+        // in between the next update finds the release beside the set, or forgets it.
+        self.contents.coming = Some(next.clone());
+        self.contents.write(&self.directory, &self.identity)?;
         file.commit().map_err(|e| Error::io(&path, &e))?;
-        // After a crash here, the next update finds the release beside the set.
-        self.contents.last = self.contents.last.then(self.set.header(), &header);
+        (self.contents.last, self.contents.coming) = (next, None);
         self.contents.write(&self.directory, &self.identity)?;
         Ok(Some((header, path)))
     }
@@ -422,7 +422,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::Database;
+    use crate::{Database, SetProblem};
     use vesica_primitives::voprf::Element;
 
     fn declared(keys: u64, payload_bytes: u32) -> Declared {
@@ -684,6 +684,57 @@ mod tests {
                 assert!(bits < 63.5, "{bits}");
             }
         }
+    }
+
+    /// A crash between what the database says, the file of the release, and what it says then.
+    #[test]
+    fn a_release_that_was_cut_at_its_end_counts_if_its_file_is_there() {
+        let identity = Identity::generate().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        publish(place.path(), &identity, 100, 7).unwrap();
+        let (database, set) = (place.path().join("database"), place.path().join("set.vset"));
+        let second = release_path(&set, 2);
+        let contents = || Contents::read(&database, &identity).unwrap();
+        let update = || Update::new(&database, &identity, &set, 0);
+        let first = contents();
+        let mut begun = update().unwrap();
+        begun.remove(&[digest(7)]).unwrap();
+        begun.finish().unwrap().unwrap();
+        let next = contents().last;
+        let file = fs::read(&second).unwrap();
+        // As the database was before the file had its name.
+        let announced = Contents {
+            coming: Some(next.clone()),
+            ..first
+        };
+        announced.write(&database, &identity).unwrap();
+        Database::open(&database, &identity)
+            .unwrap()
+            .check_set(&set)
+            .unwrap();
+        let mut again = update().unwrap();
+        assert_eq!(contents().last, next);
+        assert_eq!(again.remove(&[digest(7)]).unwrap(), 0);
+        drop(again);
+        // The file is not there: it is forgotten, and another takes its place.
+        announced.write(&database, &identity).unwrap();
+        fs::remove_file(&second).unwrap();
+        Database::open(&database, &identity)
+            .unwrap()
+            .check_set(&set)
+            .unwrap();
+        let mut other = update().unwrap();
+        other.remove(&[digest(8)]).unwrap();
+        other.finish().unwrap().unwrap();
+        assert_ne!(contents().last, next);
+        // The one that was to come is another now.
+        fs::write(&second, &file).unwrap();
+        let problem = |error: Error| match error {
+            Error::Set { problem, .. } => problem,
+            other => panic!("{other:?}"),
+        };
+        let refused = update().map(drop).unwrap_err();
+        assert_eq!(problem(refused), SetProblem::NotLast(2));
     }
 
     #[test]

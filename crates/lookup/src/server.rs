@@ -6,9 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,18 +16,20 @@ use vesica_files::open_regular;
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 use vesica_session::codec::differ;
 use vesica_session::{
-    ConnectOptions, Connection, Deadline, Error as SessionError, Fingerprint, Identity, Listener,
+    ConnectOptions, Connection, Deadline, Error as SessionError, Fingerprint, Identity, Interrupt,
+    Listener,
     random,
 };
-use vesica_wire::{Channel, Error as WireError, FramedChannel, Limit, Misbehaviour, POLL};
+use vesica_wire::{Blame, Channel, Error as WireError, FramedChannel, Limit, Misbehaviour, POLL};
 
-use crate::database::{Database, Last};
-use crate::error::{Error, SetProblem};
+use crate::database::Database;
+use crate::error::Error;
+use crate::ledger::Debit;
 use crate::messages::{
     ANSWER, Announced, FILE, HELLO, Lacking, MAX_HELLO_BYTES, MAX_QUESTION_BYTES, PART, QUESTION,
     WELCOME, Welcome, decode, encode, read_hello,
 };
-use crate::set::{PublishedSet, read_head, release_path};
+use crate::set::{read_head, release_path};
 
 /// Elements of a turn: some ten milliseconds.
 const TURN: usize = 256;
@@ -36,6 +38,8 @@ const STACK: usize = 512 << 10;
 /// How often a client gets the bytes of all files in a day.
 const FILES_A_DAY: u64 = 4;
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Longest time that answers in the making have after the server was told to stop.
+const GRACE: Duration = Duration::from_secs(5);
 /// Most connections of one client at once.
 const MAX_OF_ONE: usize = 8;
 
@@ -81,6 +85,8 @@ pub struct Figures {
     pub questions: u64,
     /// Queries in these; those of repeated questions count again.
     pub queries: u64,
+    /// Questions among these that had been paid for before.
+    pub repeated: u64,
     /// Bytes of the set's files that were handed out.
     pub file_bytes: u64,
     /// Connections that ended with an error other than a lost connection.
@@ -89,59 +95,86 @@ pub struct Figures {
     pub answered: u64,
 }
 
+/// What a server tells while it serves.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ServerEvent<'a> {
+    /// What it has done so far: from time to time if something has happened, and at the end.
+    Figures(&'a Figures),
+    /// A client was refused because of what it has asked or said. At most once for each client in an interval of the service.
+    Refused {
+        /// Who.
+        client: Fingerprint,
+        /// Why.
+        why: &'a WireError,
+        /// How often this client was refused since the last time that this was told, without this one.
+        untold: u64,
+    },
+}
+
 #[derive(Default)]
 struct Counters {
     connected: AtomicU64,
     connections: AtomicU64,
     questions: AtomicU64,
     queries: AtomicU64,
+    repeated: AtomicU64,
     file_bytes: AtomicU64,
     failures: AtomicU64,
 }
 
 impl Database {
-    /// Answers clients until the interrupt of the options is raised. Clients send no heartbeats: one that asks nothing for the
-    /// timeout of the options is left, whatever their patience, and so is one for which this side has waited as long as their
-    /// deadline in all; `None` is ten times what its bytes take at 1 Mb/s, and at least an hour. What this side computes does
-    /// not count. `tell` gets figures from time to time if something has happened, and at the end.
+    /// Answers clients until the interrupt of the options is raised; answers in the making are finished then, for at most five
+    /// seconds, and a question of which nothing was answered is not counted. Clients send no heartbeats: one that asks
+    /// nothing for the timeout of the options is left, whatever their patience, and so is one for which this side has waited
+    /// as long as their deadline in all; `None` is ten times what its bytes take at 1 Mb/s, and at least an hour. What this
+    /// side computes does not count.
     ///
     /// # Errors
     /// `Interrupted`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count of queries
-    /// cannot be written at the end. Data: the files of the set are damaged, or not those that were published last.
+    /// cannot be written at the end. Data: the files of the set are damaged, or not those that were published last, or the
+    /// database is older than they are.
     pub fn serve(
         &self,
         identity: &Identity,
         listener: &Listener,
         service: &Service,
         options: &ConnectOptions,
-        tell: &(dyn Fn(&Figures) + Sync),
+        tell: &(dyn Fn(ServerEvent<'_>) + Sync),
     ) -> Result<(), Error> {
         service.check()?;
         if let Some(set) = &service.set {
-            check_set(set, identity, &self.last()?)?;
+            self.check_set(set)?;
         }
-        let options = &ConnectOptions {
-            interrupt: options.interrupt.child(),
+        let stop = options.interrupt.child();
+        let server = &Server {
+            tell: Some(tell),
+            ..Server::new(self, service, identity.fingerprint())
+        };
+        let until = &ConnectOptions {
+            interrupt: server.end.clone(),
             ..options.clone()
         };
-        let server = &Server::new(self, service, identity.fingerprint());
         let served = thread::scope(|scope| {
             let told = thread::Builder::new().name("figures".into());
             told.spawn_scoped(scope, || {
                 let mut last = server.figures();
-                while options.interrupt.pause(service.interval).is_ok() {
+                while stop.pause(service.interval).is_ok() {
                     let now = server.figures();
                     if now != last {
-                        tell(&now);
+                        tell(ServerEvent::Figures(&now));
                     }
                     last = now;
                 }
+                server.finish_answers();
+                server.end.raise();
             })
             .map_err(WireError::no_thread)?;
             let take = |connection: Connection| {
                 while server.connected() >= service.connections {
-                    options.interrupt.pause(POLL)?;
+                    stop.pause(POLL)?;
                 }
+                stop.check()?;
                 server.counters.connections.fetch_add(1, Ordering::Relaxed);
                 server.counters.connected.fetch_add(1, Ordering::SeqCst);
                 let client = thread::Builder::new()
@@ -156,13 +189,14 @@ impl Database {
                 Ok(())
             };
             let served: Result<(), SessionError> =
-                listener.serve(identity, &service.clients, options, take);
+                listener.serve(identity, &service.clients, until, take);
             // Whatever ended it ends the others.
-            options.interrupt.raise();
+            stop.raise();
             served
         });
-        tell(&server.figures());
+        tell(ServerEvent::Figures(&server.figures()));
         self.ledger.close()?;
+        options.interrupt.check()?;
         Ok(served?)
     }
 
@@ -184,16 +218,6 @@ impl Database {
     }
 }
 
-/// Fails unless the set in these files is the one that was published last.
-fn check_set(path: &Path, identity: &Identity, last: &Last) -> Result<(), Error> {
-    let set = PublishedSet::open(path, identity.fingerprint())?;
-    let header = set.header_of(last.release);
-    match header.is_some_and(|header| header.hash() == last.hash) {
-        true => Ok(()),
-        false => Err(Error::set(path, SetProblem::NotLast(last.release))),
-    }
-}
-
 struct Server<'a> {
     database: &'a Database,
     service: &'a Service,
@@ -204,6 +228,15 @@ struct Server<'a> {
     counters: Counters,
     /// Connections of each client.
     open: Mutex<HashMap<Fingerprint, usize>>,
+    tell: Option<&'a (dyn Fn(ServerEvent<'_>) + Sync)>,
+    /// When a refusal of each client was last told, and how many have come since.
+    refusals: Mutex<HashMap<Fingerprint, (Instant, u64)>>,
+    /// Whether no more questions are taken.
+    stopping: AtomicBool,
+    /// Answers in the making.
+    answering: AtomicU64,
+    /// Ends all connections.
+    end: Interrupt,
 }
 
 impl Server<'_> {
@@ -217,6 +250,11 @@ impl Server<'_> {
             allowances: Allowances::default(),
             counters: Counters::default(),
             open: Mutex::default(),
+            tell: None,
+            refusals: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            answering: AtomicU64::new(0),
+            end: Interrupt::new(),
         }
     }
 
@@ -231,6 +269,7 @@ impl Server<'_> {
             connections: of(&self.counters.connections),
             questions: of(&self.counters.questions),
             queries: of(&self.counters.queries),
+            repeated: of(&self.counters.repeated),
             file_bytes: of(&self.counters.file_bytes),
             failures: of(&self.counters.failures),
             answered: self.database.answered(),
@@ -255,6 +294,7 @@ impl Server<'_> {
                 self.counters
                     .failures
                     .fetch_add((!is_lost).into(), Ordering::Relaxed);
+                self.refused(client, &why);
                 connection.channel.abort(&why);
             }
         }
@@ -262,16 +302,48 @@ impl Server<'_> {
         self.counters.connected.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Tells of a client that was refused, unless that was told a short while ago.
+    fn refused(&self, client: Fingerprint, why: &WireError) {
+        let (Some(tell), false) = (self.tell, is_of_the_client(why)) else {
+            return;
+        };
+        let now = Instant::now();
+        let mut refusals = lock(&self.refusals);
+        let is_new = !refusals.contains_key(&client);
+        let (told, count) = refusals.entry(client).or_insert((now, 0));
+        if !is_new && now.duration_since(*told) < self.service.interval {
+            *count += 1;
+            return;
+        }
+        let untold = std::mem::take(count);
+        *told = now;
+        drop(refusals);
+        tell(ServerEvent::Refused {
+            client,
+            why,
+            untold,
+        });
+    }
+
+    /// Has no more questions answered, and waits for those that are.
+    fn finish_answers(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let until = Instant::now() + GRACE;
+        while self.answering.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            thread::sleep(POLL);
+        }
+    }
+
     /// Counts a connection; returns whether the client may have so many.
     fn enter(&self, client: Fingerprint) -> bool {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         let count = open.entry(client).or_default();
         *count += 1;
         *count <= MAX_OF_ONE
     }
 
     fn leave(&self, client: Fingerprint) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if let Some(count) = open.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
@@ -316,13 +388,22 @@ impl Server<'_> {
                 }
                 .into());
             }
+            let _answering = Answering::begin(self)?;
             let batch = blake3::derive_key("vesica/1 question of a look-up", &question);
-            ledger.debit(client, quota, batch, elements.len() as u64)?;
-            let answer = self.evaluate(elements)?;
-            self.counters.questions.fetch_add(1, Ordering::Relaxed);
             let queries = elements.len() as u64;
-            self.counters.queries.fetch_add(queries, Ordering::Relaxed);
-            held.wait(|| channel.send(ANSWER, answer))?;
+            let debit = ledger.debit(client, quota, batch, queries)?;
+            let answer = self.evaluate(elements);
+            let sent = answer.and_then(|answer| held.wait(|| channel.send(ANSWER, answer)));
+            if matches!(sent, Err(WireError::Interrupted)) && debit == Debit::Paid {
+                // Nothing of the answer has left.
+                ledger.give_back(client, batch, queries);
+            }
+            sent?;
+            held.wait(|| channel.flush())?;
+            let count = |counter: &AtomicU64, by| counter.fetch_add(by, Ordering::Relaxed);
+            count(&self.counters.questions, 1);
+            count(&self.counters.queries, queries);
+            count(&self.counters.repeated, (debit == Debit::Repeated).into());
         }
     }
 
@@ -380,6 +461,7 @@ impl Server<'_> {
         let mut batch = self.database.secret.batch();
         for part in question.chunks(TURN) {
             let evaluated = self.turns.take(|| {
+                self.end.check()?;
                 let blinded = decode(QUESTION.name, part)?;
                 Ok::<_, WireError>(encode(&batch.evaluate(&blinded)))
             });
@@ -421,6 +503,36 @@ impl Held {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An answer in the making.
+struct Answering<'a>(&'a AtomicU64);
+
+impl<'a> Answering<'a> {
+    /// Fails if no more questions are taken.
+    fn begin(server: &'a Server<'_>) -> Result<Answering<'a>, WireError> {
+        server.answering.fetch_add(1, Ordering::SeqCst);
+        let answering = Answering(&server.answering);
+        match server.stopping.load(Ordering::SeqCst) {
+            true => Err(WireError::Interrupted),
+            false => Ok(answering),
+        }
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether a client has ended its connection, or the network has.
+fn is_of_the_client(why: &WireError) -> bool {
+    matches!(why, WireError::PeerAborted { .. }) || why.blame() == Blame::Network
+}
+
 /// Bytes of files that each client has got, and since when.
 #[derive(Default)]
 struct Allowances(Mutex<HashMap<Fingerprint, (Instant, u64)>>);
@@ -428,7 +540,7 @@ struct Allowances(Mutex<HashMap<Fingerprint, (Instant, u64)>>);
 impl Allowances {
     /// Fails if a client gets more bytes than it is allowed within a day.
     fn debit(&self, client: Fingerprint, bytes: u64, allowed: u64) -> Result<(), WireError> {
-        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = lock(&self.0);
         let now = Instant::now();
         let (since, used) = clients.entry(client).or_insert((now, 0));
         if now.duration_since(*since) >= DAY {
@@ -472,7 +584,7 @@ impl Turns {
     }
 
     fn wait(&self) -> Turn<'_> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.0);
         if waiting.free > 0 {
             waiting.free -= 1;
             return Turn(self);
@@ -480,7 +592,7 @@ impl Turns {
         let waiter = Arc::new(Waiter::default());
         waiting.queue.push_back(Arc::clone(&waiter));
         drop(waiting);
-        let called = waiter.called.lock().unwrap_or_else(PoisonError::into_inner);
+        let called = lock(&waiter.called);
         let called = waiter.call.wait_while(called, |called| !*called);
         drop(called.unwrap_or_else(PoisonError::into_inner));
         Turn(self)
@@ -492,10 +604,10 @@ struct Turn<'a>(&'a Turns);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.0.0);
         match waiting.queue.pop_front() {
             Some(waiter) => {
-                *waiter.called.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                *lock(&waiter.called) = true;
                 waiter.call.notify_one();
             }
             None => waiting.free += 1,

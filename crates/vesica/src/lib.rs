@@ -93,8 +93,8 @@ pub use work_dir::prepare_work_dir;
 pub use options::adbc_database;
 pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
 pub use vesica_lookup::{
-    Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, Service, SetProblem,
-    StoreProblem,
+    Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, ServerEvent, Service,
+    SetProblem, StoreProblem,
 };
 #[cfg(feature = "offline")]
 pub use vesica_offline::{
