@@ -72,8 +72,8 @@ impl Client {
         self.channel.totals()
     }
 
-    /// The values of these digests. The seed makes the blinds: the same digests with the same seed are the same questions,
-    /// which cost nothing if the server has answered them; for others take another.
+    /// The values of these digests, each of which is given once. The seed makes the blinds: the same digests with the same
+    /// seed are the same questions, which cost nothing if the server has answered them; for others take another.
     ///
     /// # Errors
     /// Peer: an answer that is not under the published key. Resource: the quota does not suffice. Network: the connection.
@@ -83,26 +83,37 @@ impl Client {
         seed: &[u8; 32],
         progress: &mut dyn Progress,
     ) -> Result<Vec<Value>, WireError> {
-        let channel = &mut self.channel;
         let mut values = Vec::with_capacity(digests.len());
-        let mut asked: Option<(Question<'_>, u64)> = None;
-        let mut questions = (0u64..).zip(digests.chunks(MAX_QUESTION));
+        let asked = self.ask_for(digests, seed, &mut values, progress);
+        asked.map(|()| values)
+    }
+
+    /// Asks as [`Client::ask`] does, and adds the values of the first digests as they come, whatever ends it. Those of the
+    /// others are asked for in the same words later, if whole questions are left out.
+    pub(crate) fn ask_for(
+        &mut self,
+        digests: &[[u8; 32]],
+        seed: &[u8; 32],
+        values: &mut Vec<Value>,
+        progress: &mut dyn Progress,
+    ) -> Result<(), WireError> {
+        let channel = &mut self.channel;
+        let mut asked: Option<Question<'_>> = None;
+        let mut questions = digests.chunks(MAX_QUESTION);
         // One question is being answered while the next is blinded.
         loop {
-            let next = questions.next().map(|(number, digests)| {
-                let question = Question::new(digests, seed, number);
-                (question, number)
-            });
-            if let Some((question, _)) = &next {
+            let next = questions.next();
+            let next = next.map(|digests| Question::new(digests, seed));
+            if let Some(question) = &next {
                 channel.send(QUESTION, encode(&question.elements))?;
             }
-            if let Some((question, _)) = asked {
+            if let Some(question) = asked {
                 let length = question.elements.len() * ELEMENT_BYTES + PROOF_BYTES;
                 let answer = recv_exact(channel, ANSWER, length)?;
                 values.extend(question.finish(&self.welcome.key, &answer)?);
                 progress.step(values.len() as u64, digests.len() as u64);
             } else if next.is_none() {
-                return Ok(values);
+                return Ok(());
             }
             asked = next;
         }
@@ -120,12 +131,11 @@ fn inputs(digests: &[[u8; 32]]) -> Vec<&[u8]> {
 }
 
 impl<'a> Question<'a> {
-    fn new(digests: &'a [[u8; 32]], seed: &[u8; 32], number: u64) -> Question<'a> {
+    fn new(digests: &'a [[u8; 32]], seed: &[u8; 32]) -> Question<'a> {
         let parts = digests.chunks(AT_ONCE).enumerate();
         let parts = parallel::map(parts, |(part, digests)| {
             let mut hasher = blake3::Hasher::new_derive_key("vesica/1 blinds of a look-up");
             hasher.update(seed);
-            hasher.update(&number.to_le_bytes());
             hasher.update(&(part as u64).to_le_bytes());
             // The same seed with other digests would have the same blinds.
             hasher.update(digests.as_flattened());

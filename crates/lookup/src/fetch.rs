@@ -4,12 +4,12 @@
 //! more is written than a file with that header can have.
 
 use std::ffi::OsString;
-use std::fs::{File, TryLockError, remove_file, rename};
+use std::fs::{File, remove_file, rename};
 use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use vesica_files::{FileId, is_exhausted, sync_name};
+use vesica_files::{FileId, NotLocked, is_exhausted, lock, sync_name};
 use vesica_session::codec::differ;
 use vesica_session::{Deadline, Fingerprint, Progress};
 use vesica_wire::{Error as WireError, FramedChannel, Limit, recv_exact};
@@ -18,7 +18,9 @@ use crate::client::Client;
 use crate::error::{Error, SetProblem};
 use crate::header::Header;
 use crate::messages::{Announced, FILE, FILE_BYTES, Lacking, PART};
-use crate::set::{PublishedSet, max_file_bytes, read_head, release_path, verify_release};
+use crate::set::{
+    PublishedSet, max_file_bytes, read_head, release_path, signed_beginning, verify_release,
+};
 
 impl Client {
     /// Over a channel to the server of a set, after fetching the releases that are missing beside the file at this path, or
@@ -109,10 +111,12 @@ impl Part {
             Err((path, e)) => return Err(Error::io(&path, &e)),
         };
         part.lock()?;
-        part.bytes = part.file.metadata().map_err(|e| part.fail(&e))?.len();
-        // Bytes of which nobody knows what they are the beginning of are of no use.
-        match part.read_header() {
-            Ok(header) => part.header = Some(header),
+        // Other bytes are of no use, and are not the server's fault.
+        match signed_beginning(&mut part.file, &part.path, publisher) {
+            Ok((header, bytes)) => {
+                part.file.set_len(bytes).map_err(|e| part.fail(&e))?;
+                (part.header, part.bytes) = (Some(header), bytes);
+            }
             Err(_) => part.clear()?,
         }
         Ok(Some(part))
@@ -152,12 +156,11 @@ impl Part {
 
     /// Fails if another process fetches it, or has just done so and given it its name.
     fn lock(&self) -> Result<(), Error> {
-        match self.file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(self.wrong(SetProblem::BeingFetched)),
-            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(e)) => return Err(self.fail(&e)),
-        }
+        lock(&self.file).map_err(|cause| match cause {
+            NotLocked::InUse => self.wrong(SetProblem::BeingFetched),
+            NotLocked::NoLocks => self.wrong(SetProblem::NoLocks),
+            NotLocked::Io(e) => self.fail(&e),
+        })?;
         let named = File::open(&self.path).and_then(|file| FileId::of(&file));
         let is_named = named.ok() == Some(FileId::of(&self.file).map_err(|e| self.fail(&e))?);
         match is_named {

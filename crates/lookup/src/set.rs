@@ -13,12 +13,13 @@
 //!
 //! The second release of `SET.vset` is `SET.vset.2`, beside it, and so on.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{Readers, WholeFile, directory_of, open_regular};
+use vesica_files::{FileStamp, Readers, WholeFile, directory_of, open_named};
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
@@ -210,9 +211,37 @@ pub(crate) fn max_file_bytes(header: &Header) -> u64 {
     entries.fold(head as u64, u64::saturating_add)
 }
 
+/// The header of a release of this publisher of which only a beginning is there, and how many bytes of that are as they were
+/// signed: the header, the index if all of it is there, and the whole blocks after it up to the first that is damaged.
+pub(crate) fn signed_beginning(
+    file: &mut File,
+    path: &Path,
+    publisher: Fingerprint,
+) -> Result<(Header, u64), Error> {
+    let rewind = |file: &mut File| file.rewind().map_err(|e| Error::io(path, &e));
+    rewind(file)?;
+    let (header, head) = read_head(&mut BufReader::new(&*file), path, publisher)?;
+    rewind(file)?;
+    let release = match Release::begin(file, path, publisher) {
+        Err(Error::Set { .. }) => return Ok((header, head)),
+        begun => begun?,
+    };
+    let mut good = release.at;
+    for (section, blocks) in release.blocks.iter().enumerate() {
+        for (number, block) in blocks.iter().enumerate() {
+            match release.load(file, section, number) {
+                Err(Error::Set { .. }) => return Ok((header, good)),
+                loaded => loaded?,
+            };
+            good = release.at + block.end;
+        }
+    }
+    Ok((header, good))
+}
+
 /// Checks the whole of a release.
 pub(crate) fn verify_release(path: &Path, publisher: Fingerprint) -> Result<(), Error> {
-    Release::open(path, publisher)?.verify()
+    Release::open(path, publisher)?.verify(None).map(drop)
 }
 
 /// A release, whose header and index are checked.
@@ -228,9 +257,20 @@ struct Release {
 
 impl Release {
     fn open(path: &Path, publisher: Fingerprint) -> Result<Release, Error> {
+        let file = open_named(path).map_err(|e| unreadable(path, &e))?;
+        let release = Release::begin(&file, path, publisher)?;
+        let length = file.metadata().map_err(|e| unreadable(path, &e))?.len();
+        match length.checked_sub(release.end()) {
+            Some(0) => Ok(release),
+            Some(_) => Err(Error::set(path, SetProblem::TooLong)),
+            None => Err(Error::set(path, SetProblem::Truncated)),
+        }
+    }
+
+    /// From a file of which header and index are there.
+    fn begin(file: &File, path: &Path, publisher: Fingerprint) -> Result<Release, Error> {
         let fail = |problem| Error::set(path, problem);
         let unreadable = |e: io::Error| unreadable(path, &e);
-        let file = open_regular(path).map_err(unreadable)?;
         let length = file.metadata().map_err(unreadable)?.len();
         let mut input = BufReader::new(file);
         let (header, head) = read_head(&mut input, path, publisher)?;
@@ -245,19 +285,20 @@ impl Release {
         if index_hash(&index) != header.root {
             return Err(fail(SetProblem::BadIndex));
         }
-        let (blocks, end) =
+        let blocks =
             read_index(&index, &header.sections()).ok_or_else(|| fail(SetProblem::BadIndex))?;
-        match length.checked_sub(at) {
-            Some(rest) if rest == end => {}
-            Some(rest) if rest > end => return Err(fail(SetProblem::TooLong)),
-            _ => return Err(fail(SetProblem::Truncated)),
-        }
         Ok(Release {
             path: path.to_owned(),
             header,
             blocks,
             at,
         })
+    }
+
+    /// Where the file ends.
+    fn end(&self) -> u64 {
+        let last = self.blocks.iter().flatten().last();
+        last.map_or(self.at, |block| self.at.saturating_add(block.end))
     }
 
     /// Hands the payloads of those masks that are in a section to `found`; returns the others. Both in ascending order of
@@ -303,17 +344,25 @@ impl Release {
     }
 
     fn file(&self) -> Result<File, Error> {
-        open_regular(&self.path).map_err(|e| Error::io(&self.path, &e))
+        open_named(&self.path).map_err(|e| Error::io(&self.path, &e))
     }
 
-    fn verify(&self) -> Result<(), Error> {
+    /// Reads and checks all blocks, unless the file is the one in which they were checked before. Returns its stamp, if that
+    /// will tell the next time.
+    fn verify(&self, before: Option<&FileStamp>) -> Result<Option<FileStamp>, Error> {
         let mut file = self.file()?;
+        let stamp = |file: &File| FileStamp::of(file).map_err(|e| Error::io(&self.path, &e));
+        let now = stamp(&file)?;
+        if now.is_some() && now.as_ref() == before {
+            return Ok(now);
+        }
         for (section, blocks) in self.blocks.iter().enumerate() {
             for block in 0..blocks.len() {
                 self.load(&mut file, section, block)?;
             }
         }
-        Ok(())
+        let is_same = stamp(&file)? == now;
+        Ok(now.filter(|now| is_same && now.is_settled()))
     }
 
     fn load(&self, file: &mut File, section: usize, number: usize) -> Result<Entries, Error> {
@@ -437,7 +486,7 @@ impl PublishedSet {
     /// For each digest whether its key is in the set, with the label of its payload, by the values that are known.
     ///
     /// # Errors
-    /// As [`PublishedSet::verify`].
+    /// As [`PublishedSet::verify_once`], for whatever has changed since that was called: whether it was looked at or not.
     ///
     /// # Panics
     /// If the value of one is not known.
@@ -451,7 +500,17 @@ impl PublishedSet {
             .iter()
             .map(|digest| self.header().mask(value(digest)))
             .collect();
-        let found = digests.iter().zip(self.find(&masks)?);
+        let found = self.find(&masks);
+        // Otherwise damage that was done meanwhile would tell which blocks were looked at.
+        for release in &self.releases {
+            let checked = state.checked(&release.header.hash());
+            release.verify(checked.filter(|_| found.is_ok()))?;
+        }
+        let found = found.map_err(|error| match error {
+            Error::Set { path, .. } => Error::set(&path, SetProblem::Changed),
+            error => error,
+        })?;
+        let found = digests.iter().zip(found);
         let payload = |(digest, found): (&[u8; 32], Found)| self.payload(value(digest), found);
         Ok(found.map(payload).collect())
     }
@@ -461,28 +520,23 @@ impl PublishedSet {
     /// # Errors
     /// Data: a damaged block. Usage: a file cannot be read.
     pub fn verify(&self) -> Result<(), Error> {
-        self.releases.iter().try_for_each(Release::verify)
+        let mut releases = self.releases.iter();
+        releases.try_for_each(|release| release.verify(None).map(drop))
     }
 
-    /// Reads and checks all blocks of those releases that were not checked with this state before. Whoever has done that
-    /// before asking shows nobody which blocks it reads.
+    /// Reads and checks all blocks of those releases whose files are not those that were checked with this state before, by
+    /// their [stamps](FileStamp). Whoever does that before asking shows nobody which blocks it reads.
     ///
     /// # Errors
     /// As [`PublishedSet::verify`]. Usage and Resource: the state cannot be kept.
     pub fn verify_once(&self, state: &mut State) -> Result<(), Error> {
-        let check = |release: &Release| {
+        let mut checked = HashMap::new();
+        for release in &self.releases {
             let hash = release.header.hash();
-            if !state.verified().contains(&hash) {
-                release.verify()?;
-            }
-            Ok(hash)
-        };
-        let verified = self
-            .releases
-            .iter()
-            .map(check)
-            .collect::<Result<_, Error>>()?;
-        state.keep_verified(verified)
+            let stamp = release.verify(state.checked(&hash))?;
+            checked.extend(stamp.map(|stamp| (hash, stamp)));
+        }
+        state.keep_checked(checked, self.header())
     }
 }
 
@@ -500,8 +554,8 @@ impl Entries {
     }
 }
 
-/// The blocks of an index, and where the last ends: of each section in ascending order, none too long.
-fn read_index(index: &[u8], sections: &[Section; 2]) -> Option<([Vec<Block>; 2], u64)> {
+/// The blocks of an index: of each section in ascending order, none too long.
+fn read_index(index: &[u8], sections: &[Section; 2]) -> Option<[Vec<Block>; 2]> {
     let (entries, _) = index.as_chunks::<INDEX_ENTRY>();
     let mut blocks = [Vec::new(), Vec::new()];
     let (mut entries, mut start) = (entries.iter(), 0);
@@ -524,5 +578,5 @@ fn read_index(index: &[u8], sections: &[Section; 2]) -> Option<([Vec<Block>; 2],
             (last, start) = (first, end);
         }
     }
-    Some((blocks, start))
+    Some(blocks)
 }

@@ -1,29 +1,35 @@
-//! What a client keeps between look-ups: the values that it has got, and the questions that it may not have answers to.
+//! What a client keeps between look-ups: the values that it has got, the questions that it may not have answers to, and which
+//! releases of the set it has seen.
 //!
 //! All of it is encrypted under the client's identity: with the values anybody could test guesses of the client's keys. The
 //! length of the file tells how many there are.
+//!
+//! Releases only go on. A set that is older than what was seen before is refused, as is another one of the same number, or one
+//! under a key that was replaced. An older copy of the file has forgotten what came after it: releases, and answers, which
+//! are asked for and paid for again.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{WholeFile, open_regular};
+use vesica_files::{FileStamp, WholeFile, open_regular};
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 use vesica_session::codec::Reader;
-use vesica_session::{Identity, Progress, random};
+use vesica_session::{Error as SessionError, Fingerprint, Identity, Progress, random};
 use vesica_wire::{Blame, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::client::Client;
 use crate::database::{LOCK, check_private, lock};
-use crate::error::{Error, StoreProblem};
+use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
+use crate::set::PublishedSet;
 
 const FILE: &str = "state";
-const HEAD: &[u8] = b"vesica look-up 2\n";
+const HEAD: &[u8] = b"vesica look-up 3\n";
 
 /// Keys whose values are kept at once.
 const AT_ONCE: usize = 32 * MAX_QUESTION;
@@ -35,15 +41,137 @@ struct Pending {
     digests: Vec<[u8; 32]>,
 }
 
+/// A release that was there.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Seen {
+    release: u64,
+    /// Hash of its header.
+    hash: [u8; 32],
+}
+
+/// What the file says.
+struct Kept {
+    /// Who has published what was seen, and under which key.
+    publisher: Fingerprint,
+    key: [u8; ELEMENT_BYTES],
+    /// Keys that were before it.
+    replaced: Vec<[u8; ELEMENT_BYTES]>,
+    /// The last release that was there; none yet has the number 0.
+    seen: Seen,
+    pending: Pending,
+    /// The files in which all blocks of a release were checked, by the hash of its header.
+    checked: HashMap<[u8; 32], FileStamp>,
+    values: HashMap<[u8; 32], Value>,
+}
+
+impl Kept {
+    fn new(header: &Header) -> Kept {
+        Kept {
+            publisher: header.publisher.fingerprint(),
+            key: *header.oprf_key.bytes(),
+            replaced: Vec::new(),
+            seen: Seen::default(),
+            pending: Pending::default(),
+            checked: HashMap::new(),
+            values: HashMap::new(),
+        }
+    }
+
+    /// Reads what [`Kept::encode`] has written into what is empty.
+    fn read(&mut self, content: &[u8]) -> Result<(), WireError> {
+        let kept = self;
+        let mut reader = Reader::new(FILE, content);
+        kept.publisher = Fingerprint::from_bytes(reader.array()?);
+        kept.key = reader.array()?;
+        for _ in 0..reader.u64()? {
+            kept.replaced.push(reader.array()?);
+        }
+        (kept.seen.release, kept.seen.hash) = (reader.u64()?, reader.array()?);
+        kept.pending.seed = reader.array()?;
+        for _ in 0..reader.u64()? {
+            kept.pending.digests.push(reader.array()?);
+        }
+        for _ in 0..reader.u64()? {
+            let hash = reader.array()?;
+            let stamp = FileStamp::from_bytes(&reader.array()?);
+            kept.checked.insert(hash, stamp);
+        }
+        for _ in 0..reader.u64()? {
+            let digest = reader.array()?;
+            kept.values.insert(digest, reader.array()?);
+        }
+        reader.end()
+    }
+
+    fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let hashes = 5 + self.replaced.len() + self.pending.digests.len();
+        let bytes = 40
+            + 32 * hashes
+            + (32 + FileStamp::BYTES) * self.checked.len()
+            + (32 + OUTPUT_BYTES) * self.values.len();
+        // Of full size from the start: a buffer that grows leaves copies behind.
+        let mut content = Zeroizing::new(Vec::with_capacity(bytes));
+        let count = |count: usize| (count as u64).to_le_bytes();
+        content.extend_from_slice(self.publisher.as_bytes());
+        content.extend_from_slice(&self.key);
+        content.extend_from_slice(&count(self.replaced.len()));
+        content.extend_from_slice(self.replaced.as_flattened());
+        content.extend_from_slice(&self.seen.release.to_le_bytes());
+        content.extend_from_slice(&self.seen.hash);
+        content.extend_from_slice(&self.pending.seed);
+        content.extend_from_slice(&count(self.pending.digests.len()));
+        content.extend_from_slice(self.pending.digests.as_flattened());
+        content.extend_from_slice(&count(self.checked.len()));
+        for (hash, stamp) in &self.checked {
+            content.extend_from_slice(hash);
+            content.extend_from_slice(&stamp.to_bytes());
+        }
+        content.extend_from_slice(&count(self.values.len()));
+        for (digest, value) in &self.values {
+            content.extend_from_slice(digest);
+            content.extend_from_slice(value);
+        }
+        content
+    }
+
+    /// What of it counts for a set, if this is none that was there before what was seen.
+    fn of(mut self, set: &PublishedSet) -> Result<Kept, SetProblem> {
+        let header = set.header();
+        let key = header.oprf_key.bytes();
+        if self.publisher != header.publisher.fingerprint() {
+            return Err(SetProblem::OtherState(self.publisher));
+        }
+        if self.replaced.contains(key) {
+            return Err(SetProblem::Replaced);
+        }
+        if self.key != *key {
+            self.replaced.push(self.key);
+            let replaced = self.replaced;
+            return Ok(Kept {
+                replaced,
+                ..Kept::new(header)
+            });
+        }
+        let Seen { release, hash } = self.seen;
+        match set.header_of(release) {
+            _ if release == 0 => Ok(self),
+            Some(header) if header.hash() == hash => Ok(self),
+            Some(_) => Err(SetProblem::Forked(release)),
+            None => Err(SetProblem::Older {
+                got: header.release,
+                seen: release,
+            }),
+        }
+    }
+}
+
 /// The values that a client has under a published key.
 pub struct State {
     /// Where it is kept, and the lock of the directory; nowhere otherwise.
     place: Option<(PathBuf, Identity, File)>,
-    key: [u8; ELEMENT_BYTES],
-    values: HashMap<[u8; 32], Value>,
-    pending: Pending,
-    /// Hashes of the headers of releases whose blocks were all checked.
-    verified: HashSet<[u8; 32]>,
+    /// Values under a key that was replaced.
+    forgotten: usize,
+    kept: Kept,
 }
 
 /// Does not show them.
@@ -58,22 +186,22 @@ impl State {
     pub fn in_memory(header: &Header) -> State {
         State {
             place: None,
-            key: *header.oprf_key.bytes(),
-            values: HashMap::new(),
-            pending: Pending::default(),
-            verified: HashSet::new(),
+            forgotten: 0,
+            kept: Kept::new(header),
         }
     }
 
-    /// What earlier look-ups have kept in this directory under the key of this set. Of another key's nothing is of use.
+    /// What earlier look-ups have kept in this directory for this set. Of what they have got under a key before its own
+    /// nothing is of use.
     ///
     /// # Errors
-    /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged.
-    pub fn open(directory: &Path, identity: &Identity, header: &Header) -> Result<State, Error> {
+    /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged; or the set is older than
+    /// what was seen before, or another one of that age.
+    pub fn open(directory: &Path, identity: &Identity, set: &PublishedSet) -> Result<State, Error> {
         check_private(directory)?;
         let lock = lock(directory, LOCK)?;
         let path = directory.join(FILE);
-        let mut state = State::in_memory(header);
+        let mut state = State::in_memory(set.header());
         let unreadable = || Error::store(directory, StoreProblem::Unreadable(FILE));
         let mut bytes = Vec::new();
         let read = open_regular(&path).and_then(|mut file| file.read_to_end(&mut bytes));
@@ -84,7 +212,12 @@ impl State {
                 let length = rest.len() as u64;
                 let content = sealed(identity, salt).read(HEAD, length, &mut rest);
                 let content = content.map_err(|_| unreadable())?;
-                state.read(&content).map_err(|_| unreadable())?;
+                let mut kept = Kept::new(set.header());
+                kept.read(&content).map_err(|_| unreadable())?;
+                let values = kept.values.len();
+                let kept = kept.of(set);
+                state.kept = kept.map_err(|problem| Error::set(set.last_path(), problem))?;
+                state.forgotten = values - state.kept.values.len();
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io(&path, &e)),
@@ -93,46 +226,11 @@ impl State {
         Ok(state)
     }
 
-    fn read(&mut self, content: &[u8]) -> Result<(), vesica_wire::Error> {
-        let mut reader = Reader::new(FILE, content);
-        if reader.array::<ELEMENT_BYTES>()? != self.key {
-            return Ok(());
-        }
-        self.pending.seed = reader.array()?;
-        for _ in 0..reader.u64()? {
-            self.pending.digests.push(reader.array()?);
-        }
-        for _ in 0..reader.u64()? {
-            self.verified.insert(reader.array()?);
-        }
-        for _ in 0..reader.u64()? {
-            let digest = reader.array()?;
-            self.values.insert(digest, reader.array()?);
-        }
-        reader.end()
-    }
-
     fn save(&self) -> Result<(), Error> {
         let Some((path, identity, _)) = &self.place else {
             return Ok(());
         };
-        let hashes = self.pending.digests.len() + self.verified.len();
-        let bytes = 88 + 32 * hashes + (32 + OUTPUT_BYTES) * self.values.len();
-        // Of full size from the start: a buffer that grows leaves copies behind.
-        let mut content = Zeroizing::new(Vec::with_capacity(bytes));
-        content.extend_from_slice(&self.key);
-        content.extend_from_slice(&self.pending.seed);
-        content.extend_from_slice(&(self.pending.digests.len() as u64).to_le_bytes());
-        content.extend_from_slice(self.pending.digests.as_flattened());
-        content.extend_from_slice(&(self.verified.len() as u64).to_le_bytes());
-        for hash in &self.verified {
-            content.extend_from_slice(hash);
-        }
-        content.extend_from_slice(&(self.values.len() as u64).to_le_bytes());
-        for (digest, value) in &self.values {
-            content.extend_from_slice(digest);
-            content.extend_from_slice(value);
-        }
+        let content = self.kept.encode();
         let mut salt = [0; 32];
         random::fill(&mut salt)?;
         let write = || {
@@ -145,15 +243,28 @@ impl State {
         write().map_err(|e| Error::io(path, &e))
     }
 
-    /// Hashes of the headers of releases whose blocks were all checked.
-    pub(crate) fn verified(&self) -> &HashSet<[u8; 32]> {
-        &self.verified
+    /// How many values were kept that are of no use any more, because the set has another key now.
+    pub fn forgotten(&self) -> usize {
+        self.forgotten
     }
 
-    /// Keeps these hashes in place of the others.
-    pub(crate) fn keep_verified(&mut self, verified: HashSet<[u8; 32]>) -> Result<(), Error> {
-        if verified != self.verified {
-            self.verified = verified;
+    /// The file in which all blocks of the release with this hash were checked.
+    pub(crate) fn checked(&self, hash: &[u8; 32]) -> Option<&FileStamp> {
+        self.kept.checked.get(hash)
+    }
+
+    /// Keeps what was checked in place of what was before, and which release was the last.
+    pub(crate) fn keep_checked(
+        &mut self,
+        checked: HashMap<[u8; 32], FileStamp>,
+        last: &Header,
+    ) -> Result<(), Error> {
+        let seen = Seen {
+            release: last.release,
+            hash: last.hash(),
+        };
+        if (&checked, seen) != (&self.kept.checked, self.kept.seen) {
+            (self.kept.checked, self.kept.seen) = (checked, seen);
             self.save()?;
         }
         Ok(())
@@ -161,18 +272,23 @@ impl State {
 
     /// How many questions an earlier look-up has left without an answer.
     pub fn pending(&self) -> u64 {
-        self.pending.digests.len() as u64
+        self.kept.pending.digests.len() as u64
     }
 
     /// Whether the server has to be asked about some of these digests.
     pub fn must_ask(&self, digests: &[[u8; 32]]) -> bool {
-        let is_missing = |digest| !self.values.contains_key(digest);
+        let is_missing = |digest| !self.kept.values.contains_key(digest);
         digests.iter().any(is_missing)
+    }
+
+    /// How many values are known.
+    pub fn answered(&self) -> u64 {
+        self.kept.values.len() as u64
     }
 
     /// Asks for the values that are missing, each once; returns how many these were. What an earlier look-up may have asked
     /// is asked again in the same words, which costs nothing if it was answered. More than the server said that it would
-    /// answer is not asked.
+    /// answer is not asked. Whatever was answered is kept, whatever ends it.
     ///
     /// # Errors
     /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written.
@@ -182,59 +298,70 @@ impl State {
         digests: &[[u8; 32]],
         progress: &mut dyn Progress,
     ) -> Result<u64, Error> {
-        let again = self.finish(client, progress)?;
+        let known = self.answered();
+        match self.finish(client, progress) {
+            // What an earlier look-up could not pay for is nothing that this one needs.
+            Err(error) if is_refusal(&error) && !self.must_ask(digests) => {}
+            finished => finished?,
+        }
         let mut seen = HashSet::new();
         let is_missing =
-            |digest: &&[u8; 32]| !self.values.contains_key(*digest) && seen.insert(**digest);
+            |digest: &&[u8; 32]| !self.kept.values.contains_key(*digest) && seen.insert(**digest);
         let missing: Vec<_> = digests.iter().filter(is_missing).copied().collect();
-        let left = client.left();
-        if missing.len() as u64 > left {
-            let reason = format!(
-                "{} keys would have to be asked about, and {left} queries are left",
-                missing.len()
-            );
+        let (asked, left) = (missing.len() as u64, client.left());
+        if asked > left {
+            let reason =
+                format!("{asked} keys would have to be asked about, and {left} queries are left");
             return Err(WireError::limit(Limit::Queries, reason).into());
         }
-        random::fill(&mut self.pending.seed)?;
-        self.pending.digests = missing;
-        if !self.pending.digests.is_empty() {
+        if asked > 0 {
+            random::fill(&mut self.kept.pending.seed)?;
+            self.kept.pending.digests = missing;
             self.save()?;
+            self.finish(client, progress)?;
+            client.spend(asked);
         }
-        let asked = self.finish(client, progress)?;
-        client.spend(asked);
-        Ok(again + asked)
+        Ok(self.answered() - known)
     }
 
-    /// Asks what is pending, and keeps what was answered from time to time: a server remembers so many questions at least.
-    fn finish(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<u64, Error> {
+    /// Asks what is pending, and keeps what was answered, from time to time: a server remembers so many questions at least.
+    fn finish(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<(), Error> {
         let mut asked = 0;
-        while !self.pending.digests.is_empty() {
-            let Pending { seed, digests } = &self.pending;
+        while self.pending() > 0 {
+            let Pending { seed, digests } = &self.kept.pending;
             let count = digests.len().min(AT_ONCE);
-            let values = client.ask(&digests[..count], seed, progress);
-            if let Err(WireError::PeerAborted {
-                blame: Blame::Resource,
-                ..
-            }) = values
-                && client.left() < asked + digests.len() as u64
-            {
-                // The quota does not suffice for the rest, now or later.
-                self.pending = Pending::default();
-                self.save()?;
+            let mut values = Vec::with_capacity(count);
+            let ended = client.ask_for(&digests[..count], seed, &mut values, progress);
+            let ended = ended.map_err(Error::from);
+            asked += values.len() as u64;
+            let answered = self.kept.pending.digests.drain(..values.len());
+            self.kept.values.extend(answered.zip(values));
+            let next = self.kept.pending.digests.len().min(MAX_QUESTION) as u64;
+            if ended.as_ref().is_err_and(is_refusal) && client.left() < asked + next {
+                // The quota does not suffice for the rest, now or later: nobody has paid for it.
+                self.kept.pending = Pending::default();
             }
-            let values = values?;
-            let answered = self.pending.digests.drain(..count);
-            self.values.extend(answered.zip(values));
-            asked += count as u64;
             self.save()?;
+            ended?;
         }
-        Ok(asked)
+        Ok(())
     }
 
     /// The value of a digest, if it is known.
     pub(crate) fn value(&self, digest: &[u8; 32]) -> Option<&Value> {
-        self.values.get(digest)
+        self.kept.values.get(digest)
     }
+}
+
+/// Whether a server has not answered because of a limit.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Session(SessionError::Run(WireError::PeerAborted {
+            blame: Blame::Resource,
+            ..
+        }))
+    )
 }
 
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {

@@ -140,9 +140,16 @@ impl LookUp {
         let header = set.header();
         check_key(key, &header.declared)?;
         let state = match &self.state {
-            Some(directory) => State::open(directory, &self.identity, header)?,
+            Some(directory) => State::open(directory, &self.identity, &set)?,
             None => State::in_memory(header),
         };
+        if state.forgotten() > 0 {
+            let warning = format!(
+                "the set has a new key: {} answers under the former one are of no use any more",
+                state.forgotten()
+            );
+            observer.warning(&warning.into());
+        }
         Ok(OpenLookUp {
             options: self.clone(),
             key: key.clone(),
@@ -373,35 +380,45 @@ impl OpenLookUp {
     }
 
     /// Asks the server for the values that are missing: over the connection that is open, or another one if that is lost or
-    /// the server has a quota for more by now.
+    /// the server has a quota for more by now; and over another one if it has refused what an earlier look-up has left.
     fn ask(
         &mut self,
         digests: &[[u8; 32]],
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        if let Some(server) = self.server.take() {
-            let (start, before) = (Instant::now(), server.client.bytes());
-            match self.ask_over(server, start, digests, report, observer) {
-                Err(error)
-                    if matches!(error.class(), ErrorClass::Network | ErrorClass::Resource)
-                        && !is_overdue(&error)
-                        && self.options.connect.interrupt.check().is_ok() => {}
-                Err(error) => return Err(error),
-                Ok(()) => {
-                    report.seconds_asking = start.elapsed().as_secs_f64();
-                    report.bytes_sent -= before.0;
-                    report.bytes_received -= before.1;
-                    return Ok(());
+        let mut open = self.server.take();
+        let answered = self.state.answered();
+        loop {
+            let had_pending = self.state.pending() > 0;
+            let is_open = open.is_some();
+            let (server, start, before) = match open.take() {
+                Some(server) => {
+                    let before = server.client.bytes();
+                    (server, Instant::now(), before)
                 }
+                None => {
+                    let connection = self.options.connect(observer)?;
+                    let start = Instant::now();
+                    (self.meet(connection, start, observer)?, start, (0, 0))
+                }
+            };
+            let Err(error) = self.ask_over(server, start, digests, report, observer) else {
+                report.asked = self.state.answered() - answered;
+                report.seconds_asking = start.elapsed().as_secs_f64();
+                report.bytes_sent -= before.0;
+                report.bytes_received -= before.1;
+                return Ok(());
+            };
+            let goes_on = match error.class() {
+                ErrorClass::Network => is_open && !is_overdue(&error),
+                ErrorClass::Resource => is_open || had_pending && self.state.pending() == 0,
+                _ => false,
+            };
+            if !goes_on || self.options.connect.interrupt.check().is_err() {
+                return Err(error);
             }
         }
-        let connection = self.options.connect(observer)?;
-        let start = Instant::now();
-        let server = self.meet(connection, start, observer)?;
-        self.ask_over(server, start, digests, report, observer)?;
-        report.seconds_asking = start.elapsed().as_secs_f64();
-        Ok(())
     }
 
     fn ask_over(
@@ -417,7 +434,7 @@ impl OpenLookUp {
         server.deadline.of_exchange(start, bytes, blocks);
         let client = &mut server.client;
         report.last_release = Some(client.release());
-        report.asked = self.state.ask(client, digests, observer)?;
+        self.state.ask(client, digests, observer)?;
         report.left = Some(client.left());
         (report.bytes_sent, report.bytes_received) = client.bytes();
         self.server = Some(server);
@@ -441,6 +458,15 @@ impl OpenLookUp {
                 "the set here is release {}, and the publisher has release {}: get the files that are missing",
                 header.release,
                 client.release(),
+            );
+            observer.warning(&warning.into());
+        }
+        if client.release() < header.release {
+            let warning = format!(
+                "the publisher's server knows of release {} at most, and the set here is release {}: tell the publisher, whose \
+                 database may be a restored copy",
+                client.release(),
+                header.release,
             );
             observer.warning(&warning.into());
         }
