@@ -38,10 +38,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum class { OPEN, READ, WRITE, SYNC, RENAME, UNLINK, LINK, OTHER, ALLOCATE, CLASSES };
+enum class { OPEN, READ, WRITE, SYNC, RENAME, UNLINK, LINK, LOCK, OTHER, ALLOCATE, CLASSES };
 
-static const char *const names[CLASSES] = {"open", "read",  "write", "sync", "rename",
-                                           "unlink", "link", "other", "allocate"};
+static const char *const names[CLASSES] = {"open",   "read", "write", "sync",  "rename",
+                                           "unlink", "link", "lock",  "other", "allocate"};
 
 enum mode { ONCE, ONWARD, EACH, SHORT };
 
@@ -95,7 +95,7 @@ static const struct call {
     {SYS_link, LINK, PATH},           {SYS_linkat, LINK, PATH_AT},
     {SYS_mkdir, OTHER, PATH},         {SYS_mkdirat, OTHER, PATH_AT},
     {SYS_ftruncate, OTHER, DESCRIPTOR}, {SYS_fchmod, OTHER, DESCRIPTOR},
-    {SYS_flock, OTHER, DESCRIPTOR},
+    {SYS_flock, LOCK, DESCRIPTOR},
 };
 
 #define CALLS (sizeof calls / sizeof *calls)

@@ -122,8 +122,8 @@ pub enum StoreProblem {
     /// What no holder of the key has written.
     #[error("damaged, or written by another identity")]
     NotAuthentic,
-    /// The store is on a file system without locks, so that two runs could take one half under two names.
-    #[error("a half cannot be locked on this file system")]
+    /// Nobody can tell whether another run takes the half, under another name of its file.
+    #[error("on a file system without locks, where two runs could take one half")]
     NoLocks,
 }
 

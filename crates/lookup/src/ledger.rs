@@ -398,9 +398,13 @@ impl Ledger {
     /// Fails if another file has the ledger's name: somebody else serves the database, on a file system whose locks do not
     /// reach that far, or has put a copy in its place.
     fn check_place(&self, file: &File) -> io::Result<()> {
-        match FileId::of(&open_named(&self.path)?)? == FileId::of(file)? {
+        let named = match open_named(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            named => Some(FileId::of(&named?)?),
+        };
+        match named == Some(FileId::of(file)?) {
             true => Ok(()),
-            false => Err(io::Error::other("its file was replaced by another")),
+            false => Err(io::Error::other("it was moved or replaced while it was in use")),
         }
     }
 
@@ -851,7 +855,7 @@ mod tests {
         let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
         let (first, other) = (open(), open());
         let refused = first.debit(client(1), 1000, batch(1), 10).unwrap_err();
-        let words = "the count of queries cannot be kept: its file was replaced by another";
+        let words = "the count of queries cannot be kept: it was moved or replaced while it was in use";
         assert_eq!(refused.to_string(), words);
         other.debit(client(2), 1000, batch(2), 10).unwrap();
         first.close().unwrap();

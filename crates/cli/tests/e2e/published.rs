@@ -263,7 +263,9 @@ fn what_cannot_be_is_refused_with_its_code() {
     std::fs::rename(place.path("database"), place.path("old")).unwrap();
     publish(&place, "--input all.csv --key id").expect_success();
     ask("--input all.csv --key id").expect_failure(6, "disagree on published key");
-    stop(server);
+    // And another count in the place of the one that was moved away, which is not written.
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait().expect_failure(2, "it was moved or replaced while it was in use");
 }
 
 /// A set is for anybody, as far as the publisher's mask lets others read its files; its database is not.
@@ -293,7 +295,6 @@ fn a_set_has_the_permissions_of_a_new_file() {
     assert_eq!(mode("set.vset"), 0o600);
 }
 
-/// The publisher adds, removes and rotates while clients keep what they know.
 /// A server that is there, and neither answers nor goes away.
 #[test]
 fn a_look_up_has_a_deadline() {
@@ -326,6 +327,7 @@ fn a_look_up_has_a_deadline() {
     }
 }
 
+/// The publisher adds, removes and rotates while clients keep what they know.
 #[test]
 fn a_published_set_changes() {
     let place = Place::new();
@@ -359,10 +361,20 @@ fn a_published_set_changes() {
     stale.expect_success();
     let warning = "the set here is release 1, and the publisher has release 2";
     assert!(stale.err.contains(warning), "{}", stale.err);
+    // One that has seen it takes nothing older, whether it asks or not.
+    let back = look_up(&place, &endpoint, words);
+    let line = "is release 1, and an earlier look-up has seen release 2";
+    assert_eq!(back.code, Some(3));
+    assert!(back.err.contains(line) && back.err.contains("as --state"), "{}", back.err);
     update("--add more.csv").expect_failure(3, "published last, which is release 2");
     std::fs::rename(place.path("kept"), place.path("set.vset.2")).unwrap();
-    // As after a crash between file and database: the same again changes nothing.
+    // A database that was restored from a copy knows less than is beside it.
+    let key = std::fs::read(place.path("database/key")).unwrap();
     place.write("database/key", old);
+    let restored = update("--add more.csv --remove less.csv");
+    restored.expect_failure(3, "is older than its set");
+    assert!(restored.hint().contains("publish anew"), "{}", restored.err);
+    place.write("database/key", key);
     let again = update("--add more.csv --remove less.csv");
     again.expect_success();
     assert!(again.err.contains("nothing has changed"), "{}", again.err);
@@ -854,7 +866,9 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     assert_eq!(bytes("got.vset.part"), 4096);
     let first = fetch();
     assert_eq!(first.text(), "id\n7\n");
-    assert_eq!(report(&first)["fetched"], missing);
+    // And what was here of a block of which the end was not.
+    let fetched = report(&first)["fetched"].as_u64().unwrap();
+    assert!((missing..missing + 4096).contains(&fetched), "{fetched}");
     publish(&place, "--add more.csv --key id").expect_success();
     let second = fetch();
     assert_eq!(second.text(), "id\n7\n1007\n");
@@ -865,7 +879,7 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     );
     assert!(!place.path("got.vset.part").exists() && !place.path("got.vset.2.part").exists());
     let ended = stop(server);
-    let handed_out = bytes("set.vset") + missing + bytes("set.vset.2");
+    let handed_out = bytes("set.vset") + fetched + bytes("set.vset.2");
     assert!(
         ended
             .err
@@ -884,4 +898,87 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     serve(&place, "--quota 100 --set set.vset")
         .wait()
         .expect_failure(3, "is not what this database has published last");
+}
+
+/// With or without the set at hand.
+#[test]
+fn a_restored_database_is_not_served() {
+    let place = Place::new();
+    place.write("all.csv", table(0..100));
+    publish(&place, "--input all.csv --key id --max-keys 2000").expect_success();
+    std::fs::create_dir(place.path("backup")).unwrap();
+    let copy = |from: &str, to: &str| {
+        for entry in place.path(from).read_dir().unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), place.path(to).join(entry.file_name())).unwrap();
+        }
+    };
+    copy("database", "backup");
+    for first in [1000, 1010] {
+        place.write("more.csv", table(first..first + 10));
+        publish(&place, "--add more.csv --key id").expect_success();
+    }
+    copy("backup", "database");
+    for words in ["--quota 100", "--quota 100 --set set.vset"] {
+        let refused = serve(&place, words).wait();
+        let line = "is older than its set: it knows of release 1 at most, and release 3 was published";
+        refused.expect_failure(3, line);
+        assert!(refused.hint().contains("publish anew"), "{}", refused.err);
+    }
+    // Under another key, as it says.
+    publish(&place, "--input all.csv --key id --rotate").expect_success();
+    let mut server = serve(&place, "--quota 100 --set set.vset");
+    server.endpoint();
+    stop(server);
+}
+
+/// Passes so many bytes of a client on to a server, and all that it says to the client; then ends.
+fn cutting_relay(server: &str, after: usize) -> String {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("--connect {}", listener.local_addr().unwrap());
+    let server = server.rsplit(' ').next().unwrap().to_owned();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(server).unwrap();
+        let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let (mut bytes, mut passed) = ([0; 256], 0);
+        while passed < after {
+            let read = client.read(&mut bytes).unwrap();
+            passed += read;
+            server.write_all(&bytes[..read]).unwrap();
+        }
+        for stream in [client, server] {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    endpoint
+}
+
+#[test]
+fn what_an_earlier_look_up_cannot_pay_for_ends_no_other() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    place.write("many.csv", table(0..300));
+    place.write("few.csv", table(5..15));
+    publish(&place, "--input all.csv --key id").expect_success();
+    let words = "--key id --state state --log-format json --input";
+    let mut server = serve(&place, "--quota 1000");
+    // In the middle of the question, which has 9600 bytes.
+    let relay = cutting_relay(&server.endpoint(), 8000);
+    let cut = look_up(&place, &relay, &format!("{words} many.csv"));
+    assert_eq!(cut.code, Some(4), "{}", cut.err);
+    stop(server);
+    let mut server = serve(&place, "--quota 100");
+    let endpoint = server.endpoint();
+    let few = look_up(&place, &endpoint, &format!("{words} few.csv"));
+    assert_eq!(few.text().lines().count(), 6);
+    assert_eq!(report(&few)["asked"], 10);
+    // The server says whom it has refused, and why.
+    let ended = stop(server);
+    let why = "the quota of 100 queries has 100 left, and 300 were asked";
+    let refused = format!("refused client {}: {why}\n", place.receiver);
+    assert_eq!(ended.err.matches(&refused).count(), 1, "{}", ended.err);
 }

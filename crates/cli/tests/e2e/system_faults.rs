@@ -1,5 +1,5 @@
 //! Every system call of a command fails in turn, as SQLite is tested: opening, reading, writing, synchronising, renaming,
-//! unlinking and linking files, and allocating 1 MiB or more. A table for `docs/reliability.md`.
+//! unlinking, linking and locking files, and allocating 1 MiB or more. A table for `docs/reliability.md`.
 //!
 //! A scene is a command with its peers. It runs once to count the calls, then once for each call and error, and once
 //! more without a fault after each. `testing/preload/faults.c` makes the calls fail; it needs a C compiler, without
@@ -28,7 +28,7 @@ use crate::trial::{part, publish};
 
 /// The classes of calls, in the order of the library's counts, and how they fail: with which error, and how often. A
 /// call that is interrupted, or moves less than it could, must have no effect at all.
-const CLASSES: [(&str, &[(Errno, Mode)]); 9] = [
+const CLASSES: [(&str, &[(Errno, Mode)]); 10] = [
     (
         "open",
         &[
@@ -74,6 +74,10 @@ const CLASSES: [(&str, &[(Errno, Mode)]); 9] = [
     (
         "link",
         &[(Errno::EIO, Mode::Once), (Errno::ENOSPC, Mode::Onward)],
+    ),
+    (
+        "lock",
+        &[(Errno::EIO, Mode::Once), (Errno::EOPNOTSUPP, Mode::Onward)],
     ),
     (
         "other",
@@ -869,6 +873,7 @@ fn ending(fault: Fault, seen: &Seen, ended: &Ended) -> Option<String> {
         Errno::ENOSPC => ("No space left on device", &[7]),
         Errno::EMFILE => ("Too many open files", &[7]),
         Errno::ENOMEM => ("out of memory", &[7]),
+        Errno::EOPNOTSUPP => ("a file system without locks", &[2, 3]),
         _ => ("Input/output error", &[2, 3, 7]),
     };
     // The verdict on a half is printed.
@@ -977,6 +982,49 @@ fn some_system_calls_fail() {
     scenes[0].only = &["write", "rename"];
     strike_all(&ledger, &scenes, 1, library);
     ledger.settle();
+}
+
+/// Whatever one process at a time may use is not used where nobody can tell whether another does.
+#[test]
+fn nothing_is_shared_where_files_cannot_be_locked() {
+    let Some(library) = library() else { return };
+    let place = Place::new();
+    tables(&place, 10);
+    place.write("clients", format!("{}\n", place.receiver));
+    let published = "publish --identity sender.key --database database --output set.vset --key key";
+    place
+        .run(&format!("{published} --input ours.csv --max-keys 20"))
+        .expect_success();
+    let serve = "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0 --quota 9 \
+                 --set set.vset";
+    let mut server = place.start_after("true", serve);
+    let endpoint = server.endpoint();
+    let peer = place.sender;
+    let party = format!("--identity receiver.key --peer {peer} --input ours.csv --key key");
+    let looking = format!("lookup {party} {endpoint} --set");
+    let commands = [
+        serve.to_owned(),
+        format!("{published} --add theirs.csv"),
+        format!("publish --identity sender.key --database new --output new.vset --key key --input ours.csv"),
+        format!("{looking} set.vset --state state"),
+        format!("{looking} got.vset --fetch"),
+        format!("receive {party} --listen 127.0.0.1:0 --work-dir work"),
+        format!("exchange offer {party} --role receiver --state courier --out offered"),
+    ];
+    let fault = Fault {
+        class: CLASSES.iter().position(|(name, _)| *name == "lock").unwrap(),
+        number: 1,
+        error: Errno::EOPNOTSUPP,
+        mode: Mode::Onward,
+    };
+    for command in commands {
+        let record = Record::new();
+        let ended = place.run_after(&record.before(library, Some(fault)), &command);
+        ended.expect_failure(2, "file system without locks");
+        assert!(ended.hint().contains("a local disk"), "{command}: {}", ended.err);
+    }
+    server.process.kill().unwrap();
+    server.wait();
 }
 
 /// Every call of every command, or so many of each class and way as the percentage says, with their table.
