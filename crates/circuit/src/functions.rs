@@ -43,7 +43,7 @@ use std::ops::RangeInclusive;
 
 use rand_core::CryptoRng;
 use vesica_correlations::ole::lattice::inner_product;
-use vesica_wire::{Channel, Error, Misbehaviour};
+use vesica_wire::{Channel, Error, Frames, Misbehaviour};
 use zeroize::Zeroizing;
 
 use crate::arithmetic::{Ends, Ring, Row, Shares, by_lattice, sum};
@@ -88,6 +88,11 @@ impl Answer {
             .iter()
             .for_each(|value| writer.push(*value as u64, 64));
         channel.send(OUTCOME, writer.finish())
+    }
+
+    /// The frames of that.
+    pub(crate) fn told_frames(count: usize) -> Frames {
+        Frames::one(outcome_bits(count).div_ceil(8))
     }
 
     /// What the receiver [tells](Answer::tell): values in these ranges, or, if there is a minimum, that too few match.

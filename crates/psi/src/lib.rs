@@ -373,9 +373,9 @@ pub trait Protocol: Send + Sync {
     }
 
     /// What a run sends, of items that are numbers of `exact` bits if they are any, computed without running it: bytes each
-    /// way and delays, but for what tells the sender the result. Coded masks have their expected length. If `is_stored`,
-    /// both parties took a half of the offline phase from a store. `None` if no run has these parameters, or none without
-    /// a store.
+    /// way and delays. Coded masks have their expected length; nothing else depends on more than what is given here. If
+    /// `is_stored`, both parties took a half of the offline phase from a store. `None` if no run has these parameters, or
+    /// none without a store.
     fn traffic(
         &self,
         params: &Params,

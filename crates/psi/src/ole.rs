@@ -56,7 +56,7 @@ use zeroize::Zeroizing;
 use crate::masks::{Exchange, names};
 use crate::{
     ExactLimits, Half, Input, ItemCost, Offline, Output, Params, Prepared, Protocol, Reveal,
-    Security, Spec, Task, indices_vartime,
+    Security, Spec, Task,
 };
 
 /// Frames with c of one block of bins.
@@ -580,7 +580,7 @@ impl<S: Source> Protocol for Ole<S> {
     fn traffic(
         &self,
         params: &Params,
-        _: &Task,
+        task: &Task,
         exact: Option<u32>,
         is_stored: bool,
     ) -> Option<Traffic> {
@@ -605,6 +605,9 @@ impl<S: Source> Protocol for Ole<S> {
         }
         traffic.flow(End::Receiver, queries);
         traffic.flow(End::Sender, answers);
+        if task.both {
+            traffic.flow(End::Receiver, names::frames(&names_exchange(params)));
+        }
         Some(traffic)
     }
 
@@ -662,9 +665,8 @@ impl<S: Source> Protocol for Ole<S> {
         }
         let matched = receiver.matches(&found, input.items.len());
         if task.both {
-            let matches = indices_vartime(&matched);
             let exchange = names_exchange(params);
-            names::send(&exchange, channel, &params.session, input.items, &matches)?;
+            names::send(&exchange, channel, &params.session, input.items, &matched)?;
         }
         channel.flush()?;
         Ok(Output::Matches(matched))

@@ -138,8 +138,13 @@ impl TryRng for Randomness<'_> {
 
 impl TryCryptoRng for Randomness<'_> {}
 
-/// Whether in this run the receiver says something, the sender answers, and that is all.
+/// Whether in this run the receiver says something, the sender answers, and that is all, but for the message that tells the
+/// sender the result if it is told.
 pub(crate) fn takes_two_messages(protocol: &dyn Protocol, params: &Params, task: &Task) -> bool {
-    let traffic = protocol.traffic(params, task, None, false);
+    let alone = Task {
+        both: false,
+        ..*task
+    };
+    let traffic = protocol.traffic(params, &alone, None, false);
     traffic.is_some_and(|traffic| traffic.delays() == 2)
 }

@@ -11,6 +11,7 @@ use super::{Plan, Recipe, Stages};
 use crate::cost::{self, Cost};
 use crate::cots::{COTS, WIDTH};
 use crate::digits::{self, PIECE};
+use crate::functions::Answer;
 use crate::membership::{pieces, takes, window};
 
 /// A test whether the sender's string of each bin is among the receiver's.
@@ -79,6 +80,10 @@ impl Plan {
             }
         }
         function.exchanged(&mut traffic);
+        if self.task.both && self.task.part.is_last {
+            let count = self.task.reveal.numbers(self.task.values).len();
+            traffic.flow(End::Receiver, Answer::told_frames(count));
+        }
         Some(traffic)
     }
 }

@@ -53,6 +53,13 @@ fn masks<O: Oprf>(params: &Params) -> BigUint {
     chance(n_r * n_s * O::OUTPUTS_PER_ITEM as u128, width::<O>(params))
 }
 
+/// That a name by which the receiver tells a match, or that of nobody, is that of another item of the sender's: in runs with
+/// several masks per item, whose masks have so many bits.
+fn names(params: &Params, bits: usize) -> BigUint {
+    let (n_r, n_s) = (params.receiver_size as u128, params.sender_size as u128);
+    chance(n_r.min(n_s) * n_s, bits.min(128))
+}
+
 /// How many events share 2^-λ, and the probabilities of a run's events, as its protocol's module lists
 /// them.
 fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
@@ -72,7 +79,12 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             let masks = masks::<Kkrt>(params);
             (
                 Kkrt::EVENTS,
-                vec![store(Kkrt::EVENTS), light, masks, halves(128)],
+                vec![
+                    store(Kkrt::EVENTS),
+                    light,
+                    masks,
+                    halves(128) + names(params, width::<Kkrt>(params)),
+                ],
             )
         }
         "spot-low" => {
@@ -95,7 +107,12 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             let store = store(sparse::EVENTS);
             (
                 sparse::EVENTS,
-                vec![store, light(2 * n_s, columns), masks, points],
+                vec![
+                    store,
+                    light(2 * n_s, columns),
+                    masks,
+                    points + names(params, width::<Sparse<Bins>>(params)),
+                ],
             )
         }
         "sparse-okvs" => {
@@ -129,6 +146,7 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             let events = vec![event; ole::EVENTS as usize];
             let bits = ole::hash_bits(params.lambda, params.receiver_size, params.sender_size);
             let hashes = chance(n_r * n_s, bits as usize);
+            let hashes = hashes + names(params, 128);
             (ole::EVENTS + 1, [events, vec![hashes]].concat())
         }
         other => panic!("list the events of {other} here"),

@@ -85,7 +85,8 @@ impl Case {
             },
         );
         assert_ne!(received.unwrap(), Output::Nothing);
-        sent.unwrap();
+        let is_told = self.task.both || self.task.reveal == Reveal::Shares;
+        assert_eq!(sent.unwrap() != Output::Nothing, is_told);
         let bytes = |channel: &dyn Channel| {
             let phases = channel.traffic();
             phases.iter().map(|phase| phase.bytes_sent).sum()
@@ -93,9 +94,15 @@ impl Case {
         ([bytes(&near), bytes(&far)], delays())
     }
 
-    /// Checks that the run sends what is said, each way up to this share of it and as many bytes.
+    /// Checks that the run sends what is said, each way up to this share of it and as many bytes; gives the bytes each way.
     #[track_caller]
-    fn check(&self, protocol: &dyn Protocol, shares: [f64; 2], bytes: u64, more_delays: u64) {
+    fn check(
+        &self,
+        protocol: &dyn Protocol,
+        shares: [f64; 2],
+        bytes: u64,
+        more_delays: u64,
+    ) -> [u64; 2] {
         let (said, name) = (self.said(protocol), protocol.spec().name);
         let (found, delays) = self.run(protocol);
         for (i, end) in [End::Receiver, End::Sender].into_iter().enumerate() {
@@ -113,6 +120,7 @@ impl Case {
             "{name} {self:?}: {delays} delays, said {}",
             said.delays()
         );
+        found
     }
 }
 
@@ -142,9 +150,16 @@ fn coded(protocol: &dyn Protocol, items: usize) -> u64 {
 fn protocols_that_show_matches_send_what_they_say() {
     for protocol in Registry::standard().revealing(Reveal::Matches) {
         for sizes in SIZES {
-            let case = Case::of(protocol, sizes, Reveal::Matches);
+            let alone = Case::of(protocol, sizes, Reveal::Matches);
+            let mut both = alone;
+            both.task.both = true;
             let coded = coded(protocol, sizes[1]);
-            case.check(protocol, [0.0, 0.0], coded, 0);
+            let [sent, more] =
+                [alone, both].map(|case| case.check(protocol, [0.0, 0.0], coded, 0)[0]);
+            // The receiver sends nothing that is coded.
+            let [said, more_said] =
+                [alone, both].map(|case| case.said(protocol).bytes(End::Receiver));
+            assert_eq!(more - sent, more_said - said, "{protocol:?} {sizes:?}");
         }
     }
 }
@@ -202,6 +217,7 @@ fn circuits_send_what_they_say() {
                 }
                 let mut case = Case::of(protocol, sizes, reveal);
                 (case.task.values, case.task.min_size) = (values, min_size);
+                case.task.both = reveal.adds([1; 2]).is_some() && min_size == 0;
                 for optimize in [Optimize::Time, Optimize::Traffic] {
                     case.task.optimize = optimize;
                     let (share, delays) = match (reveal, min_size) {

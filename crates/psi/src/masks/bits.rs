@@ -157,17 +157,14 @@ impl Reader {
     }
 }
 
-/// How ascending numbers are written: the first in full, then the difference of each to its predecessor.
+/// How numbers in ascending order are written after the first, which is written in full: as the difference of each to its
+/// predecessor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gaps {
     /// Bits of a number, 1 to 64.
     full: u32,
     /// Bits of a remainder.
     rice: u32,
-    /// Least difference of two neighbours.
-    least: u64,
-    /// Largest number.
-    most: u64,
 }
 
 impl Gaps {
@@ -176,19 +173,6 @@ impl Gaps {
         Gaps {
             full: bits,
             rice: rice(1 << bits, count),
-            least: 0,
-            most: u64::MAX >> (64 - bits),
-        }
-    }
-
-    /// For `count` distinct numbers below `end` > 0.
-    pub(super) fn of_subset(end: usize, count: usize) -> Self {
-        let most = end as u64 - 1;
-        Gaps {
-            full: (64 - most.leading_zeros()).max(1),
-            rice: rice((end - count) as u128, count),
-            least: 1,
-            most,
         }
     }
 
@@ -218,15 +202,10 @@ impl Gaps {
         (LONG + self.full) as usize + more
     }
 
-    /// Writes a frame's first number.
-    pub(super) fn write_first(&self, writer: &mut Writer, value: u64) {
-        writer.put(value, self.full);
-    }
-
     /// Writes the number that follows `previous`.
     #[inline(always)]
     pub(super) fn write_next(&self, writer: &mut Writer, previous: u64, value: u64) {
-        let gap = value - previous - self.least;
+        let gap = value - previous;
         let quotient = gap >> self.rice;
         if quotient >= u64::from(LONG) {
             writer.put(0, LONG);
@@ -235,12 +214,6 @@ impl Gaps {
         }
         writer.put(1 << quotient, quotient as u32 + 1);
         writer.put(gap & ((1 << self.rice) - 1), self.rice);
-    }
-
-    /// Reads a frame's first number.
-    pub(super) fn read_first(&self, reader: &mut Reader) -> Result<u64, Misbehaviour> {
-        let value = reader.take(self.full);
-        self.within(reader, Some(value))
     }
 
     /// Reads the number that follows `previous`.
@@ -267,17 +240,9 @@ impl Gaps {
             }
             gap
         };
-        let value = gap
-            .checked_add(self.least)
-            .and_then(|gap| previous.checked_add(gap));
-        self.within(reader, value)
-    }
-
-    #[inline]
-    fn within(&self, reader: &Reader, value: Option<u64>) -> Result<u64, Misbehaviour> {
         reader.check()?;
-        match value {
-            Some(value) if value <= self.most => Ok(value),
+        match previous.checked_add(gap) {
+            Some(value) if value <= u64::MAX >> (64 - self.full) => Ok(value),
             _ => Err(reader.bad(OUT_OF_RANGE)),
         }
     }

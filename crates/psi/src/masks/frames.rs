@@ -1,6 +1,6 @@
 //! Frames of masks, or of other uniform strings.
 
-use vesica_wire::{Frames, Kind, Misbehaviour};
+use vesica_wire::{Frames, Kind, MAX_FRAME, Misbehaviour};
 
 use super::bits::{Gaps, Reader, Writer};
 use super::order::Entry;
@@ -11,25 +11,29 @@ use super::{MASKS, less};
 pub(super) struct Code {
     /// What frames hold.
     kind: Kind,
-    /// The leading bits, at most 64.
-    gaps: Gaps,
+    /// Of the leading bits, at most 64; `None` if each string is written in full.
+    gaps: Option<Gaps>,
     lead: u32,
     /// Number of bits after them.
     tail: usize,
 }
 
 impl Code {
-    /// For `count` masks of `width` bits.
+    /// For `count` uniform masks of `width` bits: differences of their leading bits. Their length tells a little of the masks.
     pub(super) fn new(width: usize, count: usize) -> Self {
-        Self::of(MASKS, width, count)
+        let code = Self::in_full(MASKS, width);
+        Code {
+            gaps: Some(Gaps::of_uniform(code.lead, count)),
+            ..code
+        }
     }
 
-    /// For `count` uniform strings of `width` bits in frames of this kind.
-    pub(super) fn of(kind: Kind, width: usize, count: usize) -> Self {
+    /// For strings of `width` bits in frames of this kind, each in full: their length tells nothing of them.
+    pub(super) fn in_full(kind: Kind, width: usize) -> Self {
         let lead = width.min(64);
         Code {
             kind,
-            gaps: Gaps::of_uniform(lead as u32, count),
+            gaps: None,
             lead: lead as u32,
             tail: width - lead,
         }
@@ -51,13 +55,24 @@ impl Code {
 
     /// Masks that every frame but the last holds.
     pub(super) fn per_frame(&self) -> usize {
-        self.gaps.per_frame(self.tail)
+        match self.gaps {
+            Some(gaps) => gaps.per_frame(self.tail),
+            None => MAX_FRAME / self.width() * 8,
+        }
     }
 
-    /// The frames of `count` masks in all, of the length that is expected.
+    /// Bits of a string.
+    fn width(&self) -> usize {
+        self.lead as usize + self.tail
+    }
+
+    /// The frames of `count` masks in all, of the length that is expected, or in full has to be.
     pub(super) fn frames(&self, count: usize) -> Frames {
+        let Some(gaps) = self.gaps else {
+            return Frames::packed(count, self.width(), self.per_frame());
+        };
         let frames = count.div_ceil(self.per_frame());
-        let bits = (count - frames) as f64 * self.gaps.expected_bits(count)
+        let bits = (count - frames) as f64 * gaps.expected_bits(count)
             + (count * self.tail + frames * self.lead as usize) as f64;
         // The last byte of a frame is half full.
         Frames {
@@ -68,18 +83,29 @@ impl Code {
 
     /// Maximum bytes of a frame of `count` masks.
     pub(super) fn most_bytes(&self, count: usize) -> usize {
-        self.gaps.most_bytes(count, self.tail)
+        match self.gaps {
+            Some(gaps) => gaps.most_bytes(count, self.tail),
+            None => (count * self.width()).div_ceil(8),
+        }
+    }
+
+    /// About as many bytes as a frame of `count` masks has.
+    fn expected_bytes(&self, count: usize) -> usize {
+        match self.gaps {
+            Some(gaps) => gaps.expected_bytes(count, self.tail),
+            None => self.most_bytes(count) + 16,
+        }
     }
 
     /// The frame that holds these masks, which ascend.
     pub(super) fn encode<const W: usize>(&self, entries: &[Entry<W>]) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(self.gaps.expected_bytes(entries.len(), self.tail));
+        let mut writer = Writer::with_capacity(self.expected_bytes(entries.len()));
         let mut previous = None;
         for (mask, _) in entries {
             let value = mask[0] >> (64 - self.lead);
-            match previous {
-                None => self.gaps.write_first(&mut writer, value),
-                Some(previous) => self.gaps.write_next(&mut writer, previous, value),
+            match (self.gaps, previous) {
+                (Some(gaps), Some(previous)) => gaps.write_next(&mut writer, previous, value),
+                _ => writer.put(value, self.lead),
             }
             previous = Some(value);
             for (i, word) in mask.iter().enumerate().skip(1) {
@@ -138,9 +164,11 @@ impl<'a, const W: usize> Decoder<'a, W> {
     fn next(&mut self) -> Result<[u64; W], Misbehaviour> {
         let Code { gaps, lead, .. } = self.code;
         let shift = 64 - lead;
-        let value = match self.previous {
-            None => gaps.read_first(&mut self.reader)?,
-            Some(previous) => gaps.read_next(&mut self.reader, previous[0] >> shift)?,
+        let value = match (gaps, self.previous) {
+            (Some(gaps), Some(previous)) => {
+                gaps.read_next(&mut self.reader, previous[0] >> shift)?
+            }
+            _ => self.reader.take(*lead),
         };
         let mut mask = [0; W];
         mask[0] = value << shift;

@@ -1,89 +1,174 @@
 //! Telling the sender which of its masks matched.
+//!
+//! How long that is says nothing of the matches: it follows from the sizes of both sets. A bit for each mask is sent, or,
+//! where that is shorter, a position for each match that there can be: the matches in ascending order, and in the slots that
+//! are left over the number of masks, which is no position. The time does not depend on the matches either.
 
-use vesica_wire::{Channel, Error, Misbehaviour};
+use vesica_wire::{Channel, Error, Frames, MAX_FRAME, Misbehaviour, recv_exact};
 
 use super::MATCHED;
-use super::bits::{Gaps, Reader, Writer};
+use super::bits::{Reader, Writer};
 
-/// Which positions are listed: the matches, or the others if the matches are more than half.
-fn listed(count: usize, end: usize) -> (bool, usize) {
-    let others = 2 * count > end;
-    (others, if others { end - count } else { count })
+/// How the matches are written.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// A bit for each mask.
+    Bitmap,
+    /// A position for each match that there can be.
+    Positions,
 }
 
-/// The numbers below `end` that are not in `positions`, which ascend.
-fn complement(positions: &[u32], end: usize) -> Vec<u32> {
-    let mut rest = positions.iter().peekable();
-    (0..end as u32)
-        .filter(|i| rest.next_if_eq(&i).is_none())
-        .collect()
-}
-
-/// Says that the masks at these `positions`, ascending and less than `end`, matched.
-pub(super) fn send(channel: &mut dyn Channel, end: usize, positions: &[u32]) -> Result<(), Error> {
-    let count = positions.len() as u32;
-    channel.send(MATCHED, count.to_le_bytes().to_vec())?;
-    let (others, count) = listed(positions.len(), end);
-    let inverted = others.then(|| complement(positions, end));
-    let positions = inverted.as_deref().unwrap_or(positions);
-    if count == 0 {
-        return Ok(());
-    }
-    let gaps = Gaps::of_subset(end, count);
-    for chunk in positions.chunks(gaps.per_frame(0)) {
-        let mut writer = Writer::with_capacity(gaps.expected_bytes(chunk.len(), 0));
-        gaps.write_first(&mut writer, chunk[0].into());
-        for pair in chunk.windows(2) {
-            gaps.write_next(&mut writer, pair[0].into(), pair[1].into());
-        }
-        channel.send(MATCHED, writer.finish())?;
-    }
-    Ok(())
-}
-
-/// Receives the positions, ascending and less than `end`, of at most `most` masks.
-pub(super) fn receive(
-    channel: &mut dyn Channel,
-    end: usize,
+/// What is told: equally wide numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telling {
+    form: Form,
+    /// Masks of the sender.
+    masks: usize,
+    /// How many masks can match.
     most: usize,
-) -> Result<Vec<u32>, Error> {
-    let bad = |problem| Misbehaviour::BadValue {
-        what: MATCHED.name,
-        problem,
-    };
-    let head = channel.recv(MATCHED, 4)?;
-    let Ok(count) = <[u8; 4]>::try_from(&head[..]) else {
-        return Err(Misbehaviour::WrongLength {
+    /// Bits of a number.
+    bits: u32,
+}
+
+impl Telling {
+    /// Of so many masks, at most `most` of which match.
+    pub(super) fn new(masks: usize, most: usize) -> Telling {
+        let most = most.min(masks);
+        let bits = usize::BITS - masks.leading_zeros();
+        let (form, bits) = match masks <= most.saturating_mul(bits as usize) {
+            true => (Form::Bitmap, 1),
+            false => (Form::Positions, bits),
+        };
+        Telling {
+            form,
+            masks,
+            most,
+            bits,
+        }
+    }
+
+    /// How many numbers are sent.
+    fn count(&self) -> usize {
+        match self.form {
+            Form::Bitmap => self.masks,
+            Form::Positions => self.most,
+        }
+    }
+
+    /// Numbers in every frame but the last, which fill whole bytes.
+    fn per_frame(&self) -> usize {
+        MAX_FRAME / self.bits as usize * 8
+    }
+
+    /// How many numbers each frame has; there is always a frame.
+    fn chunks(self) -> impl Iterator<Item = usize> {
+        let (count, each) = (self.count(), self.per_frame());
+        let starts = (0..count.max(1)).step_by(each);
+        starts.map(move |start| each.min(count - start))
+    }
+
+    /// Bytes of a frame of so many numbers.
+    fn bytes(&self, count: usize) -> usize {
+        (count * self.bits as usize).div_ceil(8)
+    }
+
+    /// What [`Telling::send`] sends.
+    pub(super) fn frames(self) -> Frames {
+        let frames = self.chunks().map(|count| Frames::one(self.bytes(count)));
+        frames.fold(Frames::default(), |all, one| all + one)
+    }
+
+    /// Says for each mask, in ascending order of the masks, whether it matched.
+    ///
+    /// # Panics
+    /// If there is not a flag for each mask.
+    pub(super) fn send(self, channel: &mut dyn Channel, matched: &[bool]) -> Result<(), Error> {
+        assert_eq!(matched.len(), self.masks);
+        let positions = match self.form {
+            Form::Bitmap => Vec::new(),
+            Form::Positions => {
+                let masks = (0..).zip(matched.iter().copied());
+                selected(masks, self.most, self.masks as u32)
+            }
+        };
+        let mut from = 0;
+        for count in self.chunks() {
+            let numbers = from..from + count;
+            from += count;
+            let mut writer = Writer::with_capacity(self.bytes(count) + 16);
+            let mut put = |number| writer.put(number, self.bits);
+            match self.form {
+                Form::Bitmap => (matched[numbers].iter()).for_each(|is| put(u64::from(*is))),
+                Form::Positions => {
+                    (positions[numbers].iter()).for_each(|at: &u32| put((*at).into()))
+                }
+            }
+            channel.send(MATCHED, writer.finish())?;
+        }
+        Ok(())
+    }
+
+    /// Receives that.
+    pub(super) fn receive(self, channel: &mut dyn Channel) -> Result<Vec<bool>, Error> {
+        let bad = |problem| Misbehaviour::BadValue {
             what: MATCHED.name,
-            bytes: head.len(),
+            problem,
+        };
+        let end = self.masks as u64;
+        // One more, for the slots that are left over.
+        let mut matched = vec![false; self.masks + 1];
+        let (mut masks, mut least) = (matched.iter_mut(), 0);
+        let mut positions = Vec::new();
+        for count in self.chunks() {
+            let frame = recv_exact(channel, MATCHED, self.bytes(count))?;
+            let mut reader = Reader::new(MATCHED.name, frame);
+            match self.form {
+                Form::Bitmap => {
+                    (masks.by_ref().take(count)).for_each(|matched| *matched = reader.take(1) == 1)
+                }
+                Form::Positions => {
+                    for _ in 0..count {
+                        let position = reader.take(self.bits);
+                        if position > end {
+                            return Err(bad("a number out of range").into());
+                        }
+                        if (position < least) & (position != end) {
+                            return Err(bad("out of order").into());
+                        }
+                        least = position + 1;
+                        positions.push(position as usize);
+                    }
+                }
+            }
+            reader.finish()?;
         }
-        .into());
-    };
-    let count = u32::from_le_bytes(count) as usize;
-    if count > end.min(most) {
-        return Err(bad("more matches than items").into());
-    }
-    let (others, count) = listed(count, end);
-    let mut positions: Vec<u32> = Vec::with_capacity(count);
-    while positions.len() < count {
-        let gaps = Gaps::of_subset(end, count);
-        let here = gaps.per_frame(0).min(count - positions.len());
-        let frame = channel.recv(MATCHED, gaps.most_bytes(here, 0))?;
-        let mut reader = Reader::new(MATCHED.name, frame);
-        let mut value = gaps.read_first(&mut reader)?;
-        if positions.last().is_some_and(|last| value <= (*last).into()) {
-            return Err(bad("out of order").into());
-        }
-        positions.push(value as u32);
-        for _ in 1..here {
-            value = gaps.read_next(&mut reader, value)?;
-            positions.push(value as u32);
-        }
-        reader.finish()?;
-    }
-    Ok(if others {
-        complement(&positions, end)
-    } else {
         positions
-    })
+            .into_iter()
+            .for_each(|position| matched[position] = true);
+        matched.truncate(self.masks);
+        let count: usize = matched.iter().map(|matched| usize::from(*matched)).sum();
+        match count > self.most {
+            true => Err(bad("more matches than items").into()),
+            false => Ok(matched),
+        }
+    }
+}
+
+/// The values that are flagged, in order, in so many slots; those that are left over have the value `rest`. Any beyond the
+/// last slot are left out. The time does not depend on the flags.
+pub(super) fn selected<T: Copy>(
+    values: impl Iterator<Item = (T, bool)>,
+    slots: usize,
+    rest: T,
+) -> Vec<T> {
+    // One more: each value is written, and stays if it is flagged.
+    let mut selected = vec![rest; slots + 1];
+    let mut next = 0;
+    for (value, is_flagged) in values {
+        selected[next] = value;
+        next = (next + usize::from(is_flagged)).min(slots);
+    }
+    selected[next] = rest;
+    selected.truncate(slots);
+    selected
 }

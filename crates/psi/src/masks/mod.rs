@@ -12,18 +12,21 @@
 //! | message | frames |
 //! |---|---|
 //! | [`MASKS`] | all masks, ascending, as many per frame as [`Exchange`] computes; a frame begins with a full mask, so that each can be read without the others |
-//! | [`MATCHED`] | only if both learn: the number of matches as `u32`, little endian; then the positions of the matches among the masks, or, if those are more than half, of the others |
+//! | [`MATCHED`] | only if both learn: which masks matched, as a bitmap or as the positions of as many as can match, whichever is shorter |
 //! | [`LABELS`] | only if the sender hands over labels, before the matches are told: the encrypted label of each mask, in the order of the masks |
-//! | [`NAMES`] | instead of positions, where the sender has several masks per item: the number of matches as before; then the tags ("names") of the items, coded like masks |
+//! | [`NAMES`] | instead of positions, where the sender has several masks per item: as many tags ("names") as items can match, ascending, each in full, the last one of all in place of those that do not |
+//!
+//! **Lengths.** Whoever carries the frames sees how long they are, and when. [`MATCHED`] and [`NAMES`] have lengths that follow
+//! from the sizes of both sets. That of [`MASKS`] varies a little with the masks, which are uniform whatever matches.
 //!
 //! Where the sender has several masks per item, one for each bin in which the receiver may have put it, all
 //! of them go into one sorted sequence. The one that matched shows in which bin the receiver has put the
 //! item, and that depends on its other items: positions would give away more than the matches. So the
-//! receiver then sends names instead: tags of the matching items only, hashes that both sides can compute.
+//! receiver then sends names instead: tags of the matching items, hashes that both sides can compute.
 //!
 //! The time for sorting depends on a side's own masks. The time for matching does not depend on the matches,
 //! since a sender that is told nothing could read their number from the delay of the receiver's next message.
-//! Where both learn the matches, the time for telling them does.
+//! Where both learn the matches, the time for telling them does not either, since the network learns nothing.
 
 mod bits;
 mod frames;
@@ -38,10 +41,11 @@ use vesica_oprf::LongOutput;
 use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Frames, Kind};
 
-use crate::{Item, indices_vartime};
+use crate::Item;
 use frames::{Code, Decoder};
 pub use labels::LABELS;
 use labels::{Opening, Sealing};
+use matched::Telling;
 use matching::{Hits, hits};
 use order::{Order, reordered};
 pub use protocol::{MaskExchange, width};
@@ -52,13 +56,13 @@ pub const MASKS: Kind = Kind {
     name: "masks",
 };
 
-/// Frames with the positions of the matches among the masks.
+/// Frames that say which masks matched.
 pub const MATCHED: Kind = Kind {
     code: 37,
     name: "matched positions",
 };
 
-/// Frames with the names of the items that matched.
+/// Frames with the names of the items that matched, and of nobody.
 pub const NAMES: Kind = Kind {
     code: 58,
     name: "matched names",
@@ -101,6 +105,25 @@ impl Exchange {
         }
     }
 
+    /// How many items can match.
+    fn most_matches(&self) -> usize {
+        self.sender_size.min(self.receiver_size)
+    }
+
+    /// What says which masks matched.
+    fn telling(&self) -> Telling {
+        Telling::new(self.masks(), self.most_matches())
+    }
+
+    /// The frames by which the receiver tells the sender the matches, if it does.
+    fn told(&self) -> Frames {
+        match (self.both, self.masks_per_item) {
+            (false, _) => Frames::default(),
+            (true, 1) => self.telling().frames(),
+            (true, _) => names::frames(self),
+        }
+    }
+
     /// Sends the sender's masks, one per item. If both learn the matches, returns for each mask whether it
     /// matched according to the receiver; a dishonest receiver can claim anything. Of equal masks only one
     /// counts as matched.
@@ -127,11 +150,8 @@ impl Exchange {
         if !self.both {
             return Ok(None);
         }
-        let mut matched = vec![false; masks.len()];
-        for position in matched::receive(channel, self.sender_size, self.receiver_size)? {
-            matched[order.entries()[position as usize].1 as usize] = true;
-        }
-        Ok(Some(matched))
+        let matched = self.telling().receive(channel)?;
+        Ok(Some(reordered(&matched, |i| order.entries()[i].1)))
     }
 
     /// [`Self::send`] for several masks per item, in any order; if both learn the matches, returns for each
@@ -198,7 +218,7 @@ impl Exchange {
         assert_eq!(self.masks_per_item, 1);
         let (found, order) = self.receive_masks(channel, own, labels)?;
         if self.both {
-            matched::send(channel, self.sender_size, &indices_vartime(&found.theirs))?;
+            self.telling().send(channel, &found.theirs)?;
         }
         Ok(found.matched(&order))
     }
@@ -220,8 +240,9 @@ impl Exchange {
         assert_eq!(items.len(), self.receiver_size);
         let (found, order) = self.receive_masks(channel, own, labels)?;
         let matched = protocol::renumbered(&found.matched(&order), numbers);
+        drop(order);
         if self.both {
-            names::send(self, channel, session, items, &indices_vartime(&matched))?;
+            names::send(self, channel, session, items, &matched)?;
         }
         Ok(matched)
     }

@@ -1,12 +1,15 @@
 //! Telling the sender which of its items matched, where it has several masks per item.
+//!
+//! As many names are sent as items can match, each in full, so that their length follows from the sizes of both sets.
 
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::parallel;
-use vesica_wire::{Channel, Error, Misbehaviour};
+use vesica_wire::{Channel, Error, Frames};
 
 use super::frames::Code;
+use super::matched::selected;
 use super::order::Order;
-use super::{Exchange, Found, NAMES, receive_sorted, send_sorted, words};
+use super::{Exchange, Found, NAMES, receive_sorted, shortened, words};
 use crate::Item;
 
 /// A name, the tag of an item; only its topmost bits count, as many as a mask of the exchange has, or all.
@@ -15,8 +18,8 @@ type Name = [u64; 2];
 /// Items that are hashed together.
 const BATCH: usize = 512;
 
-/// Bits of a name. Any name sent is that of two of the sender's items with probability at most 2^-λ, because
-/// a mask has λ + log₂(c·n_s·n_r) bits.
+/// Bits of a name. Any name sent, that of nobody included, is that of another item of the sender's with probability at most
+/// 2^-λ, because a mask has λ + log₂(c·n_s·n_r) bits.
 fn width(exchange: &Exchange) -> usize {
     exchange.width.min(128)
 }
@@ -30,19 +33,35 @@ pub(super) fn names(session: &[u8; 32], items: &[Item]) -> Vec<Name> {
     words(&hashes)
 }
 
-/// Sends the names of the items with the numbers `matches` to the sender of masks.
+/// In the place of the name of a match where there are fewer than there can be: the last of all names.
+const NOBODY: Name = [u64::MAX; 2];
+
+/// What [`send`] sends.
+pub(crate) fn frames(exchange: &Exchange) -> Frames {
+    Code::in_full(NAMES, width(exchange)).frames(exchange.most_matches())
+}
+
+/// Sends the names of the `items` that matched to the sender of masks, and as many more of nobody as could have. The time
+/// does not depend on the matches.
 pub(crate) fn send(
     exchange: &Exchange,
     channel: &mut dyn Channel,
     session: &[u8; 32],
     items: &[Item],
-    matches: &[u32],
+    matched: &[bool],
 ) -> Result<(), Error> {
-    let matched: Vec<Item> = matches.iter().map(|i| items[*i as usize]).collect();
-    let names = names(session, &matched);
-    channel.send(NAMES, (names.len() as u32).to_le_bytes().to_vec())?;
-    let code = Code::of(NAMES, width(exchange), names.len());
-    send_sorted(channel, &code, &mut Order::new(&names, width(exchange)))
+    let width = width(exchange);
+    let mut order = Order::new(&names(session, items), width);
+    order.sort_until(items.len());
+    let entries = order.entries().iter();
+    let flagged = entries.map(|entry| (*entry, matched[entry.1 as usize]));
+    let nobody = (shortened(&NOBODY, width), 0);
+    let told = selected(flagged, exchange.most_matches(), nobody);
+    let code = Code::in_full(NAMES, width);
+    for entries in told.chunks(code.per_frame()) {
+        channel.send(NAMES, code.encode(entries))?;
+    }
+    Ok(())
 }
 
 /// Receives names, and returns for each of the sender's distinct `items` whether its name is among them.
@@ -55,27 +74,11 @@ pub(crate) fn receive(
     session: &[u8; 32],
     items: &[Item],
 ) -> Result<Vec<bool>, Error> {
-    let bad = |problem| Misbehaviour::BadValue {
-        what: NAMES.name,
-        problem,
-    };
     // While the receiver looks for matches.
     let mut order = Order::new(&names(session, items), width(exchange));
     order.sort_until(items.len());
-    let head = channel.recv(NAMES, 4)?;
-    let Ok(count) = <[u8; 4]>::try_from(&head[..]) else {
-        return Err(Misbehaviour::WrongLength {
-            what: NAMES.name,
-            bytes: head.len(),
-        }
-        .into());
-    };
-    let count = u32::from_le_bytes(count) as usize;
-    if count > exchange.sender_size.min(exchange.receiver_size) {
-        return Err(bad("more matches than items").into());
-    }
     let mut found = Found::new(items.len());
-    let code = Code::of(NAMES, width(exchange), count);
-    receive_sorted(channel, &code, count, &order, &mut found)?;
+    let code = Code::in_full(NAMES, width(exchange));
+    receive_sorted(channel, &code, exchange.most_matches(), &order, &mut found)?;
     Ok(found.matched(&order))
 }

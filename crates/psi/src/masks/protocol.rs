@@ -112,6 +112,7 @@ impl<O: Oprf> Protocol for MaskExchange<O> {
         let exchange = Self::exchange(params, task);
         let masks = exchange.frames();
         traffic.flow(End::Sender, masks + exchange.labels(task.label_bytes));
+        traffic.flow(End::Receiver, exchange.told());
         Some(traffic)
     }
 

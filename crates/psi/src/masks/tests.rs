@@ -1,9 +1,10 @@
 use super::bits::{Gaps, LONG, Reader, Writer};
 use super::*;
-use crate::{Params, Security};
+use crate::{Params, Security, indices_vartime};
 use proptest::prelude::*;
 use rand_core::Rng;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::iter;
 use vesica_oprf::Outputs;
 use vesica_oprf::compact_dh::CompactDh;
 use vesica_oprf::dh::Dh;
@@ -300,6 +301,7 @@ proptest! {
 fn names_do_not_tell_the_place() {
     let shared = items(25, 300);
     let told = |rest| {
+        // As many names are sent as the sender has items.
         let ours = [&shared[..], &items(26, rest)].concat();
         let mut frames = Vec::<(Kind, Vec<u8>)>::new();
         let theirs = [&shared[..], &items(27, 10)].concat();
@@ -307,12 +309,12 @@ fn names_do_not_tell_the_place() {
         assert_eq!(exchanged_several(&ours, &theirs, 300, keep).0.len(), 300);
         frames
     };
-    assert_eq!(told(0), told(500));
+    assert_eq!(told(10), told(500));
 }
 
 #[test]
 fn malformed_names_are_refused() {
-    let (ours, theirs) = (items(28, 60), items(28, 60));
+    let (ours, theirs) = (items(28, 60), items(28, 59));
     let said =
         |spoil: &dyn Fn(&mut Tape)| misbehaviour(exchanged_several(&ours, &theirs, 50, spoil).1);
     let bad = |problem| Misbehaviour::BadValue {
@@ -323,34 +325,122 @@ fn malformed_names_are_refused() {
         what: "matched names",
         bytes,
     };
-    assert_eq!(said(&|tape| tape.0[0].1.truncate(3)), wrong(3));
-    let more = bad("more matches than items");
-    assert_eq!(said(&|tape| tape.0[0].1[0] = 61), more);
-    assert_eq!(said(&|tape| tape.0[0].1[3] = 255), more);
-    // A byte less or more.
-    let cut = |tape: &mut Tape| tape.0[1].1.truncate(20);
-    assert_eq!(said(&cut), wrong(20));
-    assert_eq!(said(&|tape| tape.0[1].1 = vec![0; 4]), wrong(4));
+    // 59 names of 82 bits, and two bits of padding.
+    for bytes in [0, 3, 604] {
+        assert_eq!(said(&|tape| tape.0[0].1.resize(bytes, 0)), wrong(bytes));
+    }
+    let padded = |tape: &mut Tape| tape.0[0].1[604] |= 0x80;
+    assert_eq!(said(&padded), bad("padding that is not zero"));
+    let nobody_first = |tape: &mut Tape| tape.0[0].1[..11].fill(255);
+    assert_eq!(said(&nobody_first), bad("out of order"));
 }
 
-/// Names of nobody, or twice of one, tell nothing to who sends them.
+/// Names of others, or twice of one, tell nothing to who sends them.
 #[test]
 fn names_of_others_are_passed_over() {
     let (ours, theirs) = (items(28, 60), items(28, 60));
     let with = |names: &[[u64; 2]]| {
         let spoil = |tape: &mut Tape| {
-            tape.0[0].1 = (names.len() as u32).to_le_bytes().to_vec();
-            let code = Code::of(NAMES, 82, names.len());
-            let mut order = Order::new(names, 82);
-            order.sort_until(names.len());
-            tape.0[1].1 = code.encode(order.entries());
+            let mut names = names.to_vec();
+            names.resize(60, [u64::MAX; 2]);
+            let mut order = Order::new(&names, 82);
+            order.sort_until(60);
+            tape.0[0].1 = Code::in_full(NAMES, 82).encode(order.entries());
         };
         exchanged_several(&ours, &theirs, 50, spoil).1.unwrap()
     };
+    assert_eq!(with(&[]), Vec::<u32>::new());
     assert_eq!(with(&[[5, 6]]), Vec::<u32>::new());
     let own = names::names(&[1; 32], &theirs[..2]);
     assert_eq!(with(&[own[0], own[0]]), vec![0]);
     assert_eq!(with(&[own[0], own[1], [7, 8]]), vec![0, 1]);
+}
+
+/// The lengths of the frames by which the receiver tells the matches.
+fn lengths(tape: &Tape) -> Vec<usize> {
+    tape.0.iter().map(|(_, frame)| frame.len()).collect()
+}
+
+/// What is told has one length whatever matches, the one that is said beforehand.
+#[test]
+fn what_is_told_is_as_long_for_none_as_for_all() {
+    let sizes = [
+        [0, 0],
+        [0, 9],
+        [9, 0],
+        [1, 1],
+        [1, 5000],
+        [5000, 1],
+        [300, 300],
+    ];
+    for [receiver_size, sender_size] in sizes {
+        let both = usize::min(receiver_size, sender_size);
+        let side = |count: usize, common: usize, seed| {
+            let mut side = (items(50, common), random::<2>(common, 51));
+            side.0.extend(items(seed, count - common));
+            side.1.extend(random::<2>(count - common, seed));
+            side
+        };
+        for masks_per_item in [1, 3] {
+            let exchange = Exchange {
+                width: 90,
+                sender_size,
+                masks_per_item,
+                receiver_size,
+                both: true,
+            };
+            for common in BTreeSet::from([0, both.min(1), both / 2, both]) {
+                let (ours, own) = side(receiver_size, common, 52);
+                let (_, masks) = side(sender_size, common, 53);
+                let mut tape = Tape::default();
+                let numbers: Vec<u32> = (0..receiver_size as u32).collect();
+                let found = match masks_per_item {
+                    1 => {
+                        drop(exchange.send_masks(&mut tape, &masks, None).unwrap());
+                        exchange.receive(&mut tape, &own).unwrap()
+                    }
+                    _ => {
+                        let several = [&masks[..], &random(2 * sender_size, 54)].concat();
+                        drop(exchange.send_masks(&mut tape, &several, None).unwrap());
+                        exchange
+                            .receive_several(&mut tape, &[1; 32], &ours, &own, &numbers, None)
+                            .unwrap()
+                    }
+                };
+                assert_eq!(found.iter().filter(|found| **found).count(), common);
+                let told = Frames {
+                    payload: lengths(&tape).iter().sum::<usize>() as u64,
+                    count: tape.0.len() as u64,
+                };
+                assert_eq!(told, exchange.told(), "{exchange:?} {common}");
+            }
+        }
+    }
+}
+
+/// A sender that has the receiver find more matches than there can be, as only a dishonest one does.
+#[test]
+fn more_matches_than_there_can_be_are_left_out() {
+    let (ours, session) = (items(55, 9), [1; 32]);
+    let own = random::<2>(9, 56);
+    let exchange = Exchange {
+        width: 90,
+        sender_size: 3,
+        masks_per_item: 3,
+        receiver_size: 9,
+        both: true,
+    };
+    let mut tape = Tape::default();
+    drop(exchange.send_masks(&mut tape, &own, None).unwrap());
+    let numbers: Vec<u32> = (0..9).collect();
+    let found = exchange.receive_several(&mut tape, &session, &ours, &own, &numbers, None);
+    assert_eq!(found.unwrap(), [true; 9]);
+    assert_eq!(lengths(&tape), [(3 * 90_usize).div_ceil(8)]);
+    let told = names::receive(&exchange, &mut tape, &session, &ours[..3]).unwrap();
+    let mut names: Vec<_> = names::names(&session, &ours).into_iter().zip(0..).collect();
+    names.sort_unstable();
+    let first: Vec<i32> = names[..3].iter().map(|(_, i)| *i).collect();
+    assert_eq!(told, [0, 1, 2].map(|i| first.contains(&i)));
 }
 
 /// Indices of the masks that the other side holds; of equal ones all, or only one.
@@ -521,17 +611,27 @@ proptest! {
     }
 
     #[test]
-    fn positions_return(set: BTreeSet<u16>, end in 1usize..70_000, full: bool) {
-        let mut positions: Vec<u32> =
-            set.into_iter().map(u32::from).filter(|p| (*p as usize) < end).collect();
-        if full {
-            positions = (0..end as u32).filter(|p| positions.binary_search(p).is_err()).collect();
+    fn what_matched_returns(set: BTreeSet<u16>, masks in 1usize..70_000, more in 0usize..9_000) {
+        let mut matched = vec![false; masks];
+        for position in set {
+            matched[usize::from(position) % masks] = true;
         }
+        let count = matched.iter().filter(|matched| **matched).count();
+        let telling = Telling::new(masks, count + more);
         let mut tape = Tape::default();
-        matched::send(&mut tape, end, &positions).unwrap();
-        let back = matched::receive(&mut tape, end, positions.len()).unwrap();
-        prop_assert_eq!(back, positions);
+        telling.send(&mut tape, &matched).unwrap();
+        prop_assert_eq!(telling.receive(&mut tape).unwrap(), matched);
         prop_assert!(tape.0.is_empty());
+    }
+
+    /// The values that are flagged, as many as there are slots for.
+    #[test]
+    fn flagged_values_are_selected(flags: Vec<bool>, slots in 0usize..40) {
+        let values = (0..).zip(flags.iter().copied());
+        let mut expected: Vec<i32> =
+            values.clone().filter(|(_, flag)| *flag).map(|(value, _)| value).collect();
+        expected.resize(slots, -1);
+        prop_assert_eq!(matched::selected(values, slots, -1), expected);
     }
 
     /// What a peer sends is taken or refused, never more.
@@ -544,32 +644,39 @@ proptest! {
             let again = sent(&masks, width);
             prop_assert_eq!(&again.0[0].1, &bytes);
         }
-        let mut tape = Tape::default();
-        tape.0.push_back((MATCHED, 3u32.to_le_bytes().to_vec()));
-        tape.0.push_back((MATCHED, bytes.get(..4).unwrap_or(&bytes).to_vec()));
-        if let Ok(positions) = matched::receive(&mut tape, 900, 5) {
-            prop_assert!(positions.is_sorted_by(|a, b| a < b) && positions[2] < 900);
+        // The same of what is told, as a bitmap and as positions of ten bits.
+        for most in [900, 4] {
+            let telling = Telling::new(900, most);
+            let length = telling.frames().payload as usize;
+            let frame: Vec<u8> = bytes.iter().copied().chain(iter::repeat(0)).take(length).collect();
+            let mut tape = Tape(VecDeque::from([(MATCHED, frame.clone())]));
+            if let Ok(matched) = telling.receive(&mut tape) {
+                prop_assert!(matched.iter().filter(|matched| **matched).count() <= most);
+                telling.send(&mut tape, &matched).unwrap();
+                prop_assert_eq!(&tape.0[0].1, &frame);
+            }
         }
     }
 }
 
-/// Bits of the told positions at every density: no more than a bitmap's, far less for sparse ones.
+/// Whichever of both forms is shorter, for small sets and for one item against many.
 #[test]
-fn told_positions_are_short() {
-    let end = 1 << 16;
-    let mut rng = rng(10);
-    for percent in [1u64, 10, 30, 50, 70, 90, 99] {
-        let positions: Vec<u32> = (0..end as u32)
-            .filter(|_| rng.next_u64() % 100 < percent)
-            .collect();
-        let mut tape = Tape::default();
-        matched::send(&mut tape, end, &positions).unwrap();
-        let bits: usize = tape.0.iter().map(|(_, frame)| 8 * frame.len()).sum();
-        let p = percent as f64 / 100.0;
-        let entropy = -(p * p.log2() + (1.0 - p) * (1.0 - p).log2());
-        let rate = bits as f64 / end as f64;
-        assert!(rate < entropy * 1.12 + 0.01, "{percent} % {rate} {entropy}");
-    }
+fn the_shorter_form_is_taken() {
+    let bytes = |masks, most| Telling::new(masks, most).frames();
+    assert_eq!(bytes(0, 0), Frames::one(0));
+    assert_eq!(bytes(5, 0), Frames::one(0));
+    assert_eq!(bytes(1, 1), Frames::one(1));
+    assert_eq!(bytes(20_000, 500), Frames::one(500 * 15 / 8 + 1));
+    assert_eq!(bytes(20_000, 20_000), Frames::one(2500));
+    assert_eq!(bytes(1_000_000, 1), Frames::one(3));
+    // 20 bits for each of 50,000, and one for each mask.
+    assert_eq!(bytes(1_000_000, 49_999), Frames::one(124_998));
+    assert_eq!(bytes(1_000_000, 50_001), Frames::one(125_000));
+    let several = Frames {
+        payload: 3 << 20,
+        count: 3,
+    };
+    assert_eq!(bytes(3 << 23, 3 << 23), several);
 }
 
 /// Refused by the decoder of masks with exactly this error.
@@ -610,7 +717,7 @@ fn malformed_frames_are_named() {
     // Two masks of 70 bits: the leading words are equal, the tails descend.
     let mut writer = Writer::with_capacity(40);
     let gaps = Gaps::of_uniform(64, 2);
-    gaps.write_first(&mut writer, 9);
+    writer.put(9, 64);
     writer.put(5, 6);
     gaps.write_next(&mut writer, 9, 9);
     writer.put(4, 6);
@@ -620,7 +727,7 @@ fn malformed_frames_are_named() {
     let cases = [(8, 3, 255), (63, 3, u64::MAX >> 1), (64, 2, 0)];
     for (width, count, first) in cases {
         let mut writer = Writer::with_capacity(40);
-        Gaps::of_uniform(width, count).write_first(&mut writer, first);
+        writer.put(first, width);
         writer.put(1 << 4, 5);
         writer.put(u64::MAX >> 1, 63);
         let error = refused(width as usize, count, writer.finish());
@@ -631,11 +738,11 @@ fn malformed_frames_are_named() {
     let gaps = Gaps::of_uniform(64, 1 << 20);
     let full = |gap: u64| {
         let mut writer = Writer::with_capacity(40);
-        gaps.write_first(&mut writer, 1);
+        writer.put(1, 64);
         writer.put(0, LONG);
         writer.put(gap, 64);
         let mut reader = Reader::new("masks", writer.finish());
-        let first = gaps.read_first(&mut reader)?;
+        let first = reader.take(64);
         gaps.read_next(&mut reader, first)
     };
     let shortest = u64::from(LONG) << 43;
@@ -686,9 +793,9 @@ fn frames_ascend_and_are_as_many_as_agreed() {
 
 #[test]
 fn malformed_positions_are_named() {
-    let received = |end, most, frames: &[Vec<u8>]| {
-        let mut tape = Tape(frames.iter().map(|f| (MATCHED, f.clone())).collect());
-        misbehaviour(matched::receive(&mut tape, end, most))
+    let received = |masks, most, frame: &[u8]| {
+        let mut tape = Tape(VecDeque::from([(MATCHED, frame.to_vec())]));
+        misbehaviour(Telling::new(masks, most).receive(&mut tape))
     };
     let bad = |problem| Misbehaviour::BadValue {
         what: "matched positions",
@@ -698,33 +805,54 @@ fn malformed_positions_are_named() {
         what: "matched positions",
         bytes,
     };
-    let head = |count: u32| count.to_le_bytes().to_vec();
-    assert_eq!(received(9, 9, &[vec![0; 3]]), wrong(3));
+    // A bitmap of ten, of which seven may match.
+    assert_eq!(received(10, 7, &[0xff]), wrong(1));
+    assert_eq!(received(10, 7, &[]), wrong(0));
+    assert_eq!(received(10, 7, &[0, 4]), bad("padding that is not zero"));
     let problem = "more matches than items";
-    assert_eq!(received(9, 20, &[head(10)]), bad(problem));
-    assert_eq!(received(20, 9, &[head(10)]), bad(problem));
-    // 60 positions of 6 bits: the last four are out of range.
-    assert_eq!(
-        received(60, 60, &[head(1), vec![60]]),
-        bad("a number out of range")
-    );
-    assert_eq!(
-        received(60, 60, &[head(1), vec![59 | 0x40]]),
-        bad("padding that is not zero")
-    );
-    assert_eq!(received(60, 60, &[head(1), vec![59, 0]]), wrong(2));
-    assert_eq!(received(60, 60, &[head(1), vec![]]), wrong(0));
-    // Position 59, then one further.
-    assert_eq!(
-        received(60, 60, &[head(2), vec![59 | 0x40, 0x3f]]),
-        bad("a number out of range")
-    );
-    // Frames that do not ascend.
-    let end = 1 << 20;
-    let positions: Vec<u32> = (0..end as u32).step_by(2).collect();
-    let mut tape = Tape::default();
-    matched::send(&mut tape, end, &positions).unwrap();
-    let mut frames: Vec<_> = tape.0.into_iter().map(|(_, frame)| frame).collect();
-    frames[2] = frames[1].clone();
-    assert_eq!(received(end, end, &frames), bad("out of order"));
+    assert_eq!(received(10, 7, &[0xff, 0]), bad(problem));
+    // Three positions of six bits below 60, and six bits of padding.
+    let positions = |all: [u32; 3]| {
+        let bits = all[0] | all[1] << 6 | all[2] << 12;
+        bits.to_le_bytes()[..3].to_vec()
+    };
+    let refused = |all| received(60, 3, &positions(all));
+    assert_eq!(refused([1, 2, 61]), bad("a number out of range"));
+    for all in [[2, 1, 60], [1, 1, 60], [60, 1, 60], [60, 60, 59]] {
+        assert_eq!(refused(all), bad("out of order"), "{all:?}");
+    }
+    let mut padded = positions([1, 2, 60]);
+    padded[2] |= 0x80;
+    assert_eq!(received(60, 3, &padded), bad("padding that is not zero"));
+    assert_eq!(received(60, 3, &padded[..2]), wrong(2));
+    let mut tape = Tape(VecDeque::from([(MATCHED, positions([0, 59, 60]))]));
+    let matched = Telling::new(60, 3).receive(&mut tape).unwrap();
+    assert_eq!(indices_vartime(&matched), [0, 59]);
+}
+
+/// Frames that are not the last are full, and positions ascend from one to the next.
+#[test]
+fn positions_span_frames() {
+    let (masks, most) = (9_000_000, 360_000);
+    let telling = Telling::new(masks, most);
+    let slots = MAX_FRAME / 24 * 8;
+    let frame = |first: u32, count: usize| {
+        let mut writer = Writer::with_capacity(MAX_FRAME);
+        (first..).take(count).for_each(|i| writer.put(i.into(), 24));
+        (MATCHED, writer.finish())
+    };
+    let frames =
+        [(0, slots), (slots as u32, most - slots)].map(|(first, count)| frame(first, count));
+    assert_eq!(telling.frames().count, 2);
+    let matched = telling
+        .receive(&mut Tape(VecDeque::from(frames.clone())))
+        .unwrap();
+    assert_eq!(matched.iter().position(|matched| !matched), Some(most));
+    let swapped = [frame(most as u32, slots), frame(0, most - slots)];
+    let error = telling.receive(&mut Tape(VecDeque::from(swapped)));
+    let out_of_order = Misbehaviour::BadValue {
+        what: "matched positions",
+        problem: "out of order",
+    };
+    assert_eq!(misbehaviour(error), out_of_order);
 }
