@@ -162,7 +162,7 @@ pub(crate) fn one_bucket_with(
     if agreement.contract.get(&LEARNS) == Learns::Aligned
         && let Some(matched) = output.matched()
     {
-        order::confirm(channel, role, &items[..own], matched)?;
+        order::confirm(channel, role, &params.session, &items[..own], matched)?;
     }
     Ok(output)
 }

@@ -9,6 +9,8 @@
 //! that claims items which it does not have would have to guess their keys. One that leaves out matches here as it did
 //! before goes unnoticed; then the result of an honest sender is without them.
 
+use rayon::prelude::*;
+use vesica_kernels::{Backend, blake3::keyed_hash_many};
 use vesica_psi::Item;
 use vesica_wire::{Channel, Error as WireError, Kind};
 
@@ -21,12 +23,30 @@ const MATCHES: Kind = Kind {
     name: "hash of the matches",
 };
 
-/// The hash of the items that match, in ascending order. The time depends on how many they are, which both learn.
-fn hash(items: &[Item], matched: &[bool]) -> [u8; 32] {
-    let matches = items.iter().zip(matched).filter(|(_, matched)| **matched);
-    let mut matches: Vec<Item> = matches.map(|(item, _)| *item).collect();
-    matches.sort_unstable();
-    blake3::derive_key("vesica/1 matches", matches.as_flattened())
+/// Number of items that are hashed at once.
+const BATCH: usize = 64;
+
+/// The hash of the items that match: of the exclusive or of a hash of each, which are random strings under this session. The
+/// time does not depend on what matches, since the network sees when the hash leaves.
+fn hash(session: &[u8; 32], items: &[Item], matched: &[bool]) -> [u8; 32] {
+    let key = blake3::derive_key("vesica/1 matching item", session);
+    let xor = |mut a: [u8; 32], b: [u8; 32]| {
+        a.iter_mut().zip(b).for_each(|(a, b)| *a ^= b);
+        a
+    };
+    let batches = items.par_chunks(BATCH).zip(matched.par_chunks(BATCH));
+    let of_batches = batches.with_min_len(BATCH).map(|(items, matched)| {
+        let mut hashes = [[0; 32]; BATCH];
+        let hashes = &mut hashes[..items.len()];
+        keyed_hash_many(Backend::Best, &key, items.as_flattened(), 32, hashes);
+        let flagged = hashes.iter().zip(matched).map(|(hash, matched)| {
+            let mask = std::hint::black_box(u8::from(*matched).wrapping_neg());
+            hash.map(|byte| byte & mask)
+        });
+        flagged.fold([0; 32], xor)
+    });
+    let sum = of_batches.reduce(|| [0; 32], xor);
+    blake3::derive_key("vesica/1 matches", &sum)
 }
 
 /// Makes sure that both sides have the same matches; `matched` has an entry for each of this side's items.
@@ -35,10 +55,11 @@ fn hash(items: &[Item], matched: &[bool]) -> [u8; 32] {
 pub(crate) fn confirm(
     channel: &mut dyn Channel,
     role: Role,
+    session: &[u8; 32],
     items: &[Item],
     matched: &[bool],
 ) -> Result<(), WireError> {
-    let ours = hash(items, matched);
+    let ours = hash(session, items, matched);
     match role {
         Role::Receiver => {
             channel.send(MATCHES, ours.to_vec())?;
