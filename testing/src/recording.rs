@@ -9,6 +9,8 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_wire::{ChannelOptions, FramedChannel, HEADER_BYTES, WriteHalf, memory_halves};
 
+use crate::Lengths;
+
 /// A frame that says only that its side is alive has this code.
 const HEARTBEAT: u8 = 2;
 
@@ -64,23 +66,41 @@ impl<W: WriteHalf> WriteHalf for Copying<W> {
 }
 
 impl Sent {
-    /// Code, length and the beginning of a hash of each frame, with a blank before it; heartbeats left out.
-    ///
-    /// # Panics
-    /// When a frame is not complete.
-    pub fn frames(&self) -> String {
+    /// Calls `act` with code and payload of each frame; heartbeats left out.
+    fn each(&self, mut act: impl FnMut(u8, &[u8])) {
         let bytes = self.0.lock().unwrap();
-        let (mut rest, mut out) = (&bytes[..], String::new());
+        let mut rest = &bytes[..];
         while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
             let [code, length @ ..] = *header;
             let (payload, after) = after.split_at(u32::from_le_bytes(length) as usize);
             rest = after;
             if code != HEARTBEAT {
-                let hash = blake3::hash(payload).to_hex();
-                let _ = write!(out, " {code}:{}:{}", payload.len(), &hash[..8]);
+                act(code, payload);
             }
         }
         assert!(rest.is_empty());
+    }
+
+    /// Code, length and the beginning of a hash of each frame, with a blank before it; heartbeats left out.
+    ///
+    /// # Panics
+    /// When a frame is not complete.
+    pub fn frames(&self) -> String {
+        let mut out = String::new();
+        self.each(|code, payload| {
+            let hash = blake3::hash(payload).to_hex();
+            let _ = write!(out, " {code}:{}:{}", payload.len(), &hash[..8]);
+        });
+        out
+    }
+
+    /// Code and length of each frame; heartbeats left out.
+    ///
+    /// # Panics
+    /// When a frame is not complete.
+    pub fn lengths(&self) -> Lengths {
+        let mut out = Lengths::new();
+        self.each(|code, payload| out.push((code, payload.len())));
         out
     }
 }

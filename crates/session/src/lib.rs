@@ -22,6 +22,8 @@ mod contract;
 mod courier;
 mod deadline;
 mod error;
+#[cfg(test)]
+mod every_run;
 mod fingerprint;
 mod gateway;
 mod halves;
@@ -30,6 +32,8 @@ mod items;
 mod job;
 mod key_exchange;
 mod labels;
+#[cfg(test)]
+mod lengths;
 mod listener;
 mod nonces;
 mod offers;
