@@ -95,7 +95,7 @@ fn session(seeds: &Seeds) -> Result<()> {
     seeds.put("courier", "offer", &[&[2], &offer[..]].concat())?;
     seeds.put("courier", "start", &[&[1], &start[..]].concat())?;
     let head = [
-        b"vesicax1",
+        b"vesicax2",
         &[0; 65][..],
         &[2, 0, 7, 7, 0, 0],
         &offer,

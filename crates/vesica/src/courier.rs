@@ -357,13 +357,8 @@ impl Courier<'_> {
             (CourierStep::Answer, Some(_)) if self.gets == Gets::Rows => return Err(usage(LAST)),
             _ => {}
         }
-        // How long what a receiver says of the matches is, says how many there are.
-        let least = report.as_ref().map_or(0, |report| {
-            let items = usize::try_from(report.items).unwrap_or(usize::MAX);
-            64 + items / 8 + items / 64
-        });
         if let Some(said) = said {
-            self.write(&said, least)?;
+            self.write(&said)?;
         }
         match (&report, self.gets) {
             _ if self.kept.head.stage == Stage::Over => return Ok(report.map(|report| *report)),
@@ -379,7 +374,7 @@ impl Courier<'_> {
     }
 
     /// Adds this side's next message.
-    fn write(&mut self, said: &[u8], least: usize) -> Result<(), Error> {
+    fn write(&mut self, said: &[u8]) -> Result<(), Error> {
         let kept = &self.kept;
         let number = kept.messages.len();
         let mut theirs = (0..number).filter(|number| !kept.is_ours(*number));
@@ -389,7 +384,7 @@ impl Courier<'_> {
         let (identity, peer) = (&self.party.identity, self.party.peer);
         let too_many = |_| SessionError::Message("the run has too many");
         let number = u8::try_from(number).map_err(too_many)?;
-        let message = Envelope::write(identity, peer, &self.turns, number, earlier, said, least)?;
+        let message = Envelope::write(identity, peer, &self.turns, number, earlier, said)?;
         if message.len() as u64 > MAX_MESSAGE {
             return Err(SessionError::Message("it would be longer than 256 MiB").into());
         }

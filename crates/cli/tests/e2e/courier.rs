@@ -532,7 +532,7 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     assert_eq!(place.read("shared.csv"), table((200..300).rev()));
     let nothing = Place::new();
     nothing.write("sender.csv", table(0..9));
-    nothing.write("m", "vesicax1");
+    nothing.write("m", "vesicax2");
     let ended = step(&nothing, "sender", "answer", "--message m --out x");
     ended.expect_failure(2, "has no run by courier");
     assert!(!nothing.names().contains(&"sender.state".to_owned()));

@@ -20,14 +20,14 @@ use hpke::{
 };
 use zeroize::Zeroizing;
 
-use crate::codec::{Reader, bad};
+use crate::codec::Reader;
 use crate::turns::Turns;
 use crate::{Error, Fingerprint, Identity, PublicKey, SIGNATURE_BYTES, random};
 
 /// Most bytes of a message.
 pub const MAX_MESSAGE: u64 = 1 << 28;
 
-const MAGIC: &[u8; 8] = b"vesicax1";
+const MAGIC: &[u8; 8] = b"vesicax2";
 const CONTEXT: &str = "vesica/1 message by courier";
 const WHAT: &str = "message";
 
@@ -68,29 +68,6 @@ fn hash(head: &[u8], content: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("vesica/1 signed message by courier");
     hasher.update(&(head.len() as u64).to_le_bytes());
     *hasher.update(head).update(content).finalize().as_bytes()
-}
-
-/// The content with its length before it, and zeros after it up to so many bytes.
-fn padded(content: &[u8], least: usize) -> Zeroizing<Vec<u8>> {
-    let length = content.len().max(least) + 8;
-    let mut padded = Zeroizing::new(Vec::with_capacity(length));
-    padded.extend_from_slice(&(content.len() as u64).to_le_bytes());
-    padded.extend_from_slice(content);
-    padded.resize(length, 0);
-    padded
-}
-
-/// What [`padded`] has padded.
-fn unpadded(mut padded: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
-    let (length, content) = padded.split_first_chunk::<8>()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let padding = content.get(length..)?;
-    if padding.iter().any(|byte| *byte != 0) {
-        return None;
-    }
-    padded.drain(..8);
-    padded.truncate(length);
-    Some(Zeroizing::new(padded))
 }
 
 impl<'a> Envelope<'a> {
@@ -142,7 +119,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// Writes message `number` of the run of an offer to the peer whose first message is given with it; `None` where this
-    /// is the offer. Of content that is shorter than `least` only that is seen.
+    /// is the offer.
     ///
     /// Fails with [`Error::Message`] for a peer's key that is none, and as the operating system's randomness.
     pub fn write(
@@ -152,7 +129,6 @@ impl<'a> Envelope<'a> {
         number: u8,
         earlier: Option<(&[u8], &Envelope<'_>)>,
         content: &[u8],
-        least: usize,
     ) -> Result<Vec<u8>, Error> {
         let local = identity.fingerprint();
         let mut bytes = MAGIC.to_vec();
@@ -183,7 +159,7 @@ impl<'a> Envelope<'a> {
                         &OpModeS::Base,
                         &reader,
                         CONTEXT.as_bytes(),
-                        &padded(content, least),
+                        content,
                         &aad,
                         &mut random::fresh_rng()?,
                     )
@@ -200,8 +176,7 @@ impl<'a> Envelope<'a> {
 
     /// What the message says; `offer` is that of the run, `None` where this is the offer.
     ///
-    /// Fails with [`Error::Message`] if it is of another run or start, and with [`Error::Run`] if its content is wrongly
-    /// padded.
+    /// Fails with [`Error::Message`] if it is of another run or start.
     pub fn open(&self, turns: &Turns, offer: Option<&[u8]>) -> Result<Zeroizing<Vec<u8>>, Error> {
         if self.job != offer.map_or([0; 32], job_of) {
             return Err(Error::Message("it is of another run"));
@@ -220,7 +195,6 @@ impl<'a> Envelope<'a> {
             self.content,
             &self.head[..legible],
         );
-        let padding = || Error::Run(bad(WHAT, "wrongly padded"));
-        unpadded(opened.map_err(unreadable)?).ok_or_else(padding)
+        Ok(Zeroizing::new(opened.map_err(unreadable)?))
     }
 }

@@ -1,5 +1,6 @@
 use vesica_psi::indices_vartime;
-use vesica_testing::digests;
+use vesica_psi::masks::MASKS;
+use vesica_testing::{Lengths, digests, told_by_lengths};
 
 use super::*;
 use crate::terms::{LEARNS, SECURITY};
@@ -67,10 +68,10 @@ fn sides(first: Role) -> [Side; 2] {
 /// Which of its keys each side has found.
 type Found = [Option<Vec<u32>>; 2];
 
-/// Runs two sides to the end; gives the number of messages, and what they have found.
-fn run(mut sides: [Side; 2]) -> Result<(usize, Found), Error> {
+/// Runs two sides to the end; gives the messages, and what they have found.
+fn run(mut sides: [Side; 2]) -> Result<(Vec<Vec<u8>>, Found), Error> {
     let fingerprints = sides.each_ref().map(|side| side.identity.fingerprint());
-    let (mut matched, mut number) = ([None, None], 0);
+    let (mut matched, mut number, mut messages) = ([None, None], 0, Vec::new());
     let mut over = [false; 2];
     while over != [true; 2] {
         let (own, other) = (number % 2, 1 - number % 2);
@@ -87,6 +88,7 @@ fn run(mut sides: [Side; 2]) -> Result<(usize, Found), Error> {
         match said {
             Some(said) => {
                 sides[own].said.push(hash_of_said(&said));
+                messages.push(said.clone());
                 sides[other].heard.push(Zeroizing::new(said));
                 number += 1;
             }
@@ -95,7 +97,7 @@ fn run(mut sides: [Side; 2]) -> Result<(usize, Found), Error> {
             None => number += 1,
         }
     }
-    Ok((sides[0].said.len() + sides[1].said.len(), matched))
+    Ok((messages, matched))
 }
 
 #[test]
@@ -123,7 +125,8 @@ fn messages_are_few_and_the_result_is_right() {
                     side.job.terms.set(&LEARNS, Learns::Both);
                 }
             }
-            let (count, mut found) = run(sides).unwrap();
+            let (said, mut found) = run(sides).unwrap();
+            let count = said.len();
             assert_eq!(count, messages, "{name}, {first} first, both: {both}");
             if first == Role::Sender {
                 found.reverse();
@@ -132,6 +135,71 @@ fn messages_are_few_and_the_result_is_right() {
             assert_eq!(found[1].as_ref(), both.then_some(&at_sender));
         }
     }
+}
+
+/// Code and length of each frame in the messages, with the number of the message.
+fn lengths(messages: &[Vec<u8>]) -> Vec<Lengths> {
+    let frames = |message: &Vec<u8>| {
+        let (mut rest, mut frames) = (&message[..], Lengths::new());
+        while let Some(([code, length @ ..], after)) = rest.split_first_chunk::<HEADER_BYTES>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            frames.push((*code, length));
+            rest = &after[length..];
+        }
+        frames
+    };
+    messages.iter().map(frames).collect()
+}
+
+/// A courier sees the lengths of messages: they are those of the sizes alone, but for coded masks. What seals a message
+/// adds equally many bytes to each.
+#[test]
+fn lengths_of_messages_tell_nothing_of_matches() {
+    let named = Registry::standard().all().iter();
+    for protocol in named.filter(|protocol| goes_by_messages(**protocol)) {
+        for (first, learns) in [Role::Receiver, Role::Sender]
+            .into_iter()
+            .flat_map(|first| [Learns::Receiver, Learns::Both].map(|learns| (first, learns)))
+        {
+            let runs = [0, 1, 30, 60].map(|shared| {
+                let mut sides = sides(first);
+                for side in &mut sides {
+                    side.job.protocol = ProtocolRequest::named(protocol.spec().name);
+                    side.job.terms.set(&SECURITY, Security::SemiHonest);
+                    side.job.terms.set(&LEARNS, learns);
+                    if side.job.role == Role::Sender {
+                        side.keys = digests(60 - shared..140 - shared);
+                    }
+                }
+                let (said, found) = run(sides).unwrap();
+                let of_receiver = &found[usize::from(first == Role::Sender)];
+                assert_eq!(of_receiver.as_ref().unwrap().len() as u64, shared);
+                (shared, lengths(&said))
+            });
+            for number in 0..runs[0].1.len() {
+                let of_message = runs
+                    .each_ref()
+                    .map(|(shared, said)| (*shared, said[number].clone()));
+                let told = told_by_lengths(&of_message, &[MASKS]);
+                assert!(
+                    told.is_empty(),
+                    "{protocol:?}, {first} first, {learns:?}: message {number}, {told:?}"
+                );
+            }
+            assert!(runs.iter().all(|(_, said)| said.len() == runs[0].1.len()));
+        }
+    }
+    let [me, peer] = [(); 2].map(|()| Identity::generate().unwrap());
+    let turns = [true, false].map(|is_first| Turns::fresh(is_first).unwrap());
+    let (us, them) = (me.fingerprint(), peer.fingerprint());
+    let offer = Envelope::write(&me, them, &turns[0], 0, None, b"").unwrap();
+    let read = Envelope::read(&offer, us, them).unwrap();
+    let sealed = [0, 1, 1000].map(|bytes| {
+        let (earlier, content) = (Some((&offer[..], &read)), vec![0; bytes]);
+        let sealed = Envelope::write(&peer, us, &turns[1], 1, earlier, &content).unwrap();
+        sealed.len() - bytes
+    });
+    assert_eq!(sealed, [sealed[0]; 3]);
 }
 
 #[test]
@@ -288,18 +356,17 @@ fn envelopes_are_for_one_reader_of_one_run() {
     let [us, them] = [&me, &peer].map(Identity::fingerprint);
     let turns = [true, false].map(|is_first| Turns::fresh(is_first).unwrap());
     let [ours, theirs] = &turns;
-    let offer = Envelope::write(&me, them, ours, 0, None, b"offer", 0).unwrap();
+    let offer = Envelope::write(&me, them, ours, 0, None, b"offer").unwrap();
     let read = Envelope::read(&offer, us, them).unwrap();
     assert_eq!(
         (read.number, &**read.open(theirs, None).unwrap()),
         (0, &b"offer"[..])
     );
     let earlier = Some((&offer[..], &read));
-    let start = Envelope::write(&peer, us, theirs, 1, earlier, b"start", 64).unwrap();
+    let start = Envelope::write(&peer, us, theirs, 1, earlier, b"start").unwrap();
     let of_peer = Envelope::read(&start, them, us).unwrap();
     assert_eq!(&**of_peer.open(ours, Some(&offer)).unwrap(), b"start");
-    let answer =
-        Envelope::write(&me, them, ours, 2, Some((&offer, &of_peer)), b"answer", 0).unwrap();
+    let answer = Envelope::write(&me, them, ours, 2, Some((&offer, &of_peer)), b"answer").unwrap();
     let opened = Envelope::read(&answer, us, them).unwrap();
     assert_eq!(&**opened.open(theirs, Some(&offer)).unwrap(), b"answer");
     // Other readers, writers, runs and keys.
@@ -311,7 +378,7 @@ fn envelopes_are_for_one_reader_of_one_run() {
         let error = Envelope::read(&start, writer, reader).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Data, "{error}");
     }
-    let another = Envelope::write(&me, them, ours, 0, None, b"offer 2", 0).unwrap();
+    let another = Envelope::write(&me, them, ours, 0, None, b"offer 2").unwrap();
     let error = of_peer.open(ours, Some(&another)).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Data, "{error}");
     assert!(of_peer.open(theirs, Some(&offer)).is_err());
