@@ -148,9 +148,11 @@ static CASES: &[Case] = &[
     case("masks cut short", Sender, COMPACT_DH, Changes("masks", 0, shorter), 5, "masks"),
     case("masks with more bytes", Sender, COMPACT_DH, Changes("masks", 0, longer), 5, "masks"),
     case("masks twice", Sender, COMPACT_DH, Changes("masks", 0, |masks| masks.extend_from_within(..)), 5, "masks"),
-    case("matches that the sender does not have", Receiver, "--protocol compact-dh --both", Changes("matched positions", 0, |matches| *matches = vec![0xff; matches.len()]), 5, "matched positions"),
+    case("matches cut short", Receiver, "--protocol compact-dh --both", Changes("matched positions", 0, shorter), 5, "matched positions has a length of"),
     case("matches with more bytes", Receiver, "--protocol compact-dh --both", Changes("matched positions", 0, longer), 5, "matched positions"),
     case("matches other than the order's hash", Receiver, "--protocol compact-dh --both --align", Changes("hash of the matches", 0, flip_first), 5, "hash of the matches: not that of the matches it told of"),
+    case("names that are not sorted", Receiver, "--protocol kkrt --security semi-honest --both", Changes("matched names", 0, |names| names[32..].fill(0)), 5, "matched names: out of order"),
+    case("names cut short", Receiver, "--protocol kkrt --security semi-honest --both", Changes("matched names", 0, shorter), 5, "matched names has a length of"),
     case("a confirmation with words", Receiver, COMPACT_DH, Changes("done", 0, longer), 5, "done of 1 bytes; at most 0"),
     // compact-dh and dh.
     case("a key of low order", Sender, COMPACT_DH, Changes("key-agreement message", 0, |key| key.fill(0)), 5, "key-agreement message: "),

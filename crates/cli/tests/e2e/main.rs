@@ -16,6 +16,7 @@ mod databases;
 mod faults;
 mod input;
 mod large;
+mod lengths;
 #[cfg(target_os = "linux")]
 mod life;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,505 @@
+//! What crosses the wire between processes of the command: as many bytes each way whatever matches, for each way in. The
+//! frames of every protocol, of all that it reveals and of every term are compared in `crates/session/src/lengths.rs`.
+//!
+//! A relay between the two counts what records of TLS carry. Heartbeats add to that where a side takes long: each run takes
+//! place several times, and counts with the least.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use vesica::{Identity, Registry, Reveal};
+use vesica_psi::masks::MASKS;
+use vesica_testing::{Lengths, told_by_lengths};
+use vesica_wire::Kind;
+
+use crate::answers::Question;
+use crate::faults::memory_of_buckets;
+use crate::support::{Arguments, Ended, Place, Running, exchange_through};
+
+/// Keys of the receiver; the sender has some more.
+const KEYS: u64 = 60;
+const MORE: u64 = 20;
+
+/// Rounds after which what differs counts.
+const ROUNDS: usize = 6;
+
+/// What the bytes of one direction stand for, where they are compared.
+const TO_SENDER: Kind = Kind {
+    code: 0,
+    name: "to the sender",
+};
+
+/// The bytes that records of TLS carry, of those of a stream.
+#[derive(Default)]
+struct Records {
+    head: Vec<u8>,
+    left: usize,
+}
+
+impl Records {
+    /// A type and a tag are no content.
+    const SEALED: u8 = 23;
+    const SEAL: usize = 17;
+
+    /// Takes the next bytes of the stream; what the records carry that begin in them.
+    fn carried(&mut self, mut bytes: &[u8]) -> u64 {
+        let mut carried = 0;
+        while !bytes.is_empty() {
+            let skipped = self.left.min(bytes.len());
+            (self.left, bytes) = (self.left - skipped, &bytes[skipped..]);
+            let taken = bytes.len().min(5 - self.head.len());
+            self.head.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            if let [of, _, _, high, low] = self.head[..] {
+                self.left = usize::from(u16::from_be_bytes([high, low]));
+                carried += match of {
+                    Self::SEALED => self.left - Self::SEAL,
+                    _ => self.left,
+                } as u64;
+                self.head.clear();
+            }
+        }
+        carried
+    }
+}
+
+/// Stands between those who connect and one that listens, and counts.
+pub(crate) struct Relay {
+    address: String,
+    /// To whom listens, and from there.
+    carried: Arc<[AtomicU64; 2]>,
+    is_over: Arc<AtomicBool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Relay {
+    /// Before the one that has said `--connect ADDRESS` of itself.
+    pub(crate) fn to(endpoint: &str) -> Relay {
+        let target = endpoint.trim_start_matches("--connect ").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let carried: Arc<[AtomicU64; 2]> = Arc::default();
+        let is_over: Arc<AtomicBool> = Arc::default();
+        let (counts, over) = (carried.clone(), is_over.clone());
+        let accepting = thread::spawn(move || {
+            let mut pumps = Vec::new();
+            for near in listener.incoming().map(Result::unwrap) {
+                if over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let Ok(far) = TcpStream::connect(&target) else {
+                    continue;
+                };
+                for (way, from, to) in [(0, &near, &far), (1, &far, &near)] {
+                    let [from, to] = [from, to].map(|stream| stream.try_clone().unwrap());
+                    let counts = counts.clone();
+                    pumps.push(thread::spawn(move || pump(from, to, &counts[way])));
+                }
+            }
+            pumps.into_iter().for_each(|pump| pump.join().unwrap());
+        });
+        Relay {
+            address,
+            carried,
+            is_over,
+            accepting,
+        }
+    }
+
+    /// The option for whoever connects.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("--connect {}", self.address)
+    }
+
+    /// Bytes to whom listens and from there, once both sides have ended.
+    pub(crate) fn carried(self) -> [u64; 2] {
+        self.is_over.store(true, Ordering::SeqCst);
+        drop(TcpStream::connect(&self.address).unwrap());
+        self.accepting.join().unwrap();
+        [0, 1].map(|way| self.carried[way].load(Ordering::SeqCst))
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, carried: &AtomicU64) {
+    let (mut records, mut bytes) = (Records::default(), vec![0; 1 << 16]);
+    while let Ok(count) = from.read(&mut bytes) {
+        carried.fetch_add(records.carried(&bytes[..count]), Ordering::SeqCst);
+        if count == 0 || to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// The tables of a run with so many keys in common, of which all are equally long. Values are, too.
+fn tables(place: &Place, [ours, theirs]: [u64; 2], shared: u64) {
+    let table = |keys: std::ops::Range<u64>| {
+        let mut text = "key,value,text\n".to_owned();
+        for key in keys {
+            let _ = writeln!(text, "customer {key:06},{},row {key:06}", 1 + key % 9);
+        }
+        text
+    };
+    place.write("ours.csv", table(0..ours));
+    place.write("theirs.csv", table(ours - shared..ours - shared + theirs));
+}
+
+/// Bytes to the sender and to the receiver, of one run with so many keys in common.
+type Run<'a> = dyn Fn(&Place, u64) -> [u64; 2] + 'a;
+
+/// What the bytes of a run tell of its matches: there are none, one, half, and all of `keys`.
+fn told(keys: u64, run: &Run<'_>) -> Vec<String> {
+    let arms = [0, 1, keys / 2, keys];
+    let mut least = [[u64::MAX; 2]; 4];
+    for _ in 0..ROUNDS {
+        for (least, shared) in least.iter_mut().zip(arms) {
+            let carried = run(&Place::new(), shared);
+            *least = [0, 1].map(|way| least[way].min(carried[way]));
+        }
+        let runs = arms.into_iter().zip(least).map(|(shared, [up, down])| {
+            let lengths: Lengths = vec![(TO_SENDER.code, up as usize), (MASKS.code, down as usize)];
+            (shared, lengths)
+        });
+        let told = told_by_lengths(&runs.collect::<Vec<_>>(), &[MASKS]);
+        if told.is_empty() {
+            return told;
+        }
+    }
+    let runs = arms.into_iter().zip(least);
+    runs.map(|(shared, [up, down])| {
+        format!("{shared} matches: {up} bytes to the sender, {down} back")
+    })
+    .collect()
+}
+
+#[track_caller]
+fn tells_nothing(name: &str, keys: u64, run: &Run<'_>) {
+    let told = told(keys, run);
+    assert!(told.is_empty(), "{name}: {told:#?}");
+}
+
+/// A run of `receive` and `send` with the words of both, of the receiver and of the sender.
+fn meeting(sizes: [u64; 2], words: [String; 3]) -> impl Fn(&Place, u64) -> [u64; 2] {
+    move |place, shared| {
+        tables(place, sizes, shared);
+        let [both, ours, theirs] = &words;
+        let side = |input: &str, words: &str| Arguments::new(input, "key").with(both).with(words);
+        let sides = [side("ours.csv", ours), side("theirs.csv", theirs)];
+        let (pair, carried) = exchange_through(place, &sides[0], &sides[1]);
+        pair.receiver.expect_success();
+        pair.sender.expect_success();
+        carried
+    }
+}
+
+/// Whom a result of this kind can be told, and where each side then writes it.
+fn tellings(question: Question) -> Vec<[&'static str; 3]> {
+    let (ours, theirs) = ("--output ours.out", "--output theirs.out");
+    match question {
+        Question::Matches => vec![
+            ["", ours, ""],
+            ["--both", ours, theirs],
+            ["--both --align", ours, theirs],
+        ],
+        Question::ThresholdMatches => vec![["", ours, ""]],
+        Question::Shares => vec![["", ours, theirs]],
+        _ => vec![["", "", ""], ["--both", "", ""]],
+    }
+}
+
+/// All that can be revealed, whomever it is told: protocols with one mask per item, with several, without masks, and a
+/// circuit.
+#[test]
+fn bytes_of_runs_tell_nothing_of_matches() {
+    for question in Reveal::ALL.iter().flat_map(|reveal| Question::of(*reveal)) {
+        let protocols: &[&str] = match question {
+            Question::Matches => &["compact-dh", "kkrt", "ole-ot"],
+            _ => &["circuit-okvs"],
+        };
+        for protocol in protocols {
+            let spec = Registry::standard().get(protocol).unwrap().spec();
+            // Half of the keys meet a minimum, and one does not.
+            let minimum = if question.minimum()[1] { KEYS / 4 } else { 0 };
+            for [whom, ours, theirs] in tellings(*question) {
+                let values = question.values().map(|has| {
+                    if has {
+                        "--value value --value-bound 9"
+                    } else {
+                        ""
+                    }
+                });
+                let both = format!(
+                    "--protocol {protocol} --security {} {} {whom}",
+                    spec.security.name(),
+                    question.words(minimum)
+                );
+                let words = [
+                    both.clone(),
+                    format!("{ours} {}", values[0]),
+                    format!("{theirs} {}", values[1]),
+                ];
+                tells_nothing(&both, KEYS, &meeting([KEYS, KEYS + MORE], words));
+            }
+        }
+    }
+}
+
+/// Columns of the sender; sides that wait for each other the other way round, and far more keys on one side.
+#[test]
+fn bytes_of_other_runs_tell_nothing_of_matches() {
+    for whom in ["", "--both", "--both --align"] {
+        let theirs = match whom {
+            "" => String::new(),
+            _ => "--output theirs.out".to_owned(),
+        };
+        let words = [
+            format!("--protocol compact-dh {whom}"),
+            "--take-values --output ours.out".into(),
+            format!("--value text --value-width 12 {theirs}"),
+        ];
+        tells_nothing("columns", KEYS, &meeting([KEYS, KEYS + MORE], words));
+        for sizes in [[20, 2000], [2000, 20]] {
+            let words = [
+                format!("--protocol compact-dh {whom}"),
+                "--output ours.out".into(),
+                theirs.clone(),
+            ];
+            tells_nothing("unequal sizes", 20, &meeting(sizes, words));
+        }
+    }
+}
+
+/// Buckets in turn, and several at once, each over a connection of its own.
+#[test]
+fn bytes_of_buckets_tell_nothing_of_matches() {
+    let keys = 2000;
+    let memory = memory_of_buckets("compact-dh", [keys; 2], 40, 4, [false; 2]);
+    for (memory, threads) in [(memory, 1), (memory / 2 * 3, 4)] {
+        for whom in ["--both", "--both --align"] {
+            let words = [
+                format!("--protocol compact-dh {whom} --memory {memory} --threads {threads}"),
+                "--output ours.out".into(),
+                "--output theirs.out".into(),
+            ];
+            tells_nothing("buckets", keys, &meeting([keys; 2], words));
+        }
+    }
+}
+
+/// Starts a process for each side, whose words name where the other one listens; what each comes to, and the bytes between
+/// them. The sender listens.
+fn both(place: &Place, [ours, theirs]: [String; 2]) -> ([Ended; 2], [u64; 2]) {
+    let start = |words: &str| {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        Running::start(place.command(&words))
+    };
+    let mut far = start(&format!("{theirs} --listen 127.0.0.1:0 --progress plain"));
+    let relay = Relay::to(&far.endpoint());
+    let near = start(&format!("{ours} {} --progress plain", relay.endpoint())).wait();
+    let ended = [near, far.wait()];
+    ended.iter().for_each(Ended::expect_success);
+    (ended, relay.carried())
+}
+
+/// A job in tasks: its drivers, the tasks of each bucket, what drivers say of attempts, and the total of numbers.
+#[test]
+fn bytes_of_tasks_tell_nothing_of_matches() {
+    let keys = 1000;
+    for (protocol, words, opens) in [
+        ("dh", "--both", false),
+        ("circuit-okvs", "--reveal size --min-size 100 --both", true),
+    ] {
+        let memory = memory_of_buckets(protocol, [keys; 2], 40, 2, [true; 2]) / 2;
+        tells_nothing(words, keys, &|place, shared| {
+            tables(place, [keys; 2], shared);
+            let peers = [place.sender, place.receiver];
+            let side = |command: &str, role: usize, more: &str| {
+                let (name, job) = [("receiver", "near"), ("sender", "far")][role];
+                let identity = match command {
+                    "bucket" => String::new(),
+                    _ => format!("--identity {name}.key --peer {}", peers[role]),
+                };
+                format!("{command} --job {job} {identity} {more}")
+            };
+            let mut sum = [0; 2];
+            let mut run = |words: [String; 2]| {
+                let carried = both(place, words).1;
+                sum = [0, 1].map(|way| sum[way] + carried[way]);
+            };
+            let split = |role: usize| {
+                let (name, input) = [("receiver", "ours.csv"), ("sender", "theirs.csv")][role];
+                let more = format!(
+                    "--role {name} --input {input} --key key --protocol {protocol} --security semi-honest \
+                     --task-memory {memory} {words}"
+                );
+                side("split", role, &more)
+            };
+            run([0, 1].map(split));
+            let job: serde_json::Value =
+                serde_json::from_str(&place.read("near/job.json")).unwrap();
+            let buckets = job["contract"]["buckets"].as_u64().unwrap();
+            assert!(buckets > 1);
+            for bucket in 0..buckets {
+                let more = format!("--bucket {bucket} --threads 1");
+                run([0, 1].map(|role| side("bucket", role, &more)));
+            }
+            run([0, 1].map(|role| side("attempts", role, "")));
+            if opens {
+                run([0, 1].map(|role| side("total", role, "")));
+            }
+            sum
+        });
+    }
+}
+
+/// A run by courier that this side begins: bytes of the receiver's messages, and of the sender's.
+fn by_courier(place: &Place, [first, second]: [&str; 2], whom: &str, shared: u64) -> [u64; 2] {
+    let step = |role: &str, step: &str, more: &str| {
+        let (input, peer) = match role {
+            "receiver" => ("ours.csv", place.sender),
+            _ => ("theirs.csv", place.receiver),
+        };
+        let words = format!(
+            "exchange {step} --role {role} --input {input} --key key --identity {role}.key --peer {peer} \
+             --state {role}.state --progress none {whom} {more}"
+        );
+        place.run(&words).expect_success();
+    };
+    step(first, "offer", "--out m0");
+    step(second, "start", "--message m0 --out m1");
+    let (mut last, mut own, mut other) = (1, first, second);
+    while own != "receiver" || last < 2 {
+        let answer = format!("--message m{last} --out m{}", last + 1);
+        step(own, "answer", &answer);
+        last += 1;
+        std::mem::swap(&mut own, &mut other);
+    }
+    let mut messages: Vec<String> = (0..=last).map(|number| format!("m{number}")).collect();
+    let mut finish = format!("--message m{last} --output shared.csv");
+    if whom == "--both" {
+        messages.push(format!("m{}", last + 1));
+        let _ = write!(finish, " --out m{}", last + 1);
+    }
+    step("receiver", "finish", &finish);
+    let rows = place.read("shared.csv").lines().count() as u64 - 1;
+    assert_eq!(rows, shared);
+    let mut lengths = [0; 2];
+    for (number, name) in messages.iter().enumerate() {
+        let whose = [first, second][number % 2];
+        let length = place.path(name).metadata().unwrap().len();
+        lengths[usize::from(whose == "sender")] += length;
+    }
+    lengths
+}
+
+/// Messages that a courier carries, of sets as large and of a large one of the sender.
+#[test]
+fn lengths_of_messages_tell_nothing_of_matches() {
+    for sides in [["sender", "receiver"], ["receiver", "sender"]] {
+        for (whom, keys, theirs) in [
+            ("", KEYS, KEYS),
+            ("--both", KEYS, KEYS),
+            ("--both", 200, 8000),
+        ] {
+            tells_nothing(&format!("{sides:?} {whom}"), keys, &|place, shared| {
+                tables(place, [keys, theirs], shared);
+                by_courier(place, sides, whom, shared)
+            });
+        }
+    }
+}
+
+/// Questions to the server of a published set, with and without what earlier ones have left, and the files of the set.
+#[cfg(unix)]
+#[test]
+fn bytes_of_look_ups_tell_nothing_of_matches() {
+    let place = Place::new();
+    tables(&place, [KEYS, KEYS], 0);
+    // A client has the files a few times in a day.
+    let ways = ["", "--state state", "--fetch", "--fetch --state state"];
+    let clients = (0..ways.len() * 4 * ROUNDS).map(|number| {
+        let client = Identity::generate().unwrap();
+        client
+            .save(&place.path(&format!("client-{number}")))
+            .unwrap();
+        format!("{}\n", client.fingerprint())
+    });
+    place.write("clients", clients.collect::<String>());
+    let next = AtomicUsize::new(0);
+    let publish = "publish --identity sender.key --database database --output set.vset --progress none \
+                   --input theirs.csv --key key --payload text";
+    place.run(publish).expect_success();
+    let words = "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0 \
+                 --set set.vset --quota 100000";
+    let mut server = place.start_after("true", words);
+    let endpoint = server.endpoint();
+    for words in ways {
+        tells_nothing(words, KEYS, &|beside, shared| {
+            // What is published are numbers from `KEYS` on.
+            tables(beside, [KEYS, KEYS], 0);
+            let asked = 2 * KEYS - shared..3 * KEYS - shared;
+            let rows = asked.map(|key| format!("customer {key:06}\n"));
+            beside.write("asked.csv", format!("key\n{}", rows.collect::<String>()));
+            let copy = |from: &str, to: &str| {
+                std::fs::copy(place.path(from), beside.path(to)).unwrap();
+            };
+            let client = next.fetch_add(1, Ordering::SeqCst);
+            copy(&format!("client-{client}"), "client.key");
+            if !words.contains("--fetch") {
+                copy("set.vset", "set.vset");
+            }
+            let relay = Relay::to(&endpoint);
+            let found = beside.run(&format!(
+                "lookup --identity client.key --peer {} --set set.vset --progress none --input asked.csv --key key \
+                 {words} {}",
+                place.sender,
+                relay.endpoint()
+            ));
+            found.expect_success();
+            assert_eq!(found.text().lines().count() as u64, 1 + shared);
+            relay.carried()
+        });
+    }
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait().expect_failure(143, "interrupted");
+}
+
+/// What the gate is worth: a run whose sizes follow its matches is seen, one byte per match in a message too.
+#[test]
+fn a_planted_leak_is_seen() {
+    let words = || {
+        [
+            "--protocol compact-dh --both",
+            "--output ours.out",
+            "--output theirs.out",
+        ]
+        .map(str::to_owned)
+    };
+    let of_sizes =
+        |place: &Place, shared: u64| meeting([KEYS, KEYS + shared / 8], words())(place, shared);
+    let told = told(KEYS, &of_sizes);
+    assert_eq!(told.len(), 4, "{told:?}");
+}
+
+#[test]
+fn records_are_counted_however_they_are_cut() {
+    let mut stream = vec![22, 3, 3, 0, 4, 1, 2, 3, 4];
+    for content in [1usize, 300, 0] {
+        let length = content + Records::SEAL;
+        stream.extend([23, 3, 3, (length >> 8) as u8, length as u8]);
+        stream.resize(stream.len() + length, 9);
+    }
+    for piece in [1, 2, 3, 7, 100, stream.len()] {
+        let mut records = Records::default();
+        let carried: u64 = stream
+            .chunks(piece)
+            .map(|bytes| records.carried(bytes))
+            .sum();
+        assert_eq!(carried, 4 + 301, "{piece}");
+        assert!(records.left == 0 && records.head.is_empty());
+    }
+}
