@@ -9,6 +9,8 @@ pub(crate) struct Failure {
     class: &'static str,
     line: String,
     hint: Option<String>,
+    /// What Python code has raised, which is raised again.
+    raised: Option<PyErr>,
 }
 
 /// Spells what libraries name as a program in Python does.
@@ -57,6 +59,7 @@ impl Failure {
             class: "UsageError",
             line: line.into(),
             hint: None,
+            raised: None,
         }
     }
 
@@ -66,6 +69,12 @@ impl Failure {
         let hints: Vec<String> = self.hint.into_iter().chain(more).collect();
         self.hint = (!hints.is_empty()).then(|| hints.join("; "));
         self
+    }
+
+    /// What a library is told that has called what has failed so.
+    pub(crate) fn class(&self) -> ErrorClass {
+        let found = CLASSES.into_iter().find(|(name, _)| *name == self.class);
+        found.map_or(ErrorClass::Data, |(_, class)| class)
     }
 
     /// Something that cannot be used was given.
@@ -87,19 +96,46 @@ impl Failure {
     }
 }
 
+/// The exceptions of the package.
+const CLASSES: [(&str, ErrorClass); 6] = [
+    ("UsageError", ErrorClass::Usage),
+    ("DataError", ErrorClass::Data),
+    ("NetworkError", ErrorClass::Network),
+    ("PeerError", ErrorClass::Peer),
+    ("ContractError", ErrorClass::Contract),
+    ("ResourceError", ErrorClass::Resource),
+];
+
+fn name_of(class: ErrorClass) -> &'static str {
+    let found = CLASSES.into_iter().find(|(_, each)| *each == class);
+    // Every class has one.
+    found.map_or("DataError", |(name, _)| name)
+}
+
 impl From<vesica::Error> for Failure {
     fn from(error: vesica::Error) -> Failure {
         Failure {
-            class: match error.class() {
-                ErrorClass::Usage => "UsageError",
-                ErrorClass::Data => "DataError",
-                ErrorClass::Network => "NetworkError",
-                ErrorClass::Peer => "PeerError",
-                ErrorClass::Contract => "ContractError",
-                ErrorClass::Resource => "ResourceError",
-            },
+            class: name_of(error.class()),
             line: error.to_string(),
             hint: error.remedy().map(|remedy| remedy.spelled(&InPython)),
+            raised: None,
+        }
+    }
+}
+
+/// What Python code has raised that computes a table: the table's fault, unless it says something else.
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Failure {
+        let name = Python::attach(|py| {
+            let name = error.get_type(py).name();
+            name.map_or_else(|_| String::new(), |name| name.to_string())
+        });
+        let known = CLASSES.into_iter().find(|(class, _)| *class == name);
+        Failure {
+            class: known.map_or("DataError", |(class, _)| class),
+            line: error.to_string(),
+            hint: None,
+            raised: Some(error),
         }
     }
 }
@@ -118,6 +154,9 @@ impl From<vesica::SessionError> for Failure {
 
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
+        if let Some(raised) = failure.raised {
+            return raised;
+        }
         Python::attach(|py| {
             let class = py
                 .import("vesica._errors")

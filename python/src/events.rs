@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{Advice, Begin, Connection, Counts, Observer, Problem, Progress, Refused};
+use vesica::{Advice, Begin, Connection, Counts, Incident, Observer, Progress};
 
 use crate::errors::InPython;
 
@@ -42,10 +42,10 @@ impl Events {
         self.lock().warnings.push(text);
     }
 
-    /// What hears of connections that are turned away.
-    pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
+    /// What hears of incidents while the peer is awaited.
+    pub(crate) fn incidents(&self) -> impl Fn(&Incident) + Send + Sync + 'static {
         let events = self.clone();
-        move |refused| events.warn(format!("turned away: {refused}"))
+        move |incident| events.warn(incident.to_string())
     }
 
     /// A stage begins.
@@ -128,13 +128,6 @@ impl Observer for Events {
 
     fn connected(&mut self, _: &Connection) {
         self.stage("connected");
-    }
-
-    fn peer_problem(&mut self, problem: Problem) {
-        self.warn(format!(
-            "the peer reports a problem with {problem}; waiting for it to try again"
-        ));
-        self.stage("meeting");
     }
 
     fn writing(&mut self) {

@@ -54,7 +54,7 @@ mod _vesica {
     #[pymodule_export]
     use crate::supervise::wait_for_runs;
     #[pymodule_export]
-    use crate::tasks::{SplitJob, split, split_elsewhere, tell_of_table};
+    use crate::tasks::{SplitJob, split, split_elsewhere};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

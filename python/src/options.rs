@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use vesica::terms::{LEARNS, REVEAL};
 use vesica::{
     AdbcDatabase, ConnectOptions, CsvOptions, Destination, Encoding, Fingerprint, FingerprintError,
-    Format, KeyColumn, KeySpec, LabelExchange, Learns, OnRefused, PayloadColumn, PeerLimits,
+    Format, KeyColumn, KeySpec, LabelExchange, Learns, OnIncident, PayloadColumn, PeerLimits,
     Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, TargetTable,
     Terms, ValueColumn, adbc_database, database_path, half_of_the_machine, import_batches, is_in,
     label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
@@ -27,20 +27,23 @@ use crate::stream;
 /// A table before it is read.
 pub(crate) enum Table {
     Paths(Vec<PathBuf>),
-    Stream(arrow_array::ffi_stream::RecordBatchStreamReader),
+    /// What makes a stream, perhaps by computing it.
+    Stream(Py<PyAny>),
     Query(Query),
 }
 
 impl Table {
-    /// A path, several, an object with `__arrow_c_stream__`, or nothing where there is a query.
+    /// A path, several, an object with `__arrow_c_stream__` or of another library that makes one, or nothing where there is a
+    /// query.
     pub(crate) fn of(table: &Bound<'_, PyAny>, reading: &Reading) -> PyResult<Table> {
         if let Some(sql) = reading.query(table.is_none())? {
             let query = Query::new(sql, reading.database(table.py())?);
             return Ok(Table::Query(query.map_err(Failure::from)?));
         }
-        if table.hasattr("__arrow_c_stream__")? {
+        let sources = table.py().import("vesica._sources")?;
+        if sources.call_method1("is_stream", (table,))?.extract()? {
             reading.check_types()?;
-            return Ok(Table::Stream(stream::reader_of(table)?));
+            return Ok(Table::Stream(table.clone().unbind()));
         }
         let paths = table.extract().map(|path| vec![path]);
         paths.or(table.extract()).map(Table::Paths).map_err(|_| {
@@ -86,6 +89,7 @@ impl Table {
         }
     }
 
+    /// Opens the table, without the interpreter's lock. This may take as long as the table takes to be computed.
     pub(crate) fn open(
         self,
         key: &KeySpec,
@@ -95,7 +99,12 @@ impl Table {
         Ok(match self {
             Table::Paths(paths) => Source::open_all(&paths, &options)?,
             Table::Query(query) => Source::query(&query, &options)?,
-            Table::Stream(mut reader) => {
+            Table::Stream(table) => {
+                let mut reader = Python::attach(|py| {
+                    let sources = py.import("vesica._sources")?;
+                    let readable = sources.call_method1("readable", (table,))?;
+                    stream::reader_of(&readable)
+                })?;
                 import_batches("the table", &mut reader, key, values, &options)?
             }
         })
@@ -390,7 +399,7 @@ impl Options {
             wait: seconds("wait", self.wait)?,
             timeout: seconds("timeout", self.timeout)?,
             deadline: (self.deadline.map(|time| seconds("deadline", time))).transpose()?,
-            on_refused: OnRefused::new(events.refusals()),
+            on_incident: OnIncident::new(events.incidents()),
             interrupt: link.interrupt.child(),
             bandwidth: (self.bandwidth.as_deref())
                 .map(|text| named("bandwidth", parse_bandwidth(text)))

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 use vesica::{
     ConnectOptions, Database, Endpoint, ErrorClass, Figures, Interrupt, KeySpec, LabelTerms,
-    Listener, LookUp, OnRefused, OpenLookUp, Passes, Publication, ServerEvent, Service, SetUpdate,
+    Listener, LookUp, OnIncident, OpenLookUp, Passes, Publication, ServerEvent, Service, SetUpdate,
     SourceOptions, parse_address, select_rows,
 };
 
@@ -200,7 +200,7 @@ pub(crate) fn open_lookup(
             wait: seconds("wait", options.wait)?,
             timeout: seconds("timeout", options.timeout)?,
             deadline: deadline(options.deadline)?,
-            on_refused: OnRefused::new(events.refusals()),
+            on_incident: OnIncident::new(events.incidents()),
             interrupt: interrupt.clone(),
             ..ConnectOptions::default()
         },

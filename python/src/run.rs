@@ -1,13 +1,13 @@
 //! One side of a run.
 
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, Interrupt, KeySpec, Matched, Outcome, Party, Problem,
-    Report, Role, Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339,
-    select_rows,
+    ConnectOptions, Fingerprint, Gets, Intent, Interrupt, KeySpec, Matched, Outcome, Party, Report,
+    Role, Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
@@ -62,12 +62,13 @@ pub(crate) fn run<'py>(
     let events = Events::default();
     let output = reading.output(py, options.output.clone())?;
     let job = Job::new(role, &reading, &options, output, link, &events);
-    let job = told(py, || party_that_fails(link), job)?;
+    let intent = Intent::Run(role);
+    let job = told(py, intent, || party_that_fails(link), job)?;
     let interrupt = job.party.connect.interrupt.clone();
     let table = Table::of(table, &reading)?;
     let file = job.output.as_ref().and_then(Output::file);
     let checked = table.check_output(file, &reading, &link.identity);
-    told(py, || job.party.clone(), checked)?;
+    told(py, intent, || job.party.clone(), checked)?;
     events.stage("reading");
     let heard = events.clone();
     let tell = || events.tell(listener);
@@ -200,6 +201,7 @@ pub(crate) fn party_that_fails(link: &Link) -> Party {
 /// What was tried before there is a run. If it failed, the peer hears that this side cannot take part, if it may know.
 pub(crate) fn told<T>(
     py: Python<'_>,
+    intent: Intent,
     party: impl FnOnce() -> Party,
     tried: Result<T, Failure>,
 ) -> PyResult<T> {
@@ -208,19 +210,45 @@ pub(crate) fn told<T>(
         Err(failure) => failure,
     };
     if let Some(problem) = failure.problem() {
-        tell(py, party(), problem)?;
+        let party = party();
+        let interrupt = party.connect.interrupt.clone();
+        let tell = move || {
+            party.tell_problem(intent, problem);
+            Ok(())
+        };
+        supervise(py, &interrupt, || Ok(()), tell)??;
     }
     Err(failure.into())
 }
 
-/// Tells the peer, if it is there, that this side cannot take part.
-pub(crate) fn tell(py: Python<'_>, party: Party, problem: Problem) -> PyResult<()> {
-    let interrupt = party.connect.interrupt.clone();
-    let tell = move || {
-        party.tell_problem(problem);
-        Ok(())
-    };
-    Ok(supervise(py, &interrupt, || Ok(()), tell)??)
+/// A table that a run opens: what is opened, or why that has failed.
+#[derive(Default)]
+pub(crate) struct Opening {
+    source: OnceLock<Source>,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Opening {
+    /// Keeps what has been opened.
+    pub(crate) fn keep(&self, opened: Result<Source, Failure>) -> Result<&Source, vesica::Error> {
+        match opened {
+            Ok(source) => Ok(self.source.get_or_init(|| source)),
+            Err(failure) => Err(self.fail(failure)),
+        }
+    }
+
+    /// Keeps why something has failed that a run has called; what to tell the run.
+    pub(crate) fn fail(&self, failure: Failure) -> vesica::Error {
+        let class = failure.class();
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+        vesica::Error::Unopened { class }
+    }
+
+    /// Why a run has failed.
+    pub(crate) fn explain(&self, error: vesica::Error) -> Failure {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().unwrap_or_else(|| error.into())
+    }
 }
 
 /// Numbers of rows as 8 bytes each in the machine's order.
@@ -284,25 +312,23 @@ impl Job {
 
     fn run(self, table: Table, mut events: Events) -> Result<Finished, Failure> {
         let party = &self.party;
+        let opening = Opening::default();
         let open = || {
             if let Some(work_dir) = &party.resources.work_dir {
                 prepare_work_dir(work_dir)?;
             }
-            table.open(&self.key, &party.values, self.source.clone())
+            opening.keep(table.open(&self.key, &party.values, self.source.clone()))
         };
-        let source = open().inspect_err(|failure: &Failure| {
-            if let Some(problem) = failure.problem() {
-                party.tell_problem(problem);
-            }
-        })?;
         let output = self.output.as_ref().map(Output::destination);
-        let ran = party.run(self.role, &source, &self.key, output, &mut events);
+        let ran = party.run(self.role, open, &self.key, output, &mut events);
         let outcome = ran.map_err(|error| {
             let resume = party.resume_hint(&error);
-            Failure::from(error).and(resume.as_ref())
+            opening.explain(error).and(resume.as_ref())
         })?;
+        let source = opening.source.get();
+        let source = source.ok_or_else(|| Failure::usage("a run without a table"))?;
         let interrupt = &party.connect.interrupt;
         let is_written = output.is_some();
-        Finished::of(outcome, self.gets, &source, is_written, interrupt, &events)
+        Finished::of(outcome, self.gets, source, is_written, interrupt, &events)
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs whose buckets are tasks of their own.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
 use vesica::{
-    Attempt, ConnectOptions, Endpoint, Interrupt, Observer, OnRefused, Party, Passes, Problem,
+    Attempt, ConnectOptions, Endpoint, Intent, Interrupt, Observer, OnIncident, Party, Passes,
     RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
     select_rows,
 };
@@ -21,7 +21,7 @@ use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
 use crate::options::{Options, Output, Reading, Table, named, seconds, threads};
-use crate::run::{party, party_that_fails, role_of, row_bytes, tell, told};
+use crate::run::{Opening, party, party_that_fails, role_of, row_bytes, told};
 use crate::stream::Batches;
 use crate::supervise::supervise;
 
@@ -64,7 +64,7 @@ impl Waiting {
         Ok(ConnectOptions {
             wait: seconds("wait", self.wait)?,
             timeout: seconds("timeout", self.timeout)?,
-            on_refused: OnRefused::new(events.refusals()),
+            on_incident: OnIncident::new(events.incidents()),
             interrupt,
             ..ConnectOptions::default()
         })
@@ -94,7 +94,8 @@ pub(crate) fn split(
         let party = party(role, &reading, &options, link, &events)?;
         Ok((party, reading.key()?, source, limits.tasks()?))
     };
-    let (party, key, source, tasks) = told(py, || party_that_fails(link), ready())?;
+    let intent = Intent::Split(role);
+    let (party, key, source, tasks) = told(py, intent, || party_that_fails(link), ready())?;
     let table = Table::of(table, &reading)?;
     events.stage("reading");
     let (interrupt, mut heard) = (party.connect.interrupt.clone(), events.clone());
@@ -104,28 +105,25 @@ pub(crate) fn split(
         &interrupt,
         || events.tell(listener),
         move || {
-            let source = table
-                .open(&key, &party.values, source)
-                .inspect_err(|failure| {
-                    if let Some(problem) = failure.problem() {
-                        party.tell_problem(problem);
-                    }
-                })?;
-            Ok(party.split(role, &source, &key, &directory, tasks, &mut heard)?)
+            let opening = Opening::default();
+            let open = || opening.keep(table.open(&key, &party.values, source));
+            let job = party.split(role, open, &key, &directory, tasks, &mut heard);
+            job.map_err(|error| opening.explain(error))
         },
     )??;
     events.tell(listener)?;
     Ok(SplitJob(Arc::new(job)))
 }
 
-/// Does as `split` does for a table with so many distinct keys that is on other machines. `cut` is called without
-/// arguments on another thread, once there is a draft of the job, and returns the hashes of its buckets.
+/// Does as `split` does for a table that is on other machines. Two functions are called without arguments on another
+/// thread: `count` returns the number of its distinct keys, while the peer's driver is met, and `cut` the hashes of the
+/// buckets, once there is a draft of the job.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python gathers them")]
 pub(crate) fn split_elsewhere(
     py: Python<'_>,
     role: &str,
-    items: u64,
+    count: Py<PyAny>,
     cut: Py<PyAny>,
     reading: Reading,
     options: Options,
@@ -138,41 +136,31 @@ pub(crate) fn split_elsewhere(
         let party = party(role, &reading, &options, link, &events)?;
         Ok((party, reading.key()?, limits.tasks()?))
     };
-    let (party, key, tasks) = told(py, || party_that_fails(link), ready())?;
+    let intent = Intent::Split(role);
+    let (party, key, tasks) = told(py, intent, || party_that_fails(link), ready())?;
     let (interrupt, mut heard) = (party.connect.interrupt.clone(), events.clone());
-    let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
-    let (raises, directory) = (Arc::clone(&raised), limits.job);
+    let directory = limits.job;
     let job = supervise(
         py,
         &interrupt,
         || events.tell(listener),
         move || {
+            let opening = Opening::default();
+            let count = || {
+                let items = Python::attach(|py| count.call0(py)?.extract(py));
+                items.map_err(|error: PyErr| opening.fail(error.into()))
+            };
             let cut = |_: &vesica::SplitJob| {
                 let hashes = Python::attach(|py| cut.call0(py)?.extract(py));
-                hashes.map_err(|error: PyErr| {
-                    *raises.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    vesica::Error::Usage {
-                        problem: "the buckets cannot be cut".into(),
-                        remedy: None,
-                    }
-                })
+                hashes.map_err(|error: PyErr| opening.fail(error.into()))
             };
-            let table = RemoteKeys { items, cut };
-            Ok(party.split_elsewhere(role, table, &key, &directory, tasks, &mut heard)?)
+            let table = RemoteKeys { count, cut };
+            let job = party.split_elsewhere(role, table, &key, &directory, tasks, &mut heard);
+            job.map_err(|error| opening.explain(error))
         },
-    )?;
-    if let Some(error) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(error);
-    }
-    let job = job?;
+    )??;
     events.tell(listener)?;
     Ok(SplitJob(Arc::new(job)))
-}
-
-/// Tells the peer's driver, if it is there, that the table of this side cannot be used, which is on other machines.
-#[pyfunction]
-pub(crate) fn tell_of_table(py: Python<'_>, link: &Link) -> PyResult<()> {
-    tell(py, party_that_fails(link), Problem::Table)
 }
 
 /// Meets the peer's driver between tasks.

@@ -169,7 +169,7 @@ def split_elsewhere(directory: Path, link: vesica.Link, cut: Callable[[], Any]) 
     reading, options, _ = arguments_of_split("receiver", arguments)
     items = OURS["id"].n_unique()
     _vesica.split_elsewhere(
-        "receiver", items, cut, reading, options, limits, link, TaskListener(None)
+        "receiver", lambda: items, cut, reading, options, limits, link, TaskListener(None)
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from . import _vesica
 from ._progress import Listener, ProgressOption
 from ._runs import Database, Format, Mode, Path, Result, Rows, Texts, reading_of, terms_of
-from ._sources import readable
 from ._vesica import Identity
 
 
@@ -91,7 +90,7 @@ def exchange(
         del arguments[name]
     with listener:
         made, over = _vesica.exchange(
-            step, message, readable(table), reading, arguments, identity, listener
+            step, message, table, reading, arguments, identity, listener
         )
     if over is None:
         return Exchanged(made, None)

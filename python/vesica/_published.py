@@ -12,7 +12,6 @@ from . import _vesica
 from ._errors import UsageError
 from ._progress import Listener, ProgressOption
 from ._runs import Database, Format, Mode, Path, Rows, Texts, reading_of, table_of, texts
-from ._sources import readable
 from ._table import Table, facts
 from ._vesica import Identity, Link, Server
 
@@ -86,7 +85,7 @@ def publish(
     arguments["lambda"] = 40 if arguments.pop("lambda_") is None else lambda_
     with listener:
         report = _vesica.publish(
-            readable(table), readable(add), readable(remove), reading, arguments, identity, listener
+            table, add, remove, reading, arguments, identity, listener
         )
     published: dict[str, Any] = json.loads(report)
     return published
@@ -202,7 +201,7 @@ class OpenLookup:
         reading = reading_of({**arguments, **self._form})
         with listener:
             report, found, batches = self._handle.find(
-                readable(table), reading, rows, output, is_last, self._link, listener
+                table, reading, rows, output, is_last, self._link, listener
             )
         return LookupResult(
             json.loads(report),

@@ -312,7 +312,7 @@ def send(**arguments: Any) -> Result:
 
 
 def _run(role: str, **arguments: Any) -> Result:
-    table, link = readable(arguments.pop("table")), arguments.pop("link")
+    table, link = arguments.pop("table"), arguments.pop("link")
     listener = Listener(arguments.pop("progress"))
     reading, options = arguments_of(arguments)
     with listener:
@@ -469,7 +469,7 @@ def check(
     (3, 1, 1, 1, 1)
     """
     arguments = dict(locals())
-    table, columns = readable(arguments.pop("table")), texts(value)
+    table, columns = arguments.pop("table"), texts(value)
     report, text = _vesica.check(table, reading_of(arguments), columns, value_width)
     return Check(json.loads(report), text)
 

@@ -19,16 +19,26 @@ STREAMS = (
 )
 
 
-def readable(table: Any) -> Any:
-    """`table`, or what other libraries would read it with: an object with `__arrow_c_stream__`."""
-    if hasattr(table, "__arrow_c_stream__"):
-        return table
+def _calls(table: Any) -> tuple[str, ...]:
+    """The calls that make a stream of `table`, if it is of one of these libraries."""
     kinds = [(kind.__module__.split(".")[0], kind.__name__) for kind in type(table).__mro__]
     for package, name, calls in STREAMS:
         if (package, name) in kinds and hasattr(table, calls[0]):
-            for call in calls:
-                table = getattr(table, call)()
-            return table
+            return calls
+    return ()
+
+
+def is_stream(table: Any) -> bool:
+    """Whether `readable` makes an object with `__arrow_c_stream__` of it."""
+    return hasattr(table, "__arrow_c_stream__") or bool(_calls(table))
+
+
+def readable(table: Any) -> Any:
+    """`table`, or what other libraries would read it with: an object with `__arrow_c_stream__`. This may take as long as
+    the table takes to be computed."""
+    if not hasattr(table, "__arrow_c_stream__"):
+        for call in _calls(table):
+            table = getattr(table, call)()
     return table
 
 

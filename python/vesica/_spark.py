@@ -186,13 +186,16 @@ def _run(
     if not os.path.lexists(os.path.join(directory, "job.json")):
         limits = limits_of(directory, task_memory, attempts, valid_for)
         with table.distinct() as distinct:
-            try:
-                items = distinct.agg({"items": "sum"}).first()[0] or 0
-            except Exception as failure:
-                # The peer's driver is waiting for this one.
-                _vesica.tell_of_table(link)
-                raise _said_by_executors(failure) from failure
-            clock.lap("keys")
+            items = 0
+
+            def count() -> int:
+                nonlocal items
+                try:
+                    items = distinct.agg({"items": "sum"}).first()[0] or 0
+                except Exception as failure:
+                    raise _said_by_executors(failure) from failure
+                clock.lap("keys")
+                return items
 
             def cut() -> list[bytes]:
                 # There is no job without it.
@@ -200,7 +203,7 @@ def _run(
                 return _cut(distinct, directory, items)
 
             _vesica.split_elsewhere(
-                role, items, cut, reading, options, limits, link, Listener(None)
+                role, count, cut, reading, options, limits, link, Listener(None)
             )
             clock.lap("buckets")
     split = SplitJob(directory)

@@ -24,7 +24,6 @@ from ._runs import (
     reading_of,
     receive,
 )
-from ._sources import readable
 from ._table import Table
 from ._vesica import Link
 
@@ -194,7 +193,7 @@ class SplitJob:
         """
         arguments = dict(locals())
         del arguments["self"]
-        table, output = readable(arguments.pop("table")), arguments.pop("output")
+        table, output = arguments.pop("table"), arguments.pop("output")
         threads = arguments.pop("threads")
         rows, batches = self._job.collect(table, reading_of(arguments), output, threads)
         return Collected(array("q", rows), None if batches is None else Table(batches))
@@ -256,7 +255,7 @@ def split(
     limits = limits_of(job, task_memory, attempts, valid_for)
     listener = Listener(rest["progress"])
     with listener:
-        _vesica.split(role, readable(table), reading, options, limits, rest["link"], listener)
+        _vesica.split(role, table, reading, options, limits, rest["link"], listener)
     return SplitJob(job)
 
 

@@ -27,7 +27,6 @@ __all__ = [
     "serve",
     "split",
     "split_elsewhere",
-    "tell_of_table",
     "wait_for_runs",
 ]
 
@@ -204,7 +203,7 @@ def split(
 ) -> SplitJob: ...
 def split_elsewhere(
     role: str,
-    items: int,
+    count: Callable[[], int],
     cut: Callable[[], list[bytes]],
     reading: dict[str, Any],
     options: dict[str, Any],
@@ -212,7 +211,6 @@ def split_elsewhere(
     link: Link,
     listener: _Listener,
 ) -> SplitJob: ...
-def tell_of_table(link: Link) -> None: ...
 def distinct(digests: Any) -> Batches: ...
 def plan(asked: dict[str, Any]) -> str: ...
 def wait_for_runs(seconds: float) -> None: ...

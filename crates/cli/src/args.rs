@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -28,7 +29,7 @@ use vesica::{
     Role, Rows, Source, SourceOptions, TargetTable, Terms, TextColumns, ValueColumn, adbc_database,
     database_path, find_protocol, half_of_the_machine, has_credentials, label_exchange,
     parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
-    parse_protocol, parse_size, text_columns, value_columns,
+    parse_protocol, parse_size, prepare_work_dir, text_columns, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -195,6 +196,42 @@ pub(crate) struct Table {
     form: TableForm,
 }
 
+/// A table that is not open yet.
+pub(crate) struct Opener<'a> {
+    options: SourceOptions,
+    query: Option<Query>,
+    input: &'a [PathBuf],
+}
+
+impl Opener<'_> {
+    /// Opens it. A work directory for what is kept of it is made if missing.
+    pub(crate) fn open(&self) -> Result<Source, vesica::Error> {
+        let scratch = self.options.scratch.as_deref();
+        if let Some(scratch) = scratch {
+            prepare_work_dir(scratch)?;
+        }
+        let source = match &self.query {
+            Some(query) => Source::query(query, &self.options),
+            None => Source::open_all(self.input, &self.options),
+        };
+        Ok(source.inspect_err(|_| {
+            if let Some(scratch) = scratch {
+                // Only if nothing is in it.
+                let _ = std::fs::remove_dir(scratch);
+            }
+        })?)
+    }
+
+    /// The same for a run, for which `opened` keeps the table.
+    pub(crate) fn open_into<'s>(
+        &self,
+        opened: &'s OnceLock<Source>,
+    ) -> Result<&'s Source, vesica::Error> {
+        let source = self.open()?;
+        Ok(opened.get_or_init(|| source))
+    }
+}
+
 /// Which table of the database a result goes to.
 #[derive(Debug, Args)]
 pub(crate) struct OutputTable {
@@ -296,11 +333,16 @@ impl Table {
 
     /// Opens the table. `more` has the settings that these options do not determine.
     pub(crate) fn open(&self, more: SourceOptions) -> Result<Source, Failure> {
-        let options = self.form.options(more)?;
-        match self.query()? {
-            Some(query) => Ok(Source::query(&query, &options)?),
-            None => Ok(Source::open_all(&self.input, &options)?),
-        }
+        Ok(self.opener(more)?.open()?)
+    }
+
+    /// The same for later.
+    pub(crate) fn opener(&self, more: SourceOptions) -> Result<Opener<'_>, Failure> {
+        Ok(Opener {
+            options: self.form.options(more)?,
+            query: self.query()?,
+            input: &self.input,
+        })
     }
 
     /// The files that a database is about, and what they are.

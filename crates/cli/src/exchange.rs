@@ -1,15 +1,16 @@
 //! `vesica receive` and `vesica send`
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde_json::json;
 use vesica::terms::REVEAL;
 use vesica::{
-    Destination, Gets, Identity, KeySpec, LabelExchange, Party, Report, Role, Rows, Source,
-    SourceOptions, TargetTable, no_match_hint, prepare_work_dir, same_file,
+    Destination, Gets, Identity, Intent, KeySpec, LabelExchange, Party, Report, Role, Rows,
+    SourceOptions, TargetTable, no_match_hint, same_file,
 };
 
-use crate::args::{Meeting, OutputTable, Receive, Send, Table};
+use crate::args::{Meeting, Opener, OutputTable, Receive, Send, Table};
 use crate::conditions::Conditions;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, Level};
@@ -67,7 +68,7 @@ impl Side<'_> {
                 plaintext_for_benchmarks_only: self.conditions.is_plaintext,
                 ..Party::new(identity, self.link.peer, endpoint)
             };
-            party.tell_problem(problem);
+            party.tell_problem(Intent::Run(self.role), problem);
         }
     }
 }
@@ -199,14 +200,18 @@ fn run<'a>(
     let mut party = Party::new(&identity, link.peer, link.endpoint()?);
     party.connect = link.connect(&progress, &signals, side.conditions);
     party.plaintext_for_benchmarks_only = side.conditions.is_plaintext;
-    let source = complete(side, labels, &mut party).inspect_err(|failure| {
+    let opener = complete(side, labels, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
-            party.tell_problem(problem);
+            party.tell_problem(Intent::Run(role), problem);
         }
     })?;
-    record.readable_as(&source);
-    let destination = Destination::of(target.as_ref(), output);
-    let ran = party.run(role, &source, &key, destination, &mut progress);
+    let (opened, destination) = (OnceLock::new(), Destination::of(target.as_ref(), output));
+    let open = || {
+        let source = opener.open_into(&opened)?;
+        record.readable_as(source);
+        Ok(source)
+    };
+    let ran = party.run(role, open, &key, destination, &mut progress);
     let outcome = ran.map_err(|error| {
         let resume = party.resume_hint(&error);
         Failure::from(error).and(resume.as_ref())
@@ -216,31 +221,25 @@ fn run<'a>(
     Ok((output, report))
 }
 
-/// Gives the party what else the side asks for, and opens its table.
-fn complete(side: &Side<'_>, labels: LabelExchange, party: &mut Party) -> Result<Source, Failure> {
+/// Gives the party what else the side asks for. What opens its table.
+fn complete<'a>(
+    side: &Side<'a>,
+    labels: LabelExchange,
+    party: &mut Party,
+) -> Result<Opener<'a>, Failure> {
     let link = side.link;
     link.complete(labels, party)?;
     party.check(side.role)?;
     if side.rows.is_some() && Gets::of(side.role, &party.terms) != Gets::Rows {
         return Err(Failure::usage("--rows is for results of rows"));
     }
-    let scratch = party.resources.work_dir.clone();
-    if let Some(work_dir) = &scratch {
-        prepare_work_dir(work_dir)?;
-    }
     let options = SourceOptions {
         passes: party.passes(side.role),
         rows: side.rows.unwrap_or_default(),
-        scratch: scratch.clone(),
+        scratch: party.resources.work_dir.clone(),
         ..SourceOptions::default()
     };
-    let source = side.table.open(link.source(party, options));
-    source.inspect_err(|_| {
-        if let Some(work_dir) = &scratch {
-            // Only if nothing is in it.
-            let _ = std::fs::remove_dir(work_dir);
-        }
-    })
+    side.table.opener(link.source(party, options))
 }
 
 /// The summary.

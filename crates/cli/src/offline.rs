@@ -9,9 +9,9 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, HalfRequest, Identity, Name, Observer, OfflineStore,
-    OfflineTerms, Registry, Role, StoredHalf, attester, deal, fetch_half, find_protocol, generate,
-    half_of_the_machine, make_half, parse_bytes, parse_size, rfc3339,
+    ConnectOptions, Endpoint, Fingerprint, HalfRequest, Identity, Intent, Name, Observer,
+    OfflineStore, OfflineTerms, Registry, Role, StoredHalf, attester, deal, fetch_half,
+    find_protocol, generate, half_of_the_machine, make_half, parse_bytes, parse_size, rfc3339,
 };
 use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
@@ -271,6 +271,11 @@ impl Make {
         let transport = Transport::Tls {
             identity: &identity,
             peer: self.dealer.or(self.generator).unwrap_or(self.peer),
+            intent: match origin {
+                Origin::Dealer => Intent::AskDealer,
+                Origin::Generators => Intent::AskGenerator,
+                _ => Intent::MakePair(role),
+            },
         };
         let mut connection = self.meet(&transport, &options, &mut progress)?;
         let start = Instant::now();
@@ -564,7 +569,7 @@ pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Fai
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
     let parties = [options.receiver, options.sender];
-    let connections = listener.accept_all(&identity, &parties, &connecting)?;
+    let connections = listener.accept_all(&identity, &parties, Intent::Deal, &connecting)?;
     let mut connections = both(connections, &mut progress)?;
     let start = Instant::now();
     let (registry, memory) = (Registry::standard(), memory_of(options.memory));
@@ -594,13 +599,15 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
     progress.listening(listener.local_addr());
     let mut awaited = vec![options.party];
     awaited.extend(options.connect.is_none().then_some(options.peer));
-    let mut connections = listener.accept_all(&identity, &awaited, &connecting)?;
+    let mut connections =
+        listener.accept_all(&identity, &awaited, Intent::Generate, &connecting)?;
     if let Some(address) = &options.connect {
         let endpoint = Endpoint::Connect(address.clone());
         progress.connecting(&endpoint);
         let transport = Transport::Tls {
             identity: &identity,
             peer: options.peer,
+            intent: Intent::Generate,
         };
         connections.push(connect(&endpoint, &transport, &connecting)?);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use vesica::{ConnectOptions, OnRefused};
+use vesica::{ConnectOptions, OnIncident};
 
 use crate::conditions::Conditions;
 use crate::progress::Progress;
@@ -32,7 +32,7 @@ impl Patience {
         ConnectOptions {
             wait: self.wait,
             timeout: self.timeout,
-            on_refused: OnRefused::new(progress.refusals()),
+            on_incident: OnIncident::new(progress.incidents()),
             interrupt: signals.interrupt().clone(),
             link: conditions.link,
             ..ConnectOptions::default()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use vesica::{Advice, Begin, Counts, Endpoint, Observer, Problem, Refused, Storage, rfc3339};
+use vesica::{Advice, Begin, Counts, Endpoint, Incident, Observer, Storage, rfc3339};
 use vesica_session::Connection;
 
 use crate::failure::InCommand;
@@ -87,14 +87,11 @@ impl Progress {
         }
     }
 
-    /// Reports a refused connection at once, in every progress mode: a fingerprint may be mistyped, and
+    /// Reports what happens while a peer is awaited at once, in every progress mode: a fingerprint may be mistyped, and
     /// somebody is waiting.
-    pub(crate) fn refusals(&self) -> impl Fn(&Refused) + Send + Sync + 'static {
+    pub(crate) fn incidents(&self) -> impl Fn(&Incident) + Send + Sync + 'static {
         let view = self.view.clone();
-        move |refused| {
-            let text = format!("turned away: {refused}");
-            view.event("refused", &text, &Value::Null);
-        }
+        move |incident| view.event(incident.name(), &incident.to_string(), &Value::Null)
     }
 
     /// Sets what is going on from now on.
@@ -365,13 +362,6 @@ impl Observer for Progress {
             let fields = json!({"peer": peer.to_string()});
             self.note("connected", &format!("connected to {peer}"), &fields);
         }
-    }
-
-    fn peer_problem(&mut self, problem: Problem) {
-        let text =
-            format!("the peer reports a problem with {problem}; waiting for it to try again");
-        self.view.event("peer-problem", &text, &Value::Null);
-        self.now("step", "waiting for the peer", &Value::Null);
     }
 
     fn warning(&mut self, warning: &Advice) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use vesica::{
     ConnectOptions, Database, Destination, Figures, Fingerprint, Identity, KeySpec, LabelTerms,
-    LookUp, LookUpReport, Observer, OnRefused, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
+    LookUp, LookUpReport, Observer, OnIncident, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
     Service, SetUpdate, Source, SourceOptions, half_of_the_machine, is_in, same_file,
 };
 use vesica_files::read_regular;
@@ -212,7 +212,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         timeout: options.timeout,
         patience: options.timeout,
         deadline: options.deadline,
-        on_refused: OnRefused::new(progress.refusals()),
+        on_incident: OnIncident::new(progress.incidents()),
         interrupt: signals.interrupt().clone(),
         ..ConnectOptions::default()
     };

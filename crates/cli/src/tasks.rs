@@ -1,6 +1,7 @@
 //! `vesica split`, `bucket`, `gateway`, `attempts` and `collect`: a job whose buckets are tasks of their own.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::json;
@@ -44,13 +45,15 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
         passes: Passes::One,
         ..SourceOptions::default()
     };
-    let source = options.table.open(link.source(&party, reading))?;
+    let opener = options.table.opener(link.source(&party, reading))?;
+    let opened = OnceLock::new();
+    let open = || opener.open_into(&opened);
     let tasks = Tasks {
         memory: options.task_memory,
         attempts: options.attempts,
         valid_for: options.valid_for,
     };
-    let job = party.split(role, &source, &key, &options.job, tasks, &mut progress)?;
+    let job = party.split(role, open, &key, &options.job, tasks, &mut progress)?;
     progress.finish();
     let contract = job.contract();
     let size = match role {

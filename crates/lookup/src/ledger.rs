@@ -404,7 +404,9 @@ impl Ledger {
         };
         match named == Some(FileId::of(file)?) {
             true => Ok(()),
-            false => Err(io::Error::other("it was moved or replaced while it was in use")),
+            false => Err(io::Error::other(
+                "it was moved or replaced while it was in use",
+            )),
         }
     }
 
@@ -855,7 +857,8 @@ mod tests {
         let open = || Ledger::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
         let (first, other) = (open(), open());
         let refused = first.debit(client(1), 1000, batch(1), 10).unwrap_err();
-        let words = "the count of queries cannot be kept: it was moved or replaced while it was in use";
+        let words =
+            "the count of queries cannot be kept: it was moved or replaced while it was in use";
         assert_eq!(refused.to_string(), words);
         other.debit(client(2), 1000, batch(2), 10).unwrap();
         first.close().unwrap();

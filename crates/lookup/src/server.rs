@@ -16,9 +16,8 @@ use vesica_files::open_regular;
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
 use vesica_session::codec::differ;
 use vesica_session::{
-    ConnectOptions, Connection, Deadline, Error as SessionError, Fingerprint, Identity, Interrupt,
-    Listener,
-    random,
+    ConnectOptions, Connection, Deadline, Error as SessionError, Fingerprint, Identity, Intent,
+    Interrupt, Listener, random,
 };
 use vesica_wire::{Blame, Channel, Error as WireError, FramedChannel, Limit, Misbehaviour, POLL};
 
@@ -189,7 +188,7 @@ impl Database {
                 Ok(())
             };
             let served: Result<(), SessionError> =
-                listener.serve(identity, &service.clients, until, take);
+                listener.serve(identity, &service.clients, Intent::Serve, until, take);
             // Whatever ended it ends the others.
             stop.raise();
             served

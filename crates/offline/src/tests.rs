@@ -12,9 +12,9 @@ use vesica_files::{Argument, Command};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
     BucketKeys, ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass,
-    Fingerprint, HalfSource, Identity, Interrupt, Job, Listener, MemorySet, Name, NoProgress,
-    PeerLimits, ProtocolRequest, Registry, Report, Role, Security, Transport, connect, run_set,
-    run_set_over,
+    Fingerprint, HalfSource, Identity, Intent, Interrupt, Job, Listener, MemorySet, Name,
+    NoProgress, PeerLimits, ProtocolRequest, Registry, Report, Role, Security, Transport, connect,
+    run_set, run_set_over,
 };
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit, Misbehaviour};
@@ -29,6 +29,9 @@ use crate::{
 };
 
 mod generators;
+
+/// What goes with itself.
+const INTENT: Intent = Intent::Generate;
 
 /// A party with its store.
 struct Side {
@@ -65,6 +68,7 @@ impl Side {
         Transport::Tls {
             identity: &self.identity,
             peer: peer.fingerprint(),
+            intent: INTENT,
         }
     }
 }
@@ -552,7 +556,7 @@ fn attested(
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
             let pinned = parties.map(Side::fingerprint);
-            let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
+            let connections = listener.accept_all(&dealer.identity, &pinned, INTENT, &options())?;
             let connections = &mut connections.try_into().unwrap();
             deal(connections, registry(), MEMORY, attester)
         });
@@ -829,7 +833,7 @@ fn a_dealer_with_another_layout_says_so() {
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
             let pinned = [&receiver, &sender].map(Side::fingerprint);
-            let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
+            let connections = listener.accept_all(&dealer.identity, &pinned, INTENT, &options())?;
             deal(
                 &mut connections.try_into().unwrap(),
                 registry(),
@@ -867,7 +871,8 @@ fn deal_to_idle_parties(options_of_dealer: &ConnectOptions) -> (Error, [WireErro
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
             let pinned = parties.map(Side::fingerprint);
-            let connections = listener.accept_all(&dealer.identity, &pinned, options_of_dealer)?;
+            let connections =
+                listener.accept_all(&dealer.identity, &pinned, INTENT, options_of_dealer)?;
             let mut connections = connections.try_into().unwrap();
             deal(&mut connections, registry(), MEMORY, None)
         });
@@ -937,7 +942,7 @@ fn deal_with_one_party(dies: bool) {
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
             let pinned = [&receiver, &sender].map(Side::fingerprint);
-            let connections = listener.accept_all(&dealer.identity, &pinned, &options())?;
+            let connections = listener.accept_all(&dealer.identity, &pinned, INTENT, &options())?;
             deal(
                 &mut connections.try_into().unwrap(),
                 registry(),

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Error, Identity, Listener, Transport, connect,
+    ConnectOptions, Connection, Endpoint, Error, Identity, Intent, Listener, Transport, connect,
 };
 use vesica_wire::{Channel, Kind};
 
@@ -66,6 +66,8 @@ fn pair(near: &Identity, far: &Identity, tls: bool) -> Result<(Connection, Conne
             Transport::Tls {
                 identity,
                 peer: peer.fingerprint(),
+                // It goes with itself.
+                intent: Intent::Generate,
             }
         } else {
             Transport::PlaintextForBenchmarksOnly

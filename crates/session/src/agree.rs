@@ -5,12 +5,14 @@
 //! both hellos, contract, roles, nonces and fingerprints, and salts every item: nothing can be prepared
 //! before the contract is agreed, and neither side chooses the session.
 
+use std::time::Duration;
+
 use vesica_plan::Registry;
 use vesica_psi::{Params, Part, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::codec::{bad, offers_at_most};
-use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT, has_a_job};
+use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
 use crate::set::MAX_CARRIED;
@@ -337,9 +339,7 @@ fn exchange_hellos(channel: &mut dyn Channel, ours: &[u8]) -> Result<Vec<u8>, Er
         .and_then(|()| channel.flush());
     let heard = match sent {
         // A peer that cannot take part says so and leaves, perhaps long before this side has read its table.
-        Err(WireError::Closed | WireError::Connection(_)) | Ok(()) => {
-            channel.recv(HELLO, MAX_HELLO).map_err(has_a_job)
-        }
+        Err(WireError::Closed | WireError::Connection(_)) | Ok(()) => await_hello(channel),
         Err(error) => return Err(error.into()),
     };
     if let Ok(heard) = &heard
@@ -349,6 +349,22 @@ fn exchange_hellos(channel: &mut dyn Channel, ours: &[u8]) -> Result<Vec<u8>, Er
     }
     sent?;
     Ok(heard?)
+}
+
+/// So long after its own hello a side takes it that the peer is still reading its table.
+const READS: Duration = Duration::from_secs(1);
+
+/// The peer's hello, which comes once its table is read. Heartbeats say until then that the peer is at work.
+fn await_hello(channel: &mut dyn Channel) -> Result<Vec<u8>, WireError> {
+    let reads = !channel.hears_within(READS);
+    if reads {
+        channel.begin_phase("the peer reads its table");
+    }
+    let hello = channel.recv(HELLO, MAX_HELLO)?;
+    if reads {
+        channel.begin_phase("contract");
+    }
+    Ok(hello)
 }
 
 /// Hash of everything agreed so far: the contract, and the receiver's and the sender's hello.

@@ -2,8 +2,8 @@
 //!
 //! Either role of the job may listen. A listening side turns away everyone but its peer and goes on waiting
 //! ([`crate::Listener`]). A connecting side retries, and stops early only for what waiting cannot fix: a
-//! listener that has proved another identity than the pinned one, the pinned listener refusing ours, or a
-//! service that is not this program. Only a listener that has proved its key can refuse ours; an alert from
+//! listener that has proved another identity than the pinned one, the pinned listener refusing ours or having come for
+//! something else, or a service that is not this program. Only a listener that has proved its key can refuse ours; an alert from
 //! anybody else is a failed attempt like any other.
 
 use std::fmt;
@@ -16,11 +16,11 @@ use vesica_files::is_exhausted;
 use vesica_wire::{Error as WireError, Interrupt, POLL};
 
 use crate::gateway::Visited;
-use crate::tls::{self, Failure, Side};
+use crate::tls::{self, Failure, Secured, Side};
 use crate::wait::Wait;
 use crate::{
-    BoundListener, ConnectOptions, Connection, Error, Listener, NoConnection, Role, Transport,
-    Visit,
+    BoundListener, ConnectOptions, Connection, Error, Incident, Listener, NoConnection, Role,
+    Transport, Visit,
 };
 
 /// Which side of the connection a party is; independent of its role in the job.
@@ -65,7 +65,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Makes the connection: [`Listener::bind`] and [`Listener::accept`] for [`Endpoint::Listen`], the latter
-/// alone for [`Endpoint::Bound`], attempts until the wait is over for [`Endpoint::Connect`].
+/// alone for [`Endpoint::Bound`], attempts until the wait is over for [`Endpoint::Connect`]. Either side then stays with its
+/// peer until it is [ready](ConnectOptions::ready) itself, and meets it again if it leaves.
 ///
 /// Fails with [`Error::WrongPeer`] or [`Error::RefusedByPeer`] when fingerprints do not match, with
 /// [`Error::Connect`] when the address is bad, taken, used by another program or by nobody, and when
@@ -105,9 +106,20 @@ fn dial(
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
     let mut last: Option<Problem> = None;
+    let mut told = None;
     loop {
         let problem = match try_once(address, visit, transport, &wait, options)? {
-            Tried::Met(connection) => return Ok(*connection),
+            Tried::Met(connection) => match stay(*connection, options)? {
+                Ok(connection) => return Ok(connection),
+                Err(incident) => {
+                    rest = FIRST_PAUSE;
+                    options.on_incident.report(&incident);
+                    if let Incident::PeerProblem(problem) = incident {
+                        told = Some(problem);
+                    }
+                    Problem::other(incident)
+                }
+            },
             Tried::Failed(problem) => match last {
                 // Time may have run out in the middle of this attempt: a cause that the one before found says more.
                 Some(found)
@@ -121,6 +133,9 @@ fn dial(
             },
             Tried::GivenUp => last.unwrap_or_else(Problem::given_up),
         };
+        if let Some(problem) = told.filter(|_| wait.is_last()) {
+            return Err(Error::PeerProblem(problem));
+        }
         if wait.is_last() {
             let waited = options.wait.as_secs_f32();
             let line = format!("{} (tried for {waited} s)", problem.line);
@@ -130,6 +145,19 @@ fn dial(
         pause(&wait, rest)?;
         rest = (rest * 2).min(LAST_PAUSE);
     }
+}
+
+/// Stays with the peer until this side is ready or gives up. Gives what became of the peer, if it has left.
+fn stay(
+    mut connection: Connection,
+    options: &ConnectOptions,
+) -> Result<Result<Connection, Incident>, Error> {
+    while !options.ready.is_settled() {
+        if let Some(incident) = connection.stay(POLL)? {
+            return Ok(Err(incident));
+        }
+    }
+    Ok(Ok(connection))
 }
 
 /// One attempt of [`connect`] to reach a listener at `address`.
@@ -237,7 +265,7 @@ fn try_once(
         }
     };
     match secured {
-        Ok((stream, tls)) => Connection::over(stream, tls, round_trip, transport, options)
+        Ok((stream, secured)) => Connection::over(stream, secured, round_trip, transport, options)
             .map(|connection| Tried::Met(Box::new(connection)))
             .map_err(|e| cannot(&e)),
         Err(failure) => match verdict(failure, transport)? {
@@ -255,12 +283,14 @@ fn secure(
     transport: &Transport<'_>,
     is_over: &dyn Fn() -> bool,
     interrupt: &Interrupt,
-) -> Result<(TcpStream, Option<rustls::Connection>), Failure> {
+) -> Result<(TcpStream, Option<Secured>), Failure> {
     match transport {
-        Transport::Tls { identity, peer } => {
-            tls::handshake(stream, side, identity, *peer, is_over, interrupt)
-                .map(|(stream, tls)| (stream, Some(tls)))
-        }
+        Transport::Tls {
+            identity,
+            peer,
+            intent,
+        } => tls::handshake(stream, side, identity, *peer, *intent, is_over, interrupt)
+            .map(|(stream, secured)| (stream, Some(secured))),
         Transport::PlaintextForBenchmarksOnly => Ok((stream, None)),
     }
 }
@@ -270,6 +300,7 @@ fn secure(
 fn verdict(failure: Failure, transport: &Transport<'_>) -> Result<Failure, Error> {
     match (failure, transport) {
         (Failure::Interrupted, _) => Err(WireError::Interrupted.into()),
+        (Failure::Stray(stray), _) => Err(stray.error.into()),
         (Failure::WrongPeer(got), Transport::Tls { peer, .. }) => Err(Error::WrongPeer {
             expected: *peer,
             got,

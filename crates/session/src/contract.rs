@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use vesica_plan::{Open, Registry};
 use vesica_psi::{Part, Protocol, Reveal, Security, StringBytes, Task, lambda_each};
-use vesica_wire::{Error as WireError, Kind, Limit, Misbehaviour};
+use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, impossible, put_name};
@@ -30,37 +30,6 @@ pub(crate) const HELLO: Kind = Kind {
 };
 /// Longest hello, in bytes.
 pub const MAX_HELLO: usize = 32 << 10;
-/// The first message of a driver that goes on with a job.
-pub(crate) const TALLY: Kind = Kind {
-    code: 39,
-    name: "attempts made",
-};
-// What a job is, where one side has none yet.
-const FROM_BEFORE: &str = "one from before";
-const NEW: &str = "a new one";
-
-/// What it means for a side that begins a job if the peer did not send its hello: it may go on with a job that this side
-/// does not have.
-pub(crate) fn has_a_job(error: WireError) -> WireError {
-    instead(error, TALLY, [NEW, FROM_BEFORE])
-}
-
-/// The same the other way round.
-pub(crate) fn begins_anew(error: WireError) -> WireError {
-    instead(error, HELLO, [FROM_BEFORE, NEW])
-}
-
-fn instead(error: WireError, kind: Kind, [ours, theirs]: [&str; 2]) -> WireError {
-    match error {
-        WireError::PeerMisbehaved(Misbehaviour::UnexpectedFrame { got, .. })
-            if got == kind.code =>
-        {
-            differ("job", ours, theirs)
-        }
-        error => error,
-    }
-}
-
 /// The value of [`LocalFacts::memory`] and of [`LocalFacts::max_peer_value_bound`] for no limit.
 pub const NO_LIMIT: u64 = u64::MAX;
 

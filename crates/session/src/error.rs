@@ -31,6 +31,9 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
         "version" | "version of auto" => {
             return "run the same version of this program on both sides".into();
         }
+        "what to do" => {
+            return "call the command that goes with the peer's, or give the address at which that listens".into();
+        }
         "published key" => {
             return "the set was published anew: get its file from the publisher once more".into();
         }

@@ -28,6 +28,8 @@ mod fingerprint;
 mod gateway;
 mod halves;
 mod identity;
+mod incident;
+mod intent;
 mod items;
 mod job;
 mod key_exchange;
@@ -44,6 +46,7 @@ mod parties;
 mod problem;
 mod progress;
 pub mod random;
+mod readiness;
 #[cfg(test)]
 mod recorded;
 mod report;
@@ -66,7 +69,7 @@ pub use agree::{Agreement, agree, confirm_done};
 pub use attempt::{Attempt, Attempted, run_bucket, run_bucket_on};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, connect, connect_once, connect_through};
-pub use connection::{ConnectOptions, Connection, OnRefused, Readiness, Refused, Transport};
+pub use connection::{ConnectOptions, Connection, Transport};
 pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,
 };
@@ -77,6 +80,8 @@ pub use fingerprint::{Fingerprint, FingerprintError};
 pub use gateway::{Admission, Gateway, GatewayFigures, GatewayOptions, Visit};
 pub use halves::{HalfSource, Purpose};
 pub use identity::{Identity, PublicKey, SIGNATURE_BYTES};
+pub use incident::{Incident, OnIncident, Refused};
+pub use intent::Intent;
 pub use items::salt_items;
 pub use job::{Job, PeerLimits};
 pub use labels::{
@@ -88,6 +93,7 @@ pub use opening::{BucketShares, Choice, NoChoice, Opened, exchange_openings, ope
 pub use parties::{Learns, Role};
 pub use problem::Problem;
 pub use progress::{NoProgress, ObservedChannel, Progress};
+pub use readiness::Readiness;
 pub use report::{Report, rfc3339};
 pub use run::{
     Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over, run_whole_with,

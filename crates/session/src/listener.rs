@@ -2,7 +2,11 @@
 //!
 //! Anybody can reach a port. Whoever does not prove to be the pinned peer is turned away and noted, and the
 //! wait goes on. That includes port scanners, other programs, half-open connections, other identities, and
-//! peers that say they expect another identity than ours, which anybody can say in seven bytes.
+//! peers that say they expect another identity than ours, which anybody can say in seven bytes. So is a peer that has come
+//! for something else ([`Intent`]).
+//!
+//! A side that is not ready yet stays with its peer: it takes note when that leaves, and takes its next connection. A later
+//! connection of the peer counts more than the one before, which may be dead.
 //!
 //! Up to [`MAX_HANDSHAKES`] handshakes run at once, on one thread, so that silent sockets do not use up the
 //! wait. When there are more, the oldest one without any message makes room, then the oldest that has taken a
@@ -13,12 +17,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use vesica_wire::{Clock, POLL};
+use vesica_wire::{Clock, Error as WireError, POLL};
 
 use crate::tls::{Failure, Handshake, Leaving, Side, Step};
 use crate::wait::{Visitors, Wait};
 use crate::{
-    ConnectOptions, Connection, Error, Fingerprint, Identity, NoConnection, Refused, Transport,
+    ConnectOptions, Connection, Error, Fingerprint, Identity, Incident, Intent, NoConnection,
+    Refused, Transport,
 };
 
 /// Maximum number of handshakes at once, and of failed ones whose alert is still being sent. Each takes one
@@ -71,26 +76,55 @@ impl Listener {
         self.address
     }
 
-    /// Waits for the peer. Over plaintext the first connection is the peer.
+    /// Waits for the peer, and until this side is [ready](ConnectOptions::ready) or gives up; a peer that leaves before is
+    /// waited for again. Over plaintext the first connection is the peer.
     ///
-    /// Fails when the wait of the options is over: with [`Error::WrongPeer`] if somebody has proved
-    /// another identity than the pinned one, as one of the two fingerprints is then most likely
-    /// mistyped, else with [`Error::Connect`], which names who was turned away. Fails when interrupted.
+    /// Fails when the wait of the options is over: if the peer has come, with what it came for or said then; with
+    /// [`Error::WrongPeer`] if somebody has proved another identity than the pinned one, as one of the two fingerprints is
+    /// then most likely mistyped; else with [`Error::Connect`], which names who was turned away. Fails at once when the peer
+    /// is of another version or has misbehaved, and when interrupted.
     pub fn accept(
         &self,
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
-        let Transport::Tls { identity, peer } = transport else {
+        let Transport::Tls {
+            identity,
+            peer,
+            intent,
+        } = transport
+        else {
             return self.accept_plaintext(transport, options);
         };
         let wait = Wait::new(options);
         let pinned = [*peer];
-        let mut pending = PendingHandshakes::new(identity, &pinned, options);
-        let caller = self.next_peer(&wait, &mut pending, options)?;
-        let mut connection = self.establish(caller, transport, options)?;
-        connection.refused = pending.visitors.list();
-        Ok(connection)
+        let mut pending = PendingHandshakes::new(identity, &pinned, *intent, options);
+        let mut met: Option<Connection> = None;
+        loop {
+            let mut moved = false;
+            if let Some(caller) = self.advance(&wait, &mut pending, &mut moved)? {
+                met = Some(self.establish(caller, transport, options)?);
+            }
+            let Some(connection) = &mut met else {
+                if wait.is_over() {
+                    return Err(self.nobody(options, &pending));
+                }
+                if !moved {
+                    self.pause(&pending, options);
+                }
+                continue;
+            };
+            if options.ready.is_settled() {
+                connection.refused = pending.visitors.list();
+                return Ok(met.expect("a connection"));
+            }
+            let most = if pending.is_idle() { POLL } else { TICK };
+            if let Some(incident) = connection.stay(most)? {
+                options.on_incident.report(&incident);
+                pending.last = Some(incident);
+                met = None;
+            }
+        }
     }
 
     /// Waits for all of several peers, in any order, then stops listening. Returns their connections in the order of
@@ -101,6 +135,7 @@ impl Listener {
         self,
         identity: &Identity,
         peers: &[Fingerprint],
+        intent: Intent,
         options: &ConnectOptions,
     ) -> Result<Vec<Connection>, Error> {
         let mut others = peers.iter();
@@ -110,7 +145,7 @@ impl Listener {
             }
         }
         let wait = Wait::new(options);
-        let mut pending = PendingHandshakes::new(identity, peers, options);
+        let mut pending = PendingHandshakes::new(identity, peers, intent, options);
         let mut connections: Vec<Option<Connection>> = peers.iter().map(|_| None).collect();
         while connections.iter().any(Option::is_none) {
             let caller = self.next_peer(&wait, &mut pending, options)?;
@@ -121,6 +156,7 @@ impl Listener {
             let transport = Transport::Tls {
                 identity,
                 peer: peers[place],
+                intent,
             };
             connections[place] = Some(self.establish(caller, &transport, options)?);
             // However often one of them connects.
@@ -132,7 +168,7 @@ impl Listener {
     }
 
     /// Accepts any of these peers again and again, until `take` or the interrupt of the options ends it. Connections that
-    /// break before they are secure are none.
+    /// break before they are secure are none, nor are those of peers that have come for something else.
     ///
     /// Fails as [`Listener::accept`] does when the wait of the options is over, which counts from the call; with what `take`
     /// fails with; and when interrupted.
@@ -140,17 +176,25 @@ impl Listener {
         &self,
         identity: &Identity,
         peers: &[Fingerprint],
+        intent: Intent,
         options: &ConnectOptions,
         mut take: impl FnMut(Connection) -> Result<(), E>,
     ) -> Result<(), E> {
         let wait = Wait::new(options);
-        let mut pending = PendingHandshakes::new(identity, peers, options);
+        let mut pending = PendingHandshakes {
+            is_of_many: true,
+            ..PendingHandshakes::new(identity, peers, intent, options)
+        };
         loop {
             let caller = self.next_peer(&wait, &mut pending, options)?;
             let Some(peer) = caller.handshake.peer() else {
                 continue;
             };
-            let transport = Transport::Tls { identity, peer };
+            let transport = Transport::Tls {
+                identity,
+                peer,
+                intent,
+            };
             if let Ok(connection) = self.establish(caller, &transport, options) {
                 take(connection)?;
             }
@@ -165,33 +209,54 @@ impl Listener {
         options: &ConnectOptions,
     ) -> Result<PendingHandshake, Error> {
         loop {
-            wait.check_interrupt()?;
             let mut moved = false;
-            // However fast new ones come, those who are in get their turn.
-            for _ in 0..MAX_HANDSHAKES {
-                if !pending.has_room() {
-                    break;
-                }
-                let Some((stream, from)) = self.next(&mut pending.trouble) else {
-                    break;
-                };
-                moved = true;
-                pending.add(stream, from);
-            }
-            if let Some(caller) = pending.step(&mut moved) {
+            if let Some(caller) = self.advance(wait, pending, &mut moved)? {
                 return Ok(caller);
             }
             if wait.is_over() {
                 return Err(self.nobody(options, pending));
             }
-            if moved {
-                continue;
+            if !moved {
+                self.pause(pending, options);
             }
-            match pending.is_idle() {
-                true => options.interrupt.await_readable(&self.socket, IDLE),
-                false if pending.is_busy() => std::thread::sleep(TICK),
-                false => std::thread::sleep(POLL / 5),
+        }
+    }
+
+    /// Lets callers in and advances all handshakes. Returns the next to prove that it is one of the pinned peers.
+    fn advance(
+        &self,
+        wait: &Wait<'_>,
+        pending: &mut PendingHandshakes<'_>,
+        moved: &mut bool,
+    ) -> Result<Option<PendingHandshake>, Error> {
+        wait.check_interrupt()?;
+        // However fast new ones come, those who are in get their turn.
+        for _ in 0..MAX_HANDSHAKES {
+            if !pending.has_room() {
+                break;
             }
+            let Some((stream, from)) = self.next(&mut pending.trouble) else {
+                break;
+            };
+            *moved = true;
+            pending.add(stream, from);
+        }
+        let proved = pending.step(moved);
+        match pending.end.take() {
+            Some(error) => {
+                pending.part();
+                Err(error.into())
+            }
+            None => Ok(proved),
+        }
+    }
+
+    /// Waits until somebody may have moved.
+    fn pause(&self, pending: &PendingHandshakes<'_>, options: &ConnectOptions) {
+        match pending.is_idle() {
+            true => drop(options.interrupt.await_readable(&self.socket, IDLE)),
+            false if pending.is_busy() => std::thread::sleep(TICK),
+            false => std::thread::sleep(POLL / 5),
         }
     }
 
@@ -203,11 +268,11 @@ impl Listener {
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
         let (from, round_trip) = (caller.from, caller.handshake.round_trip());
-        let (stream, tls) = caller
+        let (stream, secured) = caller
             .handshake
             .finish()
             .map_err(|e| self.broken(from, &e))?;
-        Connection::over(stream, Some(tls), round_trip, transport, options)
+        Connection::over(stream, Some(secured), round_trip, transport, options)
             .map_err(|e| self.broken(from, &e))
     }
 
@@ -256,6 +321,11 @@ impl Listener {
     }
 
     fn nobody(&self, options: &ConnectOptions, pending: &PendingHandshakes<'_>) -> Error {
+        match &pending.last {
+            Some(Incident::Stray { why, .. }) => return why.clone().into(),
+            Some(Incident::PeerProblem(problem)) => return Error::PeerProblem(*problem),
+            _ => {}
+        }
         if let ([expected], Some(got)) = (pending.pinned, pending.visitors.wrong_identity()) {
             let expected = *expected;
             return Error::WrongPeer { expected, got };
@@ -264,7 +334,13 @@ impl Listener {
             true => NoConnection::RefusedByVisitor,
             false => NoConnection::NobodyConnects,
         };
-        let visitors = pending.visitors.to_string();
+        let mut visitors = pending.visitors.to_string();
+        if !visitors.is_empty() {
+            visitors.insert_str(0, "; turned away: ");
+        }
+        if let Some(Incident::PeerLeft(why)) = &pending.last {
+            visitors.insert_str(0, &format!(" again, after it had left ({why})"));
+        }
         self.absent(cause, options, &visitors, pending.trouble.as_ref())
     }
 
@@ -272,18 +348,14 @@ impl Listener {
         &self,
         cause: NoConnection,
         options: &ConnectOptions,
-        visitors: &str,
+        meanwhile: &str,
         trouble: Option<&io::Error>,
     ) -> Error {
         let mut message = format!(
-            "the peer did not connect to {} within {} s",
+            "the peer did not connect to {} within {} s{meanwhile}",
             self.address,
             options.wait.as_secs_f32()
         );
-        if !visitors.is_empty() {
-            message.push_str("; turned away: ");
-            message.push_str(visitors);
-        }
         let absent = |line| cause.error(line);
         match trouble {
             Some(e) => {
@@ -349,9 +421,17 @@ struct PendingHandshake {
 struct PendingHandshakes<'a> {
     identity: &'a Identity,
     pinned: &'a [Fingerprint],
+    intent: Intent,
+    options: &'a ConnectOptions,
     all: Vec<PendingHandshake>,
     leaving: Vec<Leaving>,
     visitors: Visitors<'a>,
+    /// The last that became of a pinned peer that had come.
+    last: Option<Incident>,
+    /// Whether one peer's being of another version is no reason to stop.
+    is_of_many: bool,
+    /// Why nothing is waited for any more.
+    end: Option<WireError>,
     /// Whether one of them has refused our identity.
     was_refused: bool,
     /// The last reason why a connection could not be accepted.
@@ -360,13 +440,23 @@ struct PendingHandshakes<'a> {
 }
 
 impl<'a> PendingHandshakes<'a> {
-    fn new(identity: &'a Identity, pinned: &'a [Fingerprint], options: &'a ConnectOptions) -> Self {
+    fn new(
+        identity: &'a Identity,
+        pinned: &'a [Fingerprint],
+        intent: Intent,
+        options: &'a ConnectOptions,
+    ) -> Self {
         PendingHandshakes {
             identity,
             pinned,
+            intent,
+            options,
             all: Vec::new(),
             leaving: Vec::new(),
-            visitors: Visitors::new(&options.on_refused),
+            visitors: Visitors::new(&options.on_incident),
+            last: None,
+            is_of_many: false,
+            end: None,
             was_refused: false,
             trouble: None,
             clock: &options.clock,
@@ -408,7 +498,10 @@ impl<'a> PendingHandshakes<'a> {
             .set_nonblocking(true)
             .and_then(|()| stream.set_nodelay(true))
             .map_err(|e| Failure::Gone(e.to_string()))
-            .and_then(|()| Handshake::new(stream, Side::Listener, self.identity, self.pinned));
+            .and_then(|()| {
+                let (identity, pinned) = (self.identity, self.pinned);
+                Handshake::new(stream, Side::Listener, identity, pinned, self.intent)
+            });
         match opened {
             Ok(handshake) => {
                 let mut caller = PendingHandshake {
@@ -448,8 +541,29 @@ impl<'a> PendingHandshakes<'a> {
         None
     }
 
+    /// Lets those who leave hear why.
+    fn part(&mut self) {
+        while !self.leaving.is_empty() {
+            self.leaving.retain_mut(|leaving| !leaving.step());
+            std::thread::sleep(TICK);
+        }
+    }
+
     fn dismiss(&mut self, caller: PendingHandshake, failure: &Failure) {
-        self.note(caller.from, failure);
+        match failure {
+            Failure::Stray(stray) => {
+                let incident = Incident::Stray {
+                    from: caller.from,
+                    why: stray.error.clone(),
+                };
+                self.options.on_incident.report(&incident);
+                self.last = Some(incident);
+                if stray.is_final && !self.is_of_many {
+                    self.end = Some(stray.error.clone());
+                }
+            }
+            other => self.note(caller.from, other),
+        }
         if self.leaving.len() >= MAX_HANDSHAKES {
             self.leaving.remove(0);
         }

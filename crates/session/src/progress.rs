@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use vesica_wire::{Channel, Error as WireError, HEADER_BYTES, Kind, PhaseTraffic};
 
@@ -110,6 +111,10 @@ impl Channel for ObservedChannel<'_> {
         self.received += (HEADER_BYTES + payload.len()) as u64;
         self.report_bytes();
         Ok(payload)
+    }
+
+    fn hears_within(&mut self, most: Duration) -> bool {
+        self.channel.hears_within(most)
     }
 
     fn flush(&mut self) -> Result<(), WireError> {

@@ -2,13 +2,17 @@
 //!
 //! Both see the same two tallies, and so number the next attempts alike. A side's tally depends on failures alone.
 
-use vesica_wire::{Channel, Error as WireError};
+use vesica_wire::{Channel, Error as WireError, Kind};
 
 use crate::attempt::{check_job, job_name};
 use crate::codec::{Reader, bad};
-use crate::contract::{TALLY, begins_anew};
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use crate::{Agreement, Attempt, Contract, Role};
+
+const TALLY: Kind = Kind {
+    code: 39,
+    name: "attempts made",
+};
 
 /// Which attempts at each bucket a side has begun, and of which it has a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,8 +116,7 @@ impl Tally {
         let length = message.len();
         channel.send(TALLY, message)?;
         channel.flush()?;
-        let message = channel.recv(TALLY, length);
-        let message = message.map_err(begins_anew)?;
+        let message = channel.recv(TALLY, length)?;
         let mut reader = Reader::new(TALLY.name, &message);
         check_job(&mut reader, job)?;
         let attempts = contract.get(&BUCKET_ATTEMPTS);
@@ -122,7 +125,7 @@ impl Tally {
 
     /// Tells the peer's driver, and hears of its attempts. Returns those of the receiver and of the sender.
     ///
-    /// Fails as the channel does; with `ContractDiffers` for another job, or a peer that begins one; with `PeerMisbehaved`
+    /// Fails as the channel does; with `ContractDiffers` for another job; with `PeerMisbehaved`
     /// for attempts that there are not. The peer has been told then.
     pub fn exchange(
         self,

@@ -2,7 +2,9 @@
 //!
 //! There are no certificates, no resumption, no early data and no key log. A peer first has to prove that it
 //! holds the key that it shows. Then the key's fingerprint is compared with the pinned one, still within the
-//! handshake, so that an unknown peer can never send a byte of the job.
+//! handshake, so that an unknown peer can never send a byte of the job. The first bytes under these keys are each side's
+//! [`Intent`], and belong to the handshake too: a refusal, of an identity or of what somebody has come for, is a failure to
+//! connect and not a failure of the job.
 
 use std::fmt;
 use std::io;
@@ -27,13 +29,11 @@ use rustls::{
 };
 use vesica_wire::{Interrupt, POLL};
 
+use crate::intent::{GREETING, Stray};
 use crate::key_exchange::X25519MlKem768;
-use crate::{Fingerprint, Identity};
+use crate::{Fingerprint, Identity, Intent};
 
 const ALPN: &[u8] = b"vesica/1";
-/// What a listener sends once it has accepted the peer. A connecting side waits for it, so that a refusal is
-/// a failure to connect and not a failure of the job.
-const WELCOME: u8 = 1;
 
 /// Which side of TLS a party is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(crate) enum Failure {
     Refused,
     /// An unauthenticated peer broke off with this alert.
     Alert(AlertDescription),
+    /// The pinned peer has come for something else.
+    Stray(Stray),
     /// The data received are not this program's TLS.
     Foreign(String),
     /// The connection ended before the handshake did.
@@ -81,6 +83,7 @@ impl fmt::Display for Failure {
                 "it refused this side's identity, without proving its own (TLS alert AccessDenied)",
             ),
             Failure::Alert(alert) => write!(f, "it broke off with TLS alert {alert:?}"),
+            Failure::Stray(stray) => stray.error.fmt(f),
             Failure::Foreign(what) => write!(f, "not this program's TLS ({what})"),
             Failure::Gone(what) => write!(f, "ended before it was secure ({what})"),
             Failure::TimedOut => f.write_str("the TLS handshake took too long"),
@@ -108,7 +111,13 @@ pub(crate) struct Handshake {
     tls: rustls::Connection,
     pin: Arc<Pin>,
     side: Side,
-    welcomed: bool,
+    intent: Intent,
+    /// Whether this side has said what it has come for.
+    has_greeted: bool,
+    /// What the peer has said of that so far.
+    greeting: Vec<u8>,
+    /// What the peer has come for, once the handshake is done.
+    theirs: Option<Intent>,
     /// When this side's first message was sent.
     sent: Option<Instant>,
     /// From then to the peer's answer.
@@ -121,6 +130,7 @@ impl Handshake {
         side: Side,
         identity: &Identity,
         pinned: &[Fingerprint],
+        intent: Intent,
     ) -> Result<Handshake, Failure> {
         let pin = Arc::new(Pin::new(pinned));
         let tls = connection(side, identity, &pin)
@@ -130,7 +140,10 @@ impl Handshake {
             tls,
             pin,
             side,
-            welcomed: false,
+            intent,
+            has_greeted: false,
+            greeting: Vec::with_capacity(GREETING),
+            theirs: None,
             sent: None,
             round_trip: Duration::ZERO,
         })
@@ -166,12 +179,8 @@ impl Handshake {
         if !self.flush()? {
             return Ok(Step::Waiting);
         }
-        if !self.tls.is_handshaking() && self.end()? {
-            return Ok(if self.flush()? {
-                Step::Done
-            } else {
-                Step::Waiting
-            });
+        if !self.tls.is_handshaking() && self.greet()? {
+            return Ok(Step::Done);
         }
         match retry(self.tls.read_tls(&mut &self.stream)).map_err(gone)? {
             None => return Ok(Step::Waiting),
@@ -187,23 +196,30 @@ impl Handshake {
         }
     }
 
-    /// Sends or receives the listener's welcome after the handshake; returns whether that is done.
-    fn end(&mut self) -> Result<bool, Failure> {
+    /// Says what this side has come for, and hears what the peer has; returns whether that is done.
+    fn greet(&mut self) -> Result<bool, Failure> {
         let gone = |e: io::Error| Failure::Gone(e.to_string());
-        if self.side == Side::Listener {
-            if !self.welcomed {
-                io::Write::write_all(&mut self.tls.writer(), &[WELCOME]).map_err(gone)?;
-                self.welcomed = true;
+        if !self.has_greeted {
+            let greeting = self.intent.greeting();
+            io::Write::write_all(&mut self.tls.writer(), &greeting).map_err(gone)?;
+            self.has_greeted = true;
+        }
+        if !self.flush()? {
+            return Ok(false);
+        }
+        while self.greeting.len() < GREETING {
+            let mut bytes = [0; GREETING];
+            let rest = &mut bytes[self.greeting.len()..];
+            match retry(io::Read::read(&mut self.tls.reader(), rest)).map_err(gone)? {
+                None => return Ok(false),
+                Some(0) => return Err(Failure::Gone("closed by the peer".into())),
+                Some(count) => self.greeting.extend_from_slice(&rest[..count]),
             }
-            return Ok(true);
         }
-        let mut byte = [0];
-        match retry(io::Read::read(&mut self.tls.reader(), &mut byte)).map_err(gone)? {
-            None => Ok(false),
-            Some(1) if byte == [WELCOME] => Ok(true),
-            Some(0) => Err(Failure::Gone("closed by the peer".into())),
-            Some(_) => Err(Failure::Foreign("no welcome".into())),
-        }
+        // Exactly so many were read.
+        let greeting = self.greeting.first_chunk().expect("a whole greeting");
+        self.theirs = Some(self.intent.meet(greeting).map_err(Failure::Stray)?);
+        Ok(true)
     }
 
     /// Sends what is due; returns whether everything has been sent.
@@ -230,9 +246,13 @@ impl Handshake {
     }
 
     /// The secured stream, in blocking mode with short timeouts.
-    pub(crate) fn finish(self) -> io::Result<(TcpStream, rustls::Connection)> {
+    pub(crate) fn finish(self) -> io::Result<(TcpStream, Secured)> {
         block(&self.stream)?;
-        Ok((self.stream, self.tls))
+        let secured = Secured {
+            tls: self.tls,
+            theirs: self.theirs,
+        };
+        Ok((self.stream, secured))
     }
 
     /// Ends a failed handshake.
@@ -244,6 +264,14 @@ impl Handshake {
             shut: false,
         }
     }
+}
+
+/// What a handshake has led to.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    pub(crate) tls: rustls::Connection,
+    /// What the peer has come for.
+    pub(crate) theirs: Option<Intent>,
 }
 
 /// A failed handshake whose alert is being sent. The peer gets a moment to read it: closing at once could
@@ -281,11 +309,12 @@ pub(crate) fn handshake(
     side: Side,
     identity: &Identity,
     pinned: Fingerprint,
+    intent: Intent,
     is_over: &dyn Fn() -> bool,
     interrupt: &Interrupt,
-) -> Result<(TcpStream, rustls::Connection), Failure> {
+) -> Result<(TcpStream, Secured), Failure> {
     block(&stream).map_err(|e| Failure::Gone(e.to_string()))?;
-    let mut handshake = Handshake::new(stream, side, identity, &[pinned])?;
+    let mut handshake = Handshake::new(stream, side, identity, &[pinned], intent)?;
     let failure = loop {
         match handshake.step() {
             Ok(Step::Done) => {

@@ -58,6 +58,15 @@ pub(crate) struct TlsReader {
 }
 
 impl TlsReader {
+    /// Whether there is something to read of what has arrived. After a read in vain there is not.
+    fn has_plaintext(&self) -> bool {
+        let is_buffered = || {
+            let state = lock(&self.tls).process_new_packets();
+            state.is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+        };
+        self.start < self.end || is_buffered()
+    }
+
     /// Decrypts what has arrived into `buf`. `None`: all of it is used up and yielded nothing.
     fn decrypt(&mut self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let mut tls = lock(&self.tls);
@@ -103,9 +112,8 @@ impl ReadHalf for TlsReader {
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
-        // After a read in vain nothing is left of what has arrived.
-        interrupt.await_readable(&self.stream, most);
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
+        self.has_plaintext() || interrupt.await_readable(&self.stream, most)
     }
 
     fn finish(&mut self, until: Instant) {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::connection::MAX_REFUSED;
-use crate::{ConnectOptions, Error, Fingerprint, OnRefused, Refused};
+use crate::incident::MAX_REFUSED;
+use crate::{ConnectOptions, Error, Fingerprint, Incident, OnIncident, Refused};
 
 /// One wait for a peer.
 pub(crate) struct Wait<'a> {
@@ -63,7 +63,7 @@ impl TimeLimit<'_> {
 
 /// Who was turned away; bounded in size, however many connect.
 pub(crate) struct Visitors<'a> {
-    hear: &'a OnRefused,
+    hear: &'a OnIncident,
     /// Wrong identities, each once, the first [`MAX_REFUSED`].
     identities: Vec<Refused>,
     /// The first [`MAX_REFUSED`] others.
@@ -73,7 +73,7 @@ pub(crate) struct Visitors<'a> {
 }
 
 impl<'a> Visitors<'a> {
-    pub(crate) fn new(hear: &'a OnRefused) -> Self {
+    pub(crate) fn new(hear: &'a OnIncident) -> Self {
         Visitors {
             hear,
             identities: Vec::new(),
@@ -92,7 +92,7 @@ impl<'a> Visitors<'a> {
             self.more += 1;
             return;
         }
-        self.hear.report(&refused);
+        self.hear.report(&Incident::Refused(refused.clone()));
         list.push(refused);
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let heard = Arc::new(std::sync::Mutex::new(0));
         let hear = {
             let heard = Arc::clone(&heard);
-            OnRefused::new(move |_| *heard.lock().unwrap() += 1)
+            OnIncident::new(move |_| *heard.lock().unwrap() += 1)
         };
         let mut visitors = Visitors::new(&hear);
         let wrong = |n: u16| Refused {

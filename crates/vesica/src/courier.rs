@@ -268,7 +268,7 @@ impl Courier<'_> {
         let has_rows = step == CourierStep::Finish && self.gets == Gets::Rows;
         let job = with_column_types(self.job.clone(), source, self.key)?;
         let output = output.filter(|_| has_rows);
-        let ready = party.prepare(&job, source, self.key, output, observer)?;
+        let ready = party.prepare(&job, source, output, observer)?;
         let Ready {
             file, directory, ..
         } = ready;

@@ -205,6 +205,12 @@ pub enum Error {
         /// What to do instead.
         remedy: Option<Advice>,
     },
+    /// The caller cannot open its table, and knows why.
+    #[error("the table cannot be opened")]
+    Unopened {
+        /// Whose fault it is.
+        class: ErrorClass,
+    },
     /// A work directory, or one of a run by courier, that is not this run's.
     #[error("the directory {} {problem}", path.display())]
     WorkDir {
@@ -321,6 +327,7 @@ impl Error {
                 problem: WorkDirProblem::OtherKeys,
                 ..
             } => ErrorClass::Data,
+            Error::Unopened { class } => *class,
             Error::Usage { .. } | Error::WorkDir { .. } | Error::Job { .. } => ErrorClass::Usage,
             Error::Table(error) => match error.class() {
                 vesica_tables::ErrorClass::Usage => ErrorClass::Usage,
@@ -360,7 +367,7 @@ impl Error {
         Some(match self {
             Error::Usage { remedy, .. } => return remedy.clone(),
             Error::WorkDir { problem, .. } => return problem.remedy(),
-            Error::Job { .. } => return None,
+            Error::Job { .. } | Error::Unopened { .. } => return None,
             Error::Table(error) => return error.remedy(),
             Error::NoKeys(_) => advice![
                 Command::Check,

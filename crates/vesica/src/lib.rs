@@ -18,7 +18,7 @@
 //!     let key = KeySpec::parse("email", &["email=email"])?;
 //!     let party = Party::new(&me, peer, Endpoint::Connect("shop.example:7340".into()));
 //!     let output = Destination::File("shared.csv".as_ref());
-//!     let outcome = party.run(Role::Receiver, &donors, &key, Some(output), &mut NoProgress)?;
+//!     let outcome = party.run(Role::Receiver, || Ok(&donors), &key, Some(output), &mut NoProgress)?;
 //!     let report = outcome.finish()?;
 //!     println!("{} keys in common", report.matches.unwrap_or(0));
 //!     Ok(())
@@ -35,11 +35,11 @@
 //! Without a table, [`intersect`] takes byte strings, and [`intersect_digests`] hashes:
 //!
 //! ```no_run
-//! # use vesica::{ConnectOptions, Endpoint, Identity, Role, Transport, connect, intersect};
+//! # use vesica::{ConnectOptions, Endpoint, Identity, Intent, Role, Transport, connect, intersect};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (me, peer) = (Identity::generate()?, "vs1:".parse()?);
 //! let endpoint = Endpoint::Connect("shop.example:7340".into());
-//! let transport = Transport::Tls { identity: &me, peer };
+//! let transport = Transport::Tls { identity: &me, peer, intent: Intent::Run(Role::Receiver) };
 //! let connection = connect(&endpoint, &transport, &ConnectOptions::default())?;
 //! let shared = intersect(connection, Role::Receiver, &["ann@example.org", "bob@example.org"])?;
 //! println!("{shared:?} are in the shop's set too");
@@ -107,11 +107,11 @@ pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
 pub use vesica_session::{
     Admission, Attempt, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal,
     Endpoint, Error as SessionError, Fingerprint, FingerprintError, Gateway, GatewayFigures,
-    GatewayOptions, Identity, Interrupt, LabelExchange, LabelTerms, Learns, Link, Listener,
-    MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name, NoProgress, OnRefused, OptimizeRequest,
-    PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry, Report, Reveal,
-    Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport, connect,
-    read_secret, rfc3339, terms,
+    GatewayOptions, Identity, Incident, Intent, Interrupt, LabelExchange, LabelTerms, Learns, Link,
+    Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name, NoProgress, OnIncident,
+    OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry,
+    Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport,
+    connect, read_secret, rfc3339, terms,
     terms::{parse_items, parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
 use vesica_session::{
     ConnectOptions, Connection, Deadline, Endpoint, Error as SessionError, Fingerprint, Identity,
-    Transport, connect, with_threads,
+    Intent, Transport, connect, with_threads,
 };
 use vesica_tables::{
     ColumnType, Counts, Destination, HandedOver, KeySpec, KeyStore, Keys, Matched, Output,
@@ -163,7 +163,11 @@ impl LookUp {
     fn connect(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
         let endpoint = Endpoint::Connect(self.address.clone());
         let (identity, peer) = (&self.identity, self.publisher);
-        let transport = Transport::Tls { identity, peer };
+        let transport = Transport::Tls {
+            identity,
+            peer,
+            intent: Intent::LookUp,
+        };
         observer.connecting(&endpoint);
         let connection = connect(&endpoint, &transport, &self.connect);
         let connection = connection.map_err(|error| match error {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use vesica_files::Advice;
-use vesica_session::{Connection, Endpoint, NoProgress, Problem, Progress};
+use vesica_session::{Connection, Endpoint, NoProgress, Progress};
 use vesica_tables::Counts;
 
 use crate::Storage;
@@ -42,12 +42,6 @@ pub trait Observer: Progress {
     /// The peer is connected and is the pinned one.
     fn connected(&mut self, connection: &Connection) {
         let _ = connection;
-    }
-
-    /// The peer has said that it cannot take part. This side goes on waiting for it; the peer may say so again, which is not
-    /// reported.
-    fn peer_problem(&mut self, problem: Problem) {
-        let _ = problem;
     }
 
     /// An earlier run found the whole answer at this time but did not write its rows. This run writes them

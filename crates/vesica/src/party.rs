@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use vesica_files::{Advice, Argument, Command, advice, directory_of};
 use vesica_psi::Output as Learnt;
 use vesica_session::terms::{
-    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, KEY_CLASSES, LEARNS, NORMALIZATION, REVEAL,
+    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, KEY_CLASSES, LEARNS, MAX_BUCKET_ATTEMPTS,
+    NORMALIZATION, REVEAL,
 };
 use vesica_session::{
     Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Contract, Endpoint,
-    Error as SessionError, Fingerprint, HalfSource, Identity, Job, KeySet, LabelExchange, Learns,
-    Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys, Report, Reveal, Role,
-    State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set, buckets_for_threads,
-    connect, connect_once, with_threads,
+    Error as SessionError, Fingerprint, HalfSource, Identity, Incident, Intent, Job, KeySet,
+    LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys,
+    Report, Reveal, Role, State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set,
+    buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
     ColumnType, Counts, Destination, KeyBytes, KeyClass, KeySpec, Matched, Output, Passes, RowSet,
@@ -112,9 +113,17 @@ const LAST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Ready {
     work: Option<(WorkDir, Option<Journal>)>,
     pub(crate) file: Option<Output>,
-    keys: Option<Stored>,
     pub(crate) directory: PathBuf,
 }
+
+/// A table that is read, and where its result goes.
+struct Begun<'a> {
+    source: &'a Source,
+    file: Option<Output>,
+}
+
+/// What a side brings to the contract, and what else it has of its table.
+type Brings<K, T> = (Job, K, T);
 
 /// One side of a job: who we are, who the peer is, how to reach it, and on which terms.
 #[derive(Clone, Debug)]
@@ -229,6 +238,7 @@ impl Party {
         }
     }
 
+    /// The job but for what the table determines; `rows` if they are known.
     pub(crate) fn job(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
         let mut job = Job {
             offline: self.halves()?,
@@ -357,60 +367,64 @@ impl Party {
         Ok(Some(listener))
     }
 
-    fn transport(&self) -> Transport<'_> {
+    fn transport(&self, intent: Intent) -> Transport<'_> {
         match self.plaintext_for_benchmarks_only {
             true => Transport::PlaintextForBenchmarksOnly,
             false => Transport::Tls {
                 identity: &self.identity,
                 peer: self.peer,
+                intent,
             },
         }
     }
 
     fn meet(
         &self,
+        intent: Intent,
         listener: Option<&Listener>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
+        let transport = self.transport(intent);
         Ok(match listener {
-            Some(listener) => listener.accept(&self.transport(), options)?,
-            None => connect(&self.endpoint, &self.transport(), options)?,
+            Some(listener) => listener.accept(&transport, options)?,
+            None => connect(&self.endpoint, &transport, options)?,
         })
     }
 
-    /// First pass, while the peer connects. The wait for the peer counts from when the table is read;
-    /// heartbeats tell a peer that is there before that this side is at work.
-    fn read_and_meet<K: KeySet>(
+    /// Opens and reads the table, while the peer connects and stays. The wait for the peer counts from when the table is
+    /// read; heartbeats tell a peer that is there before that this side is at work.
+    fn read_and_meet<T>(
         &self,
-        read: impl FnOnce(&mut dyn Observer) -> Result<K, Error>,
+        intent: Intent,
+        read: impl FnOnce(&mut dyn Observer) -> Result<T, Error>,
         listener: Option<&Listener>,
         options: &ConnectOptions,
         observer: &mut dyn Observer,
-    ) -> Result<(K, Connection), Error> {
+    ) -> Result<(T, Connection), Error> {
         if listener.is_none() {
             observer.connecting(&self.endpoint);
         }
         std::thread::scope(|scope| {
             let meeting = std::thread::Builder::new()
-                .spawn_scoped(scope, || self.meet(listener, options))
+                .spawn_scoped(scope, || self.meet(intent, listener, options))
                 .map_err(|e| SessionError::from(WireError::no_thread(e)))?;
-            let keys = read(observer);
-            match keys {
+            let table = read(observer);
+            match table {
                 Ok(_) => options.ready.set(),
                 Err(_) => options.ready.give_up(),
             }
             let met = meeting
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            match (keys, met) {
-                (Ok(keys), Ok(connection)) => Ok((keys, connection)),
+            match (table, met) {
+                (Ok(table), Ok(connection)) => Ok((table, connection)),
                 (Ok(_), Err(error)) => Err(error),
                 (Err(error), met) => {
                     if let Some(problem) = error.problem() {
                         match met {
                             // The peer is told whatever can be told to a peer that may be gone.
                             Ok(mut met) => drop(problem.tell(&mut met.channel)),
-                            Err(_) => self.tell(listener, problem),
+                            Err(_) => self.tell(intent, listener, problem),
                         }
                     }
                     Err(error)
@@ -434,10 +448,10 @@ impl Party {
         })
     }
 
-    /// Meets the peer for a moment and says that this side cannot take part, so that it goes on waiting until this side
-    /// tries again. For failures before a run; the runs of this module do so by themselves. Does nothing if the peer is not
-    /// there.
-    pub fn tell_problem(&self, problem: Problem) {
+    /// Meets the peer for a moment and says that this side, which has come for this, cannot take part, so that it goes on
+    /// waiting until this side tries again. For failures before a run; the runs of this module do so by themselves. Does
+    /// nothing if the peer is not there.
+    pub fn tell_problem(&self, intent: Intent, problem: Problem) {
         let listener = match &self.endpoint {
             // Nobody knows which port that would have been.
             Endpoint::Listen(address) if address.ends_with(":0") => return,
@@ -446,28 +460,27 @@ impl Party {
             Endpoint::Connect(_) => None,
             Endpoint::Courier => return,
         };
-        self.tell(listener.as_ref(), problem);
+        self.tell(intent, listener.as_ref(), problem);
     }
 
-    fn tell_of(&self, error: &Error) {
+    fn tell_of(&self, intent: Intent, error: &Error) {
         if let Some(problem) = error.problem() {
-            self.tell_problem(problem);
+            self.tell_problem(intent, problem);
         }
     }
 
-    fn tell(&self, listener: Option<&Listener>, problem: Problem) {
+    fn tell(&self, intent: Intent, listener: Option<&Listener>, problem: Problem) {
         let options = ConnectOptions {
             wait: FAREWELL,
             timeout: FAREWELL,
             interrupt: self.connect.interrupt.child(),
             ..ConnectOptions::default()
         };
+        let transport = self.transport(intent);
         let met = match (listener, &self.endpoint) {
-            (Some(listener), _) => listener.accept(&self.transport(), &options),
+            (Some(listener), _) => listener.accept(&transport, &options),
             // A listener that is not there now does not wait.
-            (None, Endpoint::Connect(address)) => {
-                connect_once(address, &self.transport(), &options)
-            }
+            (None, Endpoint::Connect(address)) => connect_once(address, &transport, &options),
             (None, _) => return,
         };
         if let Ok(mut met) = met {
@@ -478,6 +491,7 @@ impl Party {
     /// Meets the peer again for each bucket that runs beside another.
     fn add_connections(
         &self,
+        role: Role,
         agreed: &mut Agreed,
         listener: Option<&Listener>,
     ) -> Result<(), Error> {
@@ -486,7 +500,8 @@ impl Party {
             ..self.connect.clone()
         };
         for _ in 0..agreed.missing_connections() {
-            let met = self.meet(listener, &options).inspect_err(|error| {
+            let met = self.meet(Intent::RunBeside(role), listener, &options);
+            let met = met.inspect_err(|error| {
                 agreed.give_up(&match error {
                     Error::Session(SessionError::Run(error)) => error.clone(),
                     _ => WireError::ThirdParty("a further connection could not be made"),
@@ -502,51 +517,49 @@ impl Party {
 
     /// Reads the table, meets the peer and agrees on the contract; where the peer says that it cannot take part, waits for
     /// it to come again, until the wait is over.
-    fn agree<K: KeySet>(
+    fn agree<K: KeySet, T>(
         &self,
-        job: &Job,
+        intent: Intent,
         tasks: Option<Tasks>,
-        read: impl FnOnce(&mut dyn Observer) -> Result<K, Error>,
+        read: impl FnOnce(&mut dyn Observer) -> Result<Brings<K, T>, Error>,
         listener: Option<Listener>,
         observer: &mut dyn Observer,
-    ) -> Result<(K, Agreed), Error> {
+    ) -> Result<(Brings<K, T>, Agreed), Error> {
         let options = ConnectOptions {
             ready: Readiness::new(),
             ..self.connect.clone()
         };
         let listener = listener.as_ref();
-        let (keys, mut connection) = self.read_and_meet(read, listener, &options, observer)?;
-        let own = self.resources.for_a_bucket(job, keys.items());
+        let met = self.read_and_meet(intent, read, listener, &options, observer)?;
+        let ((wanted, keys, rest), mut connection) = met;
+        let own = self.resources.for_a_bucket(&wanted, keys.items());
         let (memory, at_once) = match tasks {
             Some(tasks) => (Some(tasks.memory), 1),
             None => (own, buckets_for_threads()),
         };
         let job = Job {
             memory,
-            ..job.clone()
+            ..wanted.clone()
         };
         let job = &job.with(&BUCKETS_AT_ONCE, at_once);
-        let (mut told, mut rest) = (Vec::new(), FIRST_PAUSE);
+        let mut pause = FIRST_PAUSE;
         loop {
             observer.connected(&connection);
             let problem = match agree_on_set(connection, job, &keys, observer) {
                 Ok(mut agreed) => {
                     warn_of_classes(agreed.contract(), observer);
-                    self.add_connections(&mut agreed, listener)?;
-                    return Ok((keys, agreed));
+                    self.add_connections(job.role, &mut agreed, listener)?;
+                    return Ok(((wanted, keys, rest), agreed));
                 }
                 Err(SessionError::PeerProblem(problem)) => problem,
                 Err(error) => return Err(error.into()),
             };
-            // However often it says so.
-            if !told.contains(&problem) {
-                told.push(problem);
-                observer.peer_problem(problem);
-            }
-            let paused = options.interrupt.pause(rest);
+            let incident = Incident::PeerProblem(problem);
+            options.on_incident.report(&incident);
+            let paused = options.interrupt.pause(pause);
             paused.map_err(SessionError::from)?;
-            rest = LAST_PAUSE.min(2 * rest);
-            connection = match self.meet(listener, &options) {
+            pause = LAST_PAUSE.min(2 * pause);
+            connection = match self.meet(intent, listener, &options) {
                 Err(Error::Session(SessionError::Connect { .. })) => {
                     return Err(SessionError::PeerProblem(problem).into());
                 }
@@ -555,33 +568,37 @@ impl Party {
         }
     }
 
-    /// Agrees on a job with the peer's driver, and cuts the keys of `source` up in `directory`, for tasks that make an
+    /// Agrees on a job with the peer's driver, and cuts the keys of a table up in `directory`, for tasks that make an
     /// attempt at one bucket each ([`SplitJob::run`]). The job is for the matches, or for numbers, without columns to hand over, a work
-    /// directory or stored correlations. The directory is made for this user alone.
+    /// directory or stored correlations. The directory is made for this user alone. `open` opens the table, as for
+    /// [`Party::run`].
     ///
     /// # Errors
     /// Any [`Error`]. Usage: a job that tasks cannot do. Job: the directory is unsafe, or has a job.
-    pub fn split(
+    pub fn split<'a>(
         &self,
         role: Role,
-        source: &Source,
+        open: impl FnOnce() -> Result<&'a Source, Error> + Send,
         key: &KeySpec,
         directory: &Path,
         tasks: Tasks,
         observer: &mut dyn Observer,
     ) -> Result<SplitJob, Error> {
         self.check_endpoint()?;
+        let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
-        let job = job.and_then(|job| with_column_types(job, source, key));
-        let job = job.inspect_err(|error| self.tell_of(error))?;
+        let job = job.inspect_err(|error| self.tell_of(intent, error))?;
         warn_of_weights(&job, observer);
         with_threads(self.resources.threads, || {
             let listener = self.bind(observer)?;
             let read = |observer: &mut dyn Observer| {
-                self.read(&job, source, key, directory, None, observer)
+                let source = open()?;
+                let job = with_column_types(job, source, key)?;
+                let keys = self.read(&job, source, key, directory, None, observer)?;
+                Ok((job, keys, ()))
             };
-            let (mut keys, agreed) = self
-                .agree(&job, Some(tasks), read, listener, observer)
+            let ((_, mut keys, ()), agreed) = self
+                .agree(intent, Some(tasks), read, listener, observer)
                 .map_err(Error::of_tasks)?;
             keep_split(agreed, role, directory, tasks, |job| job.cut_set(&mut keys))
         })?
@@ -590,36 +607,41 @@ impl Party {
     /// Does as [`Party::split`] does for a table that is on other machines.
     ///
     /// # Errors
-    /// Any [`Error`], as [`Party::split`], or what `table.cut` has failed with, of which the peer hears no more than that.
+    /// Any [`Error`], as [`Party::split`], or what the functions of `table` have failed with, of which the peer hears no more
+    /// than that.
     pub fn split_elsewhere(
         &self,
         role: Role,
-        table: RemoteKeys<impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, Error>>,
+        table: RemoteKeys<
+            impl FnOnce() -> Result<u64, Error>,
+            impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, Error>,
+        >,
         key: &KeySpec,
         directory: &Path,
         tasks: Tasks,
         observer: &mut dyn Observer,
     ) -> Result<SplitJob, Error> {
         self.check_endpoint()?;
+        let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
-        let job = job.inspect_err(|error| self.tell_of(error))?;
+        let job = job.inspect_err(|error| self.tell_of(intent, error))?;
         warn_of_weights(&job, observer);
         let listener = self.bind(observer)?;
-        let items = table.items;
-        let counts = Counts {
-            items,
-            rows: items,
-            ..Counts::default()
-        };
-        if items == 0 && !self.allow_empty {
-            return Err(Error::NoKeys(counts));
-        }
-        let keys = |observer: &mut dyn Observer| {
+        let count = |observer: &mut dyn Observer| {
+            let items = (table.count)()?;
+            let counts = Counts {
+                items,
+                rows: items,
+                ..Counts::default()
+            };
             observer.read(&counts);
-            Ok(Elsewhere(items))
+            match items == 0 && !self.allow_empty {
+                true => Err(Error::NoKeys(counts)),
+                false => Ok((job, Elsewhere(items), ())),
+            }
         };
         let (_, agreed) = self
-            .agree(&job, Some(tasks), keys, listener, observer)
+            .agree(intent, Some(tasks), count, listener, observer)
             .map_err(Error::of_tasks)?;
         let mut failed = None;
         let kept = keep_split(agreed, role, directory, tasks, |job| {
@@ -644,7 +666,9 @@ impl Party {
         job: &SplitJob,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Attempt>, Error> {
-        job.next_attempts(&mut self.meet_driver(observer)?)
+        let listener = self.bind(observer)?;
+        let intent = Intent::Attempts(job.role());
+        job.next_attempts(&mut self.meet_driver(intent, listener.as_ref(), observer)?)
     }
 
     /// Opens the total of a job for numbers with the peer's driver, once both have a result of every bucket. It is opened
@@ -657,17 +681,32 @@ impl Party {
     /// another process opens it, or the job is for matches. Contract: the peer's job is another one, or has other results
     /// of the attempts that count.
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
-        job.open_total(&mut self.meet_driver(observer)?)
+        let listener = self.bind(observer)?;
+        let intent = Intent::Total(job.role());
+        for _ in 0..MAX_BUCKET_ATTEMPTS {
+            let mut connection = self.meet_driver(intent, listener.as_ref(), observer)?;
+            match connection.theirs {
+                // A driver that was restarted numbers attempts first, and then comes for the total.
+                Some(Intent::Attempts(_)) => drop(job.next_attempts(&mut connection)?),
+                _ => return job.open_total(&mut connection),
+            }
+        }
+        let asks = "the peer numbers attempts again and again, and opens no total";
+        Err(SessionError::from(WireError::ThirdParty(asks)).into())
     }
 
     /// A connection to the peer's driver, between tasks.
-    fn meet_driver(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
+    fn meet_driver(
+        &self,
+        intent: Intent,
+        listener: Option<&Listener>,
+        observer: &mut dyn Observer,
+    ) -> Result<Connection, Error> {
         self.check_endpoint()?;
-        let listener = self.bind(observer)?;
         if listener.is_none() {
             observer.connecting(&self.endpoint);
         }
-        let connection = self.meet(listener.as_ref(), &self.connect)?;
+        let connection = self.meet(intent, listener, &self.connect)?;
         observer.connected(&connection);
         Ok(connection)
     }
@@ -700,38 +739,55 @@ impl Party {
     /// Runs one side, from its table to its result: meets the peer, and gets what the terms give to a side with this role
     /// ([`Gets`]).
     ///
-    /// The matching rows of `source` have all columns and the order of the input. The options of `source` may ask for the
-    /// other rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If
-    /// there is an `output`, they are written to it in the format of its name, or else of `source`; otherwise, or besides,
-    /// the outcome has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading `source` once
+    /// `open` opens the table, once this side has begun to meet its peer: however long a query takes or whoever writes a pipe,
+    /// the peer hears that this side is there. It is called once, on a thread of its own perhaps.
+    ///
+    /// The matching rows of the table have all columns and the order of the input. Its options may ask for the other rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If
+    /// there is an `output`, they are written to it in the format of its name, or else of the table; otherwise, or besides,
+    /// the outcome has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading the table once
     /// more. There are none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
     ///
     /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
-    /// The columns are `row` (the first row of `source` with the key in the cell, counted from 1; empty if there is none,
+    /// The columns are `row` (the first row of the table with the key in the cell, counted from 1; empty if there is none,
     /// and on the receiver alone), `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and
     /// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the key's value where the cell
     /// matches, and 0 elsewhere); of several, `receiver_value_1` and so on. A run in buckets writes the lines of each once it
     /// is over. A key that both tables have is in one cell or in three, and matches in exactly one of
     /// them.
     ///
-    /// `-` is standard output. The output is opened before the peer is met, and appears under its name only once it is
+    /// `-` is standard output. The output is opened before the contract is agreed, and appears under its name only once it is
     /// complete; rows go to a table of a database in one transaction, once all of them are there. A dishonest receiver
     /// can lie to a sender about the matches.
     ///
     /// # Errors
     /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already complete:
     /// writing the rows concerns this side alone. Usage: an output for a side that gets nothing, or none for shares.
-    pub fn run(
+    pub fn run<'a>(
         &self,
         role: Role,
-        source: &Source,
+        open: impl FnOnce() -> Result<&'a Source, Error> + Send,
         key: &KeySpec,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
         self.check_endpoint()?;
+        let intent = Intent::Run(role);
+        let job = self.job(role, key, Rows::Matching);
+        let job = job.inspect_err(|error| self.tell_of(intent, error))?;
+        with_threads(self.resources.threads, || {
+            self.run_job(job, open, key, output, observer)
+        })?
+    }
+
+    /// Fails for rows that a result cannot have.
+    fn check_rows(
+        &self,
+        role: Role,
+        rows: Rows,
+        output: Option<Destination<'_>>,
+    ) -> Result<(), Error> {
         let reveal = self.terms.get(&REVEAL);
-        let problem = match (Gets::of(role, &self.terms), output, source.rows()) {
+        let problem = match (Gets::of(role, &self.terms), output, rows) {
             (Gets::Nothing, Some(_), _) => "this side gets no rows or shares for an output",
             (Gets::Shares, output, _) if output.and_then(Destination::path).is_none() => {
                 "shares go to a file"
@@ -747,62 +803,46 @@ impl Party {
             }
             _ => "",
         };
-        if !problem.is_empty() {
-            return Err(vesica_session::Error::Usage(problem.into()).into());
+        match problem.is_empty() {
+            true => Ok(()),
+            false => Err(vesica_session::Error::Usage(problem.into()).into()),
         }
-        let job = self.job(role, key, source.rows());
-        let job = job.and_then(|job| with_column_types(job, source, key));
-        let job = job.inspect_err(|error| self.tell_of(error))?;
-        with_threads(self.resources.threads, || {
-            self.run_job(&job, source, key, output, observer)
-        })?
     }
 
-    fn run_job(
+    fn run_job<'a>(
         &self,
-        job: &Job,
-        source: &Source,
+        job: Job,
+        open: impl FnOnce() -> Result<&'a Source, Error>,
         key: &KeySpec,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
-        let ready = self.prepare(job, source, key, output, observer);
-        let Ready {
-            work,
-            file,
-            keys,
-            directory,
-        } = ready.inspect_err(|error| self.tell_of(error))?;
-        let check = |stored: &Stored| match &file {
-            Some(file) => file.check_utf8(source, stored.counts()),
-            None => Ok(()),
-        };
-        let keys = match keys {
-            None => None,
-            Some(mut stored) => {
-                check(&stored)?;
-                if let Some((state, computed)) = stored.answer() {
-                    // Do not connect unless the table has changed, and have no open port: the time when it closes would
-                    // say how long writing took, and so how many rows matched.
-                    self.endpoint.close();
-                    observer.answered(computed);
-                    let report = Report::of_earlier(&state, job.role, self.peer, computed);
-                    return self.write(source, file, stored, report, observer);
-                }
-                Some(stored)
+        let (role, intent) = (job.role, Intent::Run(job.role));
+        let begin = |observer: &mut dyn Observer| self.begin(job, open()?, key, output, observer);
+        let (mut begin, mut begun) = (Some(begin), None);
+        if self.may_have_an_answer(role)
+            && let Some(begin) = begin.take()
+        {
+            let (job, mut keys, table) =
+                begin(observer).inspect_err(|error| self.tell_of(intent, error))?;
+            if let Some((state, computed)) = keys.answer() {
+                // Do not connect unless the table has changed, and have no open port: the time when it closes would
+                // say how long writing took, and so how many rows matched.
+                self.endpoint.close();
+                observer.answered(computed);
+                let report = Report::of_earlier(&state, role, self.peer, computed);
+                return self.write(table.source, table.file, keys, report, observer);
             }
-        };
+            begun = Some((job, keys, table));
+        }
         // A peer that is early finds an open port, which closes once the contract is agreed.
         let listener = self.bind(observer)?;
-        let read = |observer: &mut dyn Observer| match keys {
-            Some(keys) => Ok(keys),
-            None => {
-                let stored = self.read(job, source, key, &directory, work, observer)?;
-                check(&stored)?;
-                Ok(stored)
-            }
+        let read = |observer: &mut dyn Observer| match (begun, begin) {
+            (Some(begun), _) => Ok(begun),
+            (None, begin) => begin.expect("one of both")(observer),
         };
-        let (mut keys, agreed) = self.agree(job, None, read, listener, observer)?;
+        let ((job, mut keys, Begun { source, file }), agreed) =
+            self.agree(intent, None, read, listener, observer)?;
         let file = match Gets::of(job.role, &job.terms) {
             Gets::Shares => {
                 file.into_iter().for_each(|file| keys.share_to(file));
@@ -810,19 +850,49 @@ impl Party {
             }
             Gets::Nothing | Gets::Rows => file,
         };
-        let report = agreed.run(job, &mut keys, observer)?;
+        let report = agreed.run(&job, &mut keys, observer)?;
         if let Some(why) = keys.confirmed() {
             observer.warning(&format!("the answer is not kept: {why}").into());
         }
         self.write(source, file, keys, report, observer)
     }
 
-    /// What comes before the peer: the work directory, the output, and the table if an earlier run has found the answer.
+    /// Whether an earlier run may have left an answer that is written without the peer.
+    fn may_have_an_answer(&self, role: Role) -> bool {
+        let work_dir = self.resources.work_dir.as_deref();
+        Gets::of(role, &self.terms) != Gets::Nothing
+            && work_dir.is_some_and(|path| work_dir::has_answer(path, &self.identity))
+    }
+
+    /// Reads a table for a run, for which the output is opened.
+    fn begin<'a>(
+        &self,
+        job: Job,
+        source: &'a Source,
+        key: &KeySpec,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Brings<Stored, Begun<'a>>, Error> {
+        self.check_rows(job.role, source.rows(), output)?;
+        let job = with_column_types(job, source, key)?;
+        let ready = self.prepare(&job, source, output, observer)?;
+        let Ready {
+            work,
+            file,
+            directory,
+        } = ready;
+        let keys = self.read(&job, source, key, &directory, work, observer)?;
+        if let Some(file) = &file {
+            file.check_utf8(source, keys.counts())?;
+        }
+        Ok((job, keys, Begun { source, file }))
+    }
+
+    /// What comes before the table is read: the work directory and the output.
     pub(crate) fn prepare(
         &self,
         job: &Job,
         source: &Source,
-        key: &KeySpec,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<Ready, Error> {
@@ -831,23 +901,16 @@ impl Party {
             source.check_added_texts()?;
         }
         warn_of_weights(job, observer);
-        let mut work = self.work_dir(job)?;
+        let work = self.work_dir(job)?;
         let gets = Gets::of(job.role, &job.terms);
         let directory = self.directory(work.as_ref().map(|(work, _)| work), output);
         let file = match (gets, output.and_then(Destination::path)) {
             (Gets::Shares, Some(path)) => Some(Output::create_csv(path, source)?),
             _ => (output.map(|output| Output::open(output, source, &directory))).transpose()?,
         };
-        let earlier = work.as_ref().and_then(|(_, earlier)| earlier.as_ref());
-        let answered = earlier.is_some_and(|earlier| earlier.head.is_answer());
-        let keys = match answered && gets != Gets::Nothing {
-            true => Some(self.read(job, source, key, &directory, work.take(), observer)?),
-            false => None,
-        };
         Ok(Ready {
             work,
             file,
-            keys,
             directory,
         })
     }
@@ -976,9 +1039,9 @@ fn keep_split(
 
 /// The distinct keys of a table that is on other machines.
 #[derive(Clone, Copy, Debug)]
-pub struct RemoteKeys<F> {
-    /// How many there are.
-    pub items: u64,
+pub struct RemoteKeys<N, F> {
+    /// Counts them, while the peer's driver is met.
+    pub count: N,
     /// Is called once the contract is agreed, with the draft of the job. Has each bucket [cut](SplitJob::cut), by whoever
     /// [opens the draft](SplitJob::open_draft), and returns the hashes in the order of the buckets.
     pub cut: F,
@@ -1011,12 +1074,17 @@ impl KeySet for Elsewhere {
     }
 }
 
-/// With the classes of key columns, and the types of the columns that are handed over.
+/// With what a table determines: the order of its rows, the classes of key columns, and the types of the columns that are
+/// handed over.
 pub(crate) fn with_column_types(
     mut job: Job,
     source: &Source,
     key: &KeySpec,
 ) -> Result<Job, Error> {
+    if source.rows() == Rows::Aligned {
+        job.terms.set(&LEARNS, Learns::Aligned);
+        job.check()?;
+    }
     let classes = source.key_classes(key)?;
     let classes = classes.iter().map(|class| class.name().to_owned());
     job.terms.set(&KEY_CLASSES, classes.collect());

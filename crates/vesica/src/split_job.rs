@@ -33,9 +33,9 @@ use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use vesica_session::{
     Admission, Agreement, Attempt, Attempted, BucketKeys, ConnectOptions, Connection, Contract,
-    Endpoint, Error as SessionError, Fingerprint, Identity, KeySet, Listener, Registry, Role,
-    State, Tally, TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on,
-    with_threads,
+    Endpoint, Error as SessionError, Fingerprint, Identity, Intent, KeySet, Listener, Registry,
+    Role, State, Tally, TaskKeys, Transport, Visit, connect, connect_through, random,
+    run_bucket_on, with_threads,
 };
 use vesica_tables::sort_digests;
 use vesica_wire::{Channel, Error as WireError, Limit};
@@ -595,6 +595,7 @@ impl SplitJob {
         let transport = Transport::Tls {
             identity: &identity,
             peer: self.peers.fingerprints[TaskKeys::place(self.contract(), attempt)],
+            intent: Intent::Task(self.role),
         };
         let connected = self.meet(attempt, endpoint, &transport, options, observer);
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;

@@ -337,6 +337,13 @@ pub(crate) fn has_journal(path: &Path) -> bool {
     path.join(JOURNAL).is_file()
 }
 
+/// Whether a run of this identity has left an answer in a work directory, as far as can be seen.
+pub(crate) fn has_answer(path: &Path, identity: &Identity) -> bool {
+    let bytes = read_if_there(path, JOURNAL).ok().flatten();
+    let journal = bytes.and_then(|bytes| Journal::decode(&bytes, &Keys::of(identity)));
+    journal.is_some_and(|journal| journal.head.is_answer())
+}
+
 /// Creates a work directory, for this user only, unless there is one. Every run with a work directory does
 /// this itself; call it if something must be written there before.
 ///

@@ -8,7 +8,7 @@ use std::thread;
 
 use vesica::terms::LEARNS;
 use vesica::{
-    ConnectOptions, Connection, Counts, Destination, Endpoint, Error, ErrorClass, Identity,
+    ConnectOptions, Connection, Counts, Destination, Endpoint, Error, ErrorClass, Identity, Intent,
     Interrupt, KeySpec, LabelExchange, LabelTerms, Learns, Listener, NoProgress, Observer, Party,
     Progress, ProtocolRequest, RecordBatch, Role, Security, Source, SourceOptions, Transport,
     connect, intersect, intersect_digests, select_rows,
@@ -76,7 +76,7 @@ fn both_sides_of_a_job() {
             let donors = table("mail,n\nA@example.com,1\nb@example.com,2\nc@example.com ,3\n");
             let outcome = party.run(
                 Role::Receiver,
-                &donors,
+                || Ok(&donors),
                 &key,
                 Some(Destination::File(output_path)),
                 &mut diary,
@@ -89,7 +89,7 @@ fn both_sides_of_a_job() {
             let key = KeySpec::parse("m", &["m=email"]).unwrap();
             let customers =
                 table("m\nC@example.com\na@example.com\nd@example.com\na@example.com\n");
-            let sent = party.run(Role::Sender, &customers, &key, None, &mut NoProgress);
+            let sent = party.run(Role::Sender, || Ok(&customers), &key, None, &mut NoProgress);
             sent.unwrap().finish().unwrap()
         });
         let (received, heard) = receiver.join().unwrap();
@@ -129,7 +129,13 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     };
     let fail = |party: &Party, output: &str| -> Error {
         let output = Some(Path::new(output).into());
-        let outcome = party.run(Role::Receiver, &source, &key, output, &mut NoProgress);
+        let outcome = party.run(
+            Role::Receiver,
+            || Ok(&source),
+            &key,
+            output,
+            &mut NoProgress,
+        );
         outcome.err().unwrap()
     };
     assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
@@ -199,18 +205,18 @@ fn rows_come_back_to_the_caller() {
             // A program that fails before it has made anything of its rows gets them again, from nobody.
             drop(
                 party
-                    .run(Role::Receiver, &ours, &key, None, &mut address)
+                    .run(Role::Receiver, || Ok(&ours), &key, None, &mut address)
                     .unwrap(),
             );
             party.endpoint = Endpoint::Connect("127.0.0.1:1".into());
-            let again = party.run(Role::Receiver, &ours, &key, None, &mut NoProgress);
+            let again = party.run(Role::Receiver, || Ok(&ours), &key, None, &mut NoProgress);
             let again = again.unwrap();
             assert!(again.report().computed.is_some());
             again
         });
         let endpoint = Endpoint::Connect(listens.recv().unwrap().to_string());
         let party = Party::new(&shop, charity.fingerprint(), endpoint).with(&LEARNS, Learns::Both);
-        let sent = party.run(Role::Sender, &theirs, &key, None, &mut NoProgress);
+        let sent = party.run(Role::Sender, || Ok(&theirs), &key, None, &mut NoProgress);
         let sent = sent.unwrap();
         (receiver.join().unwrap(), sent)
     });
@@ -230,7 +236,7 @@ fn rows_come_back_to_the_caller() {
         Endpoint::Connect("127.0.0.1:1".into()),
     );
     let output = Some(directory.path().into());
-    let error = party.run(Role::Sender, &theirs, &key, output, &mut NoProgress);
+    let error = party.run(Role::Sender, || Ok(&theirs), &key, output, &mut NoProgress);
     let error = error.err().unwrap();
     assert_eq!(error.class(), ErrorClass::Usage);
 }
@@ -257,12 +263,14 @@ fn meeting<T: Send>(act: impl Fn(Connection, Role) -> T + Sync) -> (T, T) {
             let transport = Transport::Tls {
                 identity: &sender,
                 peer: receiver.fingerprint(),
+                intent: Intent::Run(Role::Sender),
             };
             act(listener.accept(&transport, &options).unwrap(), Role::Sender)
         });
         let transport = Transport::Tls {
             identity: &receiver,
             peer: sender.fingerprint(),
+            intent: Intent::Run(Role::Receiver),
         };
         let connection = connect(&Endpoint::Connect(address), &transport, &options).unwrap();
         let received = act(connection, Role::Receiver);

@@ -58,9 +58,8 @@ impl<R: ReadHalf> ReadHalf for Ahead<R> {
         Ok(count)
     }
 
-    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
-        // After a read in vain there are no bytes.
-        self.half.wait(interrupt, most);
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
+        !self.bytes.is_empty() || self.half.wait(interrupt, most)
     }
 
     fn finish(&mut self, until: Instant) {

@@ -54,13 +54,15 @@ pub(crate) fn ring() {
 pub(crate) struct Alarm(Arc<PipeReader>);
 
 impl Alarm {
-    /// Waits until it rings, until there is something to read, or so long.
-    pub(crate) fn wait(&self, source: Option<BorrowedFd<'_>>, most: Duration) {
+    /// Waits until it rings, until there is something to read, or so long. Returns whether there is something to read.
+    pub(crate) fn wait(&self, source: Option<BorrowedFd<'_>>, most: Duration) -> bool {
         let alarm = PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN);
         let source = source.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
         let mut both: Vec<_> = [alarm].into_iter().chain(source).collect();
         let most = Timespec::try_from(most).ok();
         // Whoever waits looks again in any case.
         let _ = poll(&mut both, most.as_ref());
+        both.get(1)
+            .is_some_and(|source| !source.revents().is_empty())
     }
 }

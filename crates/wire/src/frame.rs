@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::ahead::Ahead;
 use crate::half::{discard, may_retry};
-use crate::{Blame, ChannelOptions, Clock, Error, Interrupt, Kind, Misbehaviour, ReadHalf};
+use crate::{Blame, ChannelOptions, Clock, Error, Interrupt, Kind, Misbehaviour, POLL, ReadHalf};
 
 /// Bytes before each payload: the kind, then the payload's length as `u32`, little endian.
 pub const HEADER_BYTES: usize = 5;
@@ -104,9 +104,20 @@ pub struct FrameReader<R> {
     start: usize,
     end: usize,
     dead: Option<Error>,
-    /// The first frame that a search for an abort has passed over, where it found none.
+    /// A frame that was read before it was asked for: by [`FrameReader::look`], or by a search for an abort that found none.
     passed: Option<(u8, Vec<u8>)>,
+    /// Those who look wait together, as long as they do so again and again.
+    looks: Option<Looks>,
 }
+
+/// Looks at what a peer says before its next frame is due.
+struct Looks {
+    waiting: Waiting,
+    last: Instant,
+}
+
+/// Looks that are further apart do not wait together: the peer may have spoken between them.
+const APART: Duration = Duration::from_secs(1);
 
 impl<R: ReadHalf> FrameReader<R> {
     /// A reader that gives up after the silence that `options` allow, or when interrupted.
@@ -122,6 +133,7 @@ impl<R: ReadHalf> FrameReader<R> {
             end: 0,
             dead: None,
             passed: None,
+            looks: None,
         }
     }
 
@@ -140,11 +152,14 @@ impl<R: ReadHalf> FrameReader<R> {
         max: usize,
         unanswered: u64,
     ) -> Result<Vec<u8>, Error> {
-        if let Some(error) = &self.dead {
-            return match self.passed.take() {
-                Some((code, payload)) if code == kind.code && payload.len() <= max => Ok(payload),
-                _ => Err(error.clone()),
+        if let Some((code, payload)) = self.passed.take() {
+            return match check_frame(kind, max, code, payload.len()) {
+                Ok(()) => Ok(payload),
+                Err(error) => Err(self.dead.get_or_insert(error).clone()),
             };
+        }
+        if let Some(error) = &self.dead {
+            return Err(error.clone());
         }
         let on_its_way = on_its_way(self.timeout, unanswered);
         let patience = self.patience.saturating_add(on_its_way);
@@ -165,23 +180,113 @@ impl<R: ReadHalf> FrameReader<R> {
         if code == ABORT.code {
             return Err(self.abort_of(len, &mut waiting));
         }
-        if code != kind.code {
-            return Err(Misbehaviour::UnexpectedFrame {
-                expected: kind.name,
-                got: code,
-            }
-            .into());
-        }
-        check_len(kind.name, len, max)?;
+        check_frame(kind, max, code, len)?;
         self.payload(len, &mut waiting)
     }
 
-    fn header(&mut self, waiting: &mut Waiting) -> Result<(u8, usize), Error> {
-        while self.end - self.start < HEADER_BYTES {
-            if self.start > 0 {
-                self.buffer.copy_within(self.start..self.end, 0);
-                (self.start, self.end) = (0, self.end - self.start);
+    /// Moves what is in the buffer to its front.
+    fn compact(&mut self) {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+
+    /// The header at the front of the buffer, if a whole one is there.
+    fn next_header(&self) -> Option<(u8, usize)> {
+        let header = self.buffer[self.start..self.end].first_chunk::<HEADER_BYTES>()?;
+        let [code, a, b, c, d] = *header;
+        Some((code, u32::from_le_bytes([a, b, c, d]) as usize))
+    }
+
+    /// Looks whether the peer is still there before its next frame is due, for at most so long. Signs of life are taken, and
+    /// one other frame of at most `max` bytes, which the next [`FrameReader::recv`] gets.
+    ///
+    /// Fails as that does, when the peer has left or given up, or is silent for as long as the options allow in looks that
+    /// follow each other.
+    pub(crate) fn look(&mut self, max: usize, most: Duration) -> Result<(), Error> {
+        if let Some(error) = &self.dead {
+            return Err(error.clone());
+        }
+        let clock = &self.clock;
+        let mut looks = (self.looks.take())
+            .filter(|looks| clock.since(looks.last) < APART)
+            .unwrap_or_else(|| Looks {
+                waiting: Waiting::new(clock, self.timeout, Duration::MAX),
+                last: clock.now(),
+            });
+        let looked = self.look_once(max, most, &mut looks.waiting);
+        looks.last = self.clock.now();
+        self.looks = Some(looks);
+        looked.inspect_err(|error| self.dead = Some(error.clone()))
+    }
+
+    fn look_once(
+        &mut self,
+        max: usize,
+        most: Duration,
+        waiting: &mut Waiting,
+    ) -> Result<(), Error> {
+        waiting.check(&self.interrupt)?;
+        self.compact();
+        if self.end == self.buffer.len() {
+            // It goes on unasked, and can wait.
+            std::thread::sleep(POLL.min(most));
+            return Ok(());
+        }
+        if !self.half.wait(&self.interrupt, most.min(waiting.left())) {
+            return Ok(());
+        }
+        match self.half.read(&mut self.buffer[self.end..]) {
+            Ok(0) => {
+                waiting.check(&self.interrupt)?;
+                return Err(Error::Closed);
             }
+            Ok(count) => self.end += count,
+            Err(error) if may_retry(&error) => return Ok(()),
+            Err(error) => {
+                waiting.check(&self.interrupt)?;
+                return Err(from_io(&error));
+            }
+        }
+        waiting.heard();
+        while let Some((code, len)) = self.next_header() {
+            let is_whole = self.end - self.start >= HEADER_BYTES + len;
+            match code {
+                _ if code == HEARTBEAT.code => check_len(HEARTBEAT.name, len, 0)?,
+                _ if code == ABORT.code => {
+                    check_len(ABORT.name, len, 1 + MAX_REASON)?;
+                    if is_whole {
+                        self.start += HEADER_BYTES;
+                        return Err(self.abort_of(len, waiting));
+                    }
+                    break;
+                }
+                _ if self.passed.is_none() && is_whole && len <= max => {
+                    self.start += HEADER_BYTES;
+                    let payload = self.payload(len, waiting)?;
+                    self.passed = Some((code, payload));
+                    continue;
+                }
+                _ => break,
+            }
+            self.start += HEADER_BYTES;
+        }
+        Ok(())
+    }
+
+    /// Whether there is something to receive, an error perhaps, as far as was [looked](FrameReader::look).
+    pub(crate) fn has_frame(&self) -> bool {
+        self.passed.is_some() || self.dead.is_some() || self.next_header().is_some()
+    }
+
+    fn header(&mut self, waiting: &mut Waiting) -> Result<(u8, usize), Error> {
+        loop {
+            if let Some(header) = self.next_header() {
+                self.start += HEADER_BYTES;
+                return Ok(header);
+            }
+            self.compact();
             let count = read_some(
                 &mut self.half,
                 &mut self.buffer[self.end..],
@@ -190,11 +295,6 @@ impl<R: ReadHalf> FrameReader<R> {
             )?;
             self.end += count;
         }
-        let header = &self.buffer[self.start..self.start + HEADER_BYTES];
-        let len = u32::from_le_bytes([header[1], header[2], header[3], header[4]]);
-        let code = header[0];
-        self.start += HEADER_BYTES;
-        Ok((code, len as usize))
     }
 
     fn payload(&mut self, len: usize, waiting: &mut Waiting) -> Result<Vec<u8>, Error> {
@@ -281,6 +381,18 @@ impl<R: ReadHalf> FrameReader<R> {
         self.dead.get_or_insert(error);
         self.passed = None;
     }
+}
+
+/// Whether a frame with this code and length is the one that is due.
+fn check_frame(kind: Kind, max: usize, code: u8, len: usize) -> Result<(), Error> {
+    if code != kind.code {
+        return Err(Misbehaviour::UnexpectedFrame {
+            expected: kind.name,
+            got: code,
+        }
+        .into());
+    }
+    check_len(kind.name, len, max)
 }
 
 fn check_len(what: &'static str, len: usize, max: usize) -> Result<(), Error> {

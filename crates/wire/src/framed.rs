@@ -64,6 +64,14 @@ impl FramedChannel {
         self.writer.rest(rests);
     }
 
+    /// Looks whether the peer is still there before its next frame is due: waits at most so long for it to say something.
+    /// Heartbeats are taken, and one other frame of at most `max` bytes is kept for the next [`Channel::recv`].
+    ///
+    /// Fails as that does, when the peer has left or given up, or is silent for the timeout in looks that follow each other.
+    pub fn look(&mut self, max: usize, most: Duration) -> Result<(), Error> {
+        self.reader.look(max, most)
+    }
+
     /// Why writing failed: the peer's abort, if it has sent one.
     fn explain(&mut self, failure: Error) -> Error {
         if !matches!(failure, Error::Closed | Error::Connection(_)) {
@@ -106,6 +114,18 @@ impl Channel for FramedChannel {
         self.answered = sent;
         self.meter.received(HEADER_BYTES + payload.len());
         Ok(payload)
+    }
+
+    fn hears_within(&mut self, most: Duration) -> bool {
+        let until = Instant::now() + most;
+        while !self.reader.has_frame() {
+            let left = until.saturating_duration_since(Instant::now());
+            // What goes wrong, the next call of `recv` says.
+            if left.is_zero() || self.reader.look(MAX_FRAME, left).is_err() {
+                return self.reader.has_frame();
+            }
+        }
+        true
     }
 
     fn flush(&mut self) -> Result<(), Error> {

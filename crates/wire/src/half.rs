@@ -14,11 +14,13 @@ pub trait ReadHalf: Send {
     /// [`io::ErrorKind::TimedOut`], upon which the caller may try again.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Waits, after a read in vain, until there may be something to read, until the interrupt is raised, or so long.
+    /// Waits, after a read in vain, until there may be something to read, until the interrupt is raised, or so long. Returns
+    /// whether there may be something to read.
     ///
     /// Does nothing by default: then the next read waits. With it whoever waits for long is not woken all the time.
-    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
         let _ = (interrupt, most);
+        true
     }
 
     /// Discards what still arrives, until the peer ends the stream as well or until `until`. Called after the
@@ -64,8 +66,8 @@ impl ReadHalf for Box<dyn ReadHalf> {
         (**self).read(buf)
     }
 
-    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
-        (**self).wait(interrupt, most);
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
+        (**self).wait(interrupt, most)
     }
 
     fn finish(&mut self, until: Instant) {

@@ -97,23 +97,32 @@ impl Interrupt {
     }
 
     /// Waits until this socket has something to read, until the flag is raised, or so long: perhaps less, so that whoever
-    /// waits looks again.
+    /// waits looks again. Returns whether there is something to read, or may be.
     #[cfg(unix)]
-    pub fn await_readable(&self, socket: &impl AsFd, most: Duration) {
-        if !self.watch(Some(socket.as_fd()), most) {
+    pub fn await_readable(&self, socket: &impl AsFd, most: Duration) -> bool {
+        let readable = self.watch(Some(socket.as_fd()), most);
+        if readable.is_none() {
             std::thread::sleep(most.min(POLL / 5));
         }
+        readable.unwrap_or(true)
     }
 
-    /// Waits for a moment.
+    /// Waits for a moment. There may be something to read.
     #[cfg(not(unix))]
-    pub fn await_readable<S>(&self, _: &S, most: Duration) {
+    pub fn await_readable<S>(&self, _: &S, most: Duration) -> bool {
         std::thread::sleep(most.min(POLL / 5));
+        true
+    }
+
+    /// Has everybody look again who waits until a flag is raised.
+    pub fn wake_all() {
+        #[cfg(unix)]
+        alarm::ring();
     }
 
     #[cfg(unix)]
     fn sleep(&self, most: Duration) {
-        if !self.watch(None, most) {
+        if self.watch(None, most).is_none() {
             std::thread::sleep(POLL.min(most));
         }
     }
@@ -123,17 +132,13 @@ impl Interrupt {
         std::thread::sleep(POLL.min(most));
     }
 
-    /// Returns whether it could wait.
+    /// Returns whether there is something to read, or `None` if it could not wait.
     #[cfg(unix)]
-    fn watch(&self, source: Option<BorrowedFd<'_>>, most: Duration) -> bool {
-        let Some(alarm) = alarm::next() else {
-            return false;
-        };
+    fn watch(&self, source: Option<BorrowedFd<'_>>, most: Duration) -> Option<bool> {
+        let alarm = alarm::next()?;
         // Whatever is raised from now on rings it.
-        if self.check().is_ok() {
-            alarm.wait(source, most.min(self.left()));
-        }
-        true
+        let may_wait = self.check().is_ok();
+        Some(may_wait && alarm.wait(source, most.min(self.left())))
     }
 
     /// How long until the flag raises itself.

@@ -8,6 +8,8 @@
 //! callers never see them.
 #![forbid(unsafe_code)]
 
+use std::time::Duration;
+
 mod ahead;
 #[cfg(unix)]
 mod alarm;
@@ -72,6 +74,12 @@ pub trait Channel: Send {
     /// Takes the next frame, which must be of `kind` and hold at most `max` bytes.
     fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error>;
 
+    /// Waits at most so long for the next frame. Returns whether there is something to receive, an error perhaps, or may be.
+    fn hears_within(&mut self, most: Duration) -> bool {
+        let _ = most;
+        true
+    }
+
     /// Returns once all queued frames have been handed to the operating system.
     fn flush(&mut self) -> Result<(), Error>;
 
@@ -98,6 +106,10 @@ impl<C: Channel + ?Sized> Channel for &mut C {
 
     fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
         (**self).recv(kind, max)
+    }
+
+    fn hears_within(&mut self, most: Duration) -> bool {
+        (**self).hears_within(most)
     }
 
     fn flush(&mut self) -> Result<(), Error> {

@@ -31,8 +31,8 @@ impl ReadHalf for TcpReader {
         self.0.read(buf)
     }
 
-    fn wait(&mut self, interrupt: &Interrupt, most: Duration) {
-        interrupt.await_readable(&self.0, most);
+    fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
+        interrupt.await_readable(&self.0, most)
     }
 
     fn finish(&mut self, until: Instant) {

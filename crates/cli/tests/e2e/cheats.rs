@@ -14,7 +14,8 @@ use vesica_offline::DealerRequest;
 use vesica_psi::Half;
 use vesica_session::terms::{BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, LAMBDA, LEARNS, SECURITY};
 use vesica_session::{
-    Hello, Job, LabelExchange, Learns, Registry, Terms, Transport, VERSION, connect, run_over,
+    Hello, Intent, Job, LabelExchange, Learns, Registry, Terms, Transport, VERSION, connect,
+    run_over,
 };
 use vesica_testing::{digests, rng};
 use vesica_wire::{Channel, Error as WireError, Kind, MAX_FRAME, PhaseTraffic};
@@ -343,7 +344,11 @@ fn options() -> ConnectOptions {
 /// Meets the binary and cheats, as long as it listens; returns how often it did.
 fn cheat(case: &Case, identity: &Identity, peer: Fingerprint, endpoint: &str) -> usize {
     let address = Endpoint::Connect(endpoint.replace("--connect ", ""));
-    let transport = Transport::Tls { identity, peer };
+    let transport = Transport::Tls {
+        identity,
+        peer,
+        intent: Intent::Run(case.role),
+    };
     let (job, keys) = (job(case.role, case.terms), digests(1000..1000 + KEYS));
     let again = case.what.ends_with("again and again");
     let mut cheated = 0;
@@ -579,7 +584,7 @@ fn dealt_falsely(place: &Place, spoil: fn(&mut Vec<u8>)) -> [Ended; 2] {
     let parties = [place.receiver, place.sender];
     thread::scope(|scope| {
         let dealing = scope.spawn(|| {
-            let connections = listener.accept_all(&dealer, &parties, &options());
+            let connections = listener.accept_all(&dealer, &parties, Intent::Deal, &options());
             deal_falsely(&mut connections.unwrap(), spoil);
         });
         let words = format!(

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vesica_lookup::{Client, PublishedSet};
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Listener, NoProgress, Transport,
-    connect,
+    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Intent, Listener, NoProgress,
+    Transport, connect,
 };
 use vesica_wire::{Channel, Kind};
 
@@ -265,7 +265,9 @@ fn what_cannot_be_is_refused_with_its_code() {
     ask("--input all.csv --key id").expect_failure(6, "disagree on published key");
     // And another count in the place of the one that was moved away, which is not written.
     server.signal(nix::sys::signal::Signal::SIGTERM);
-    server.wait().expect_failure(2, "it was moved or replaced while it was in use");
+    server
+        .wait()
+        .expect_failure(2, "it was moved or replaced while it was in use");
 }
 
 /// A set is for anybody, as far as the publisher's mask lets others read its files; its database is not.
@@ -310,6 +312,7 @@ fn a_look_up_has_a_deadline() {
                 let transport = Transport::Tls {
                     identity: &identity,
                     peer: place.receiver,
+                    intent: Intent::Serve,
                 };
                 let met = listener.accept(&transport, &ConnectOptions::default());
                 let mut channel = met.unwrap().channel;
@@ -365,7 +368,11 @@ fn a_published_set_changes() {
     let back = look_up(&place, &endpoint, words);
     let line = "is release 1, and an earlier look-up has seen release 2";
     assert_eq!(back.code, Some(3));
-    assert!(back.err.contains(line) && back.err.contains("as --state"), "{}", back.err);
+    assert!(
+        back.err.contains(line) && back.err.contains("as --state"),
+        "{}",
+        back.err
+    );
     update("--add more.csv").expect_failure(3, "published last, which is release 2");
     std::fs::rename(place.path("kept"), place.path("set.vset.2")).unwrap();
     // A database that was restored from a copy knows less than is beside it.
@@ -719,7 +726,11 @@ impl Crowd {
         let endpoint = Endpoint::Connect(self.address.clone());
         let connect = |identity| {
             let peer = self.publisher;
-            let transport = Transport::Tls { identity, peer };
+            let transport = Transport::Tls {
+                identity,
+                peer,
+                intent: Intent::LookUp,
+            };
             connect(&endpoint, &transport, &ConnectOptions::default()).unwrap()
         };
         self.identities.iter().map(connect).collect()
@@ -921,7 +932,8 @@ fn a_restored_database_is_not_served() {
     copy("backup", "database");
     for words in ["--quota 100", "--quota 100 --set set.vset"] {
         let refused = serve(&place, words).wait();
-        let line = "is older than its set: it knows of release 1 at most, and release 3 was published";
+        let line =
+            "is older than its set: it knows of release 1 at most, and release 3 was published";
         refused.expect_failure(3, line);
         assert!(refused.hint().contains("publish anew"), "{}", refused.err);
     }

@@ -1005,14 +1005,19 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
     let commands = [
         serve.to_owned(),
         format!("{published} --add theirs.csv"),
-        format!("publish --identity sender.key --database new --output new.vset --key key --input ours.csv"),
+        format!(
+            "publish --identity sender.key --database new --output new.vset --key key --input ours.csv"
+        ),
         format!("{looking} set.vset --state state"),
         format!("{looking} got.vset --fetch"),
         format!("receive {party} --listen 127.0.0.1:0 --work-dir work"),
         format!("exchange offer {party} --role receiver --state courier --out offered"),
     ];
     let fault = Fault {
-        class: CLASSES.iter().position(|(name, _)| *name == "lock").unwrap(),
+        class: CLASSES
+            .iter()
+            .position(|(name, _)| *name == "lock")
+            .unwrap(),
         number: 1,
         error: Errno::EOPNOTSUPP,
         mode: Mode::Onward,
@@ -1021,7 +1026,11 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
         let record = Record::new();
         let ended = place.run_after(&record.before(library, Some(fault)), &command);
         ended.expect_failure(2, "file system without locks");
-        assert!(ended.hint().contains("a local disk"), "{command}: {}", ended.err);
+        assert!(
+            ended.hint().contains("a local disk"),
+            "{command}: {}",
+            ended.err
+        );
     }
     server.process.kill().unwrap();
     server.wait();

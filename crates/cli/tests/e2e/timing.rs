@@ -159,7 +159,7 @@ impl Setup {
             let sending = scope.spawn(move || {
                 let mut clock = Clock::new(address, self.late);
                 let party = party(sender, receiver, Endpoint::Listen("127.0.0.1:0".into()));
-                let sent = party.run(Role::Sender, &theirs, key, None, &mut clock);
+                let sent = party.run(Role::Sender, || Ok(&theirs), key, None, &mut clock);
                 sent.expect("the sender's run");
                 clock.waited
             });
@@ -168,7 +168,7 @@ impl Setup {
             let mut slow = Slow::new(self.planted * common as u32, self.late);
             let has_rows = !self.question().reveal().is_value();
             let output = has_rows.then_some(Destination::File(&output));
-            let received = party.run(Role::Receiver, &ours, key, output, &mut slow);
+            let received = party.run(Role::Receiver, || Ok(&ours), key, output, &mut slow);
             let report = received
                 .and_then(Outcome::finish)
                 .expect("the receiver's run");

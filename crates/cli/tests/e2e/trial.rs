@@ -20,7 +20,7 @@ use vesica::{
     Registry, Role, Security, Shown, Simulated, deal, fetch_half, generate,
 };
 use vesica_psi::{Origin, Spec};
-use vesica_session::{HalfSource, RepeatedKeys, Split, Transport, ValueTerms, connect};
+use vesica_session::{HalfSource, Intent, RepeatedKeys, Split, Transport, ValueTerms, connect};
 use vesica_tables::ValueColumn;
 
 use crate::answers::{Answer, Question, decimal};
@@ -172,6 +172,10 @@ impl Dealt {
             let transport = Transport::Tls {
                 identity: parties[party],
                 peer: from,
+                intent: match is_generated {
+                    true => Intent::AskGenerator,
+                    false => Intent::AskDealer,
+                },
             };
             let mut connection = connect(address, &transport, &options).unwrap();
             let role = [Role::Receiver, Role::Sender][party];
@@ -200,7 +204,8 @@ impl Dealt {
             false => {
                 scope.spawn(|| fetch(0, &addresses[0], prints[0]));
                 scope.spawn(|| fetch(1, &addresses[0], prints[0]));
-                let connections = first.accept_all(&dealers[0], &fingerprints, &options);
+                let connections =
+                    first.accept_all(&dealers[0], &fingerprints, Intent::Deal, &options);
                 let connections = &mut connections.unwrap().try_into().unwrap();
                 deal(connections, registry, u64::MAX, None).unwrap();
             }
@@ -209,14 +214,17 @@ impl Dealt {
                 scope.spawn(|| fetch(1, &addresses[1], prints[1]));
                 scope.spawn(|| {
                     let awaited = [fingerprints[0], prints[1]];
-                    generate(first.accept_all(&dealers[0], &awaited, &options).unwrap());
+                    let accepted =
+                        first.accept_all(&dealers[0], &awaited, Intent::Generate, &options);
+                    generate(accepted.unwrap());
                 });
                 let mut connections = second
-                    .accept_all(&dealers[1], &fingerprints[1..], &options)
+                    .accept_all(&dealers[1], &fingerprints[1..], Intent::Generate, &options)
                     .unwrap();
                 let transport = Transport::Tls {
                     identity: &dealers[1],
                     peer: prints[0],
+                    intent: Intent::Generate,
                 };
                 connections.push(connect(&addresses[0], &transport, &options).unwrap());
                 generate(connections);

@@ -19,8 +19,8 @@ use vesica_lookup::{
 };
 use vesica_primitives::voprf::{Element, SecretKey};
 use vesica_session::{
-    ConnectOptions, Endpoint, ErrorClass, Fingerprint, Identity, Interrupt, Listener, NoProgress,
-    Transport, connect, random,
+    ConnectOptions, Endpoint, ErrorClass, Fingerprint, Identity, Intent, Interrupt, Listener,
+    NoProgress, Transport, connect, random,
 };
 use vesica_wire::{Channel, Error as WireError, Kind};
 
@@ -189,6 +189,7 @@ impl Published {
         let transport = Transport::Tls {
             identity,
             peer: self.server.fingerprint(),
+            intent: Intent::LookUp,
         };
         let options = ConnectOptions {
             wait: Duration::from_secs(20),
@@ -311,6 +312,7 @@ fn quotas_end_and_survive_a_restart() {
         let transport = Transport::Tls {
             identity: &stranger,
             peer: published.server.fingerprint(),
+            intent: Intent::LookUp,
         };
         let endpoint = Endpoint::Connect(address.to_owned());
         let options = ConnectOptions {
@@ -407,6 +409,7 @@ fn cheated(answer: impl FnOnce(&Published, Vec<u8>) -> Vec<u8> + Send) -> WireEr
             let transport = Transport::Tls {
                 identity: &published.server,
                 peer: me.fingerprint(),
+                intent: Intent::Serve,
             };
             let mut channel = listener
                 .accept(&transport, &ConnectOptions::default())
@@ -491,6 +494,7 @@ fn a_client_that_cheats_is_told() {
             let transport = Transport::Tls {
                 identity: &me,
                 peer: published.server.fingerprint(),
+                intent: Intent::LookUp,
             };
             let endpoint = Endpoint::Connect(address.to_owned());
             connect(&endpoint, &transport, &ConnectOptions::default()).unwrap()
@@ -569,6 +573,7 @@ fn a_client_holds_a_connection_for_so_long() {
             let transport = Transport::Tls {
                 identity: &me,
                 peer: published.server.fingerprint(),
+                intent: Intent::LookUp,
             };
             let endpoint = Endpoint::Connect(address.to_owned());
             let connection = connect(&endpoint, &transport, &ConnectOptions::default());
@@ -596,6 +601,7 @@ fn a_server_sends_files_for_so_long() {
             let transport = Transport::Tls {
                 identity: &published.server,
                 peer: me.fingerprint(),
+                intent: Intent::Serve,
             };
             let accepted = listener.accept(&transport, &ConnectOptions::default());
             let mut channel = accepted.unwrap().channel;
@@ -658,6 +664,7 @@ fn a_set_of_another_key_is_told_apart() {
         let transport = Transport::Tls {
             identity: &me,
             peer: published.server.fingerprint(),
+            intent: Intent::LookUp,
         };
         let endpoint = Endpoint::Connect(address.to_owned());
         let connection = connect(&endpoint, &transport, &ConnectOptions::default()).unwrap();
@@ -950,6 +957,7 @@ impl<'a> Fetcher<'a> {
         let transport = Transport::Tls {
             identity: self.me,
             peer: publisher,
+            intent: Intent::LookUp,
         };
         let endpoint = Endpoint::Connect(address.to_owned());
         let options = ConnectOptions {
@@ -1067,6 +1075,7 @@ fn cheated_of_files(
             let transport = Transport::Tls {
                 identity: &published.server,
                 peer: me.fingerprint(),
+                intent: Intent::Serve,
             };
             let accepted = listener.accept(&transport, &ConnectOptions::default());
             let mut channel = accepted.unwrap().channel;

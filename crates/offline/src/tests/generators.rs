@@ -63,11 +63,12 @@ impl Four {
             let theirs = scope.spawn(|| fetch(1));
             let generating = scope.spawn(|| {
                 let awaited = [parties[0].fingerprint(), generators[1].fingerprint()];
-                let accepted = first.accept_all(&generators[0].identity, &awaited, &options());
+                let accepted =
+                    first.accept_all(&generators[0].identity, &awaited, INTENT, &options());
                 generate(0, accepted.unwrap())
             });
             let awaited = [parties[1].fingerprint()];
-            let accepted = second.accept_all(&generators[1].identity, &awaited, &options());
+            let accepted = second.accept_all(&generators[1].identity, &awaited, INTENT, &options());
             let mut connections = accepted.unwrap();
             let transport = generators[1].tls(&generators[0]);
             connections.push(connect(&addresses[0], &transport, &options()).unwrap());

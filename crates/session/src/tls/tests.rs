@@ -5,6 +5,8 @@ use std::thread;
 
 use super::*;
 
+/// What goes with itself.
+const INTENT: Intent = Intent::Generate;
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// What `side` makes of a peer with this connection of its own.
@@ -24,7 +26,10 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
                 tls: peer,
                 pin: Arc::new(Pin::new(&[ours.fingerprint()])),
                 side,
-                welcomed: false,
+                intent: INTENT,
+                has_greeted: false,
+                greeting: Vec::new(),
+                theirs: None,
                 sent: None,
                 round_trip: Duration::ZERO,
             };
@@ -35,7 +40,8 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
             let mut leaving = theirs.leave();
             while !leaving.step() {}
         });
-        handshake(near, side, ours, pinned, &after(LIMIT), &Interrupt::new()).unwrap_err()
+        let (limit, interrupt) = (after(LIMIT), Interrupt::new());
+        handshake(near, side, ours, pinned, INTENT, &limit, &interrupt).unwrap_err()
     })
 }
 
@@ -60,9 +66,10 @@ fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
     let (far, _) = socket.accept().unwrap();
     let run = |stream, side, ours: &Identity, theirs: &Identity| {
         let (pinned, is_over) = (theirs.fingerprint(), after(LIMIT));
-        let done = handshake(stream, side, ours, pinned, &is_over, &Interrupt::new());
-        let (_, tls) = done.unwrap();
-        tls.negotiated_key_exchange_group().unwrap().name()
+        let interrupt = Interrupt::new();
+        let done = handshake(stream, side, ours, pinned, INTENT, &is_over, &interrupt);
+        let (_, secured) = done.unwrap();
+        secured.tls.negotiated_key_exchange_group().unwrap().name()
     };
     let groups = thread::scope(|scope| {
         let listening = scope.spawn(|| run(far, Side::Listener, &a, &b));
@@ -171,7 +178,8 @@ fn answered(side: Side, answer: &'static [u8]) -> Failure {
         });
         let is_over = after(LIMIT);
         let pinned = b.fingerprint();
-        handshake(near, side, &a, pinned, &is_over, &Interrupt::new()).unwrap_err()
+        let interrupt = Interrupt::new();
+        handshake(near, side, &a, pinned, INTENT, &is_over, &interrupt).unwrap_err()
     })
 }
 
@@ -204,12 +212,14 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
                     Side::Listener,
                     listener,
                     pinned,
+                    INTENT,
                     &after(LIMIT),
                     &Interrupt::new(),
                 )
             });
             let side = Side::Connector;
-            let connected = handshake(near, side, connector, ours, &is_over, &Interrupt::new());
+            let interrupt = Interrupt::new();
+            let connected = handshake(near, side, connector, ours, INTENT, &is_over, &interrupt);
             (listening.join().unwrap().err(), connected.err())
         })
     };

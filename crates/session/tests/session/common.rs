@@ -6,8 +6,8 @@ use std::time::Duration;
 use vesica_plan::Registry;
 use vesica_psi::Task;
 use vesica_session::{
-    ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Interrupt, Job, Listener,
-    Role, Transport, connect, split,
+    ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Intent, Interrupt, Job,
+    Listener, Role, Transport, connect, split,
 };
 use vesica_wire::{ChannelOptions, Error as WireError, FramedChannel, Limit, memory_pair_with};
 
@@ -27,8 +27,19 @@ pub(crate) fn identity() -> Identity {
     Identity::generate().unwrap()
 }
 
+/// What goes with itself.
+pub(crate) const INTENT: Intent = Intent::Generate;
+
 pub(crate) fn tls(identity: &Identity, peer: Fingerprint) -> Transport<'_> {
-    Transport::Tls { identity, peer }
+    tls_for(INTENT, identity, peer)
+}
+
+pub(crate) fn tls_for(intent: Intent, identity: &Identity, peer: Fingerprint) -> Transport<'_> {
+    Transport::Tls {
+        identity,
+        peer,
+        intent,
+    }
 }
 
 /// So long until the peer comes, and as long for its silence.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{connected, identity, meet, tls, within, within_or_raised};
+use crate::common::{INTENT, connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
-    BoundListener, ConnectOptions, Connection, Endpoint, Error, ErrorClass, Identity, Interrupt,
-    Link, Listener, NoConnection, OnRefused, Readiness, Refused, Transport, connect,
+    BoundListener, ConnectOptions, Connection, Endpoint, Error, ErrorClass, Identity, Incident,
+    Interrupt, Link, Listener, NoConnection, OnIncident, Readiness, Refused, Transport, connect,
 };
 use vesica_wire::{Blame, Channel, Clock, Error as WireError, Kind, Limit, ManualClock};
 
@@ -314,11 +314,14 @@ fn scanners_do_not_end_the_wait() {
 }
 
 /// What keeps what a listener tells of those whom it turns away.
-fn heard() -> (OnRefused, Arc<Mutex<Vec<Refused>>>) {
+fn heard() -> (OnIncident, Arc<Mutex<Vec<Refused>>>) {
     let list: Arc<Mutex<Vec<Refused>>> = Arc::default();
     let tell = {
         let list = Arc::clone(&list);
-        OnRefused::new(move |refused| list.lock().unwrap().push(refused.clone()))
+        OnIncident::new(move |incident| match incident {
+            Incident::Refused(refused) => list.lock().unwrap().push(refused.clone()),
+            other => panic!("{other}"),
+        })
     };
     (tell, list)
 }
@@ -427,7 +430,7 @@ fn a_wrong_identity_is_told_at_once_and_the_right_one_gets_in() {
     let endpoint = Endpoint::Connect(listener.local_addr().to_string());
     let (tell, list) = heard();
     let options = ConnectOptions {
-        on_refused: tell,
+        on_incident: tell,
         ..within(30.0)
     };
     thread::scope(|scope| {
@@ -518,25 +521,6 @@ fn a_silent_listener_does_not_outlast_the_wait() {
         clock.advance(options.wait);
         let error = waiting.join().unwrap().unwrap_err();
         assert_eq!(error.class(), ErrorClass::Network, "{error}");
-    });
-}
-
-/// One that is met while the other is not ready yet: the port is bound, so that it gets in.
-#[test]
-fn a_peer_may_come_before_this_side_is_ready() {
-    let (a, b) = (identity(), identity());
-    let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let endpoint = Endpoint::Connect(listener.local_addr().to_string());
-    let options = ConnectOptions {
-        ready: Readiness::new(),
-        ..within(0.1)
-    };
-    thread::scope(|scope| {
-        let accepting = scope.spawn(|| listener.accept(&tls(&a, b.fingerprint()), &options));
-        thread::sleep(Duration::from_millis(400));
-        let connected = connect(&endpoint, &tls(&b, a.fingerprint()), &within(10.0));
-        connected.unwrap();
-        accepting.join().unwrap().unwrap();
     });
 }
 
@@ -806,7 +790,8 @@ fn both_peers_are_accepted_in_any_order() {
     let address = Endpoint::Connect(listener.local_addr().to_string());
     let pinned = [first.fingerprint(), second.fingerprint()];
     thread::scope(|scope| {
-        let accepting = scope.spawn(|| listener.accept_all(&listens, &pinned, &within(20.0)));
+        let accepting =
+            scope.spawn(|| listener.accept_all(&listens, &pinned, INTENT, &within(20.0)));
         let mut connections: Vec<Connection> = [&second, &second, &first]
             .map(|ours| {
                 let transport = tls(ours, listens.fingerprint());
@@ -831,6 +816,6 @@ fn both_peers_are_accepted_in_any_order() {
 fn one_peer_is_not_two() {
     let (listens, peer) = (identity(), identity().fingerprint());
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let twice = listener.accept_all(&listens, &[peer, peer], &within(20.0));
+    let twice = listener.accept_all(&listens, &[peer, peer], INTENT, &within(20.0));
     assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
 }

@@ -11,5 +11,6 @@ mod labels;
 mod numbers;
 mod seam;
 mod side_by_side;
+mod stay;
 mod tally;
 mod threshold;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::buckets::dh;
 use vesica_session::terms::BUCKET_ATTEMPTS;
-use vesica_session::{Agreement, Attempt, Checkpoint, Error, Learns, Role, Tally, agree};
+use vesica_session::{Agreement, Attempt, Checkpoint, Learns, Role, Tally, agree};
 use vesica_testing::{Recorder, bad_value, misbehaviour, pair_within};
 use vesica_wire::{Channel, Error as WireError, Kind};
 
@@ -39,24 +39,6 @@ fn tally(agreement: &Agreement, attempts: &[(u32, u32, bool)]) -> Tally {
         tally.add(attempt, *has_result);
     }
     tally
-}
-
-/// What a driver hears whose peer was stopped before it had kept the job, and now begins another one.
-#[test]
-fn a_job_that_one_side_alone_has_is_an_exact_error() {
-    let [near, _] = agreed(Learns::Receiver);
-    let job = dh(Role::Sender, Some(100_000), Learns::Receiver).with(&BUCKET_ATTEMPTS, 2);
-    let (mut a, mut b) = pair_within(Duration::from_secs(5));
-    thread::scope(|scope| {
-        let new = scope.spawn(move || agree(&mut b, &job, 1300, &Checkpoint::Nothing, None, None));
-        let old = tally(&near, &[]).exchange(&mut a, Role::Receiver, &near);
-        let differs = |error: &WireError, here: &str, there: &str| matches!(error, WireError::ContractDiffers { field: "job", ours, theirs } if ours == here && theirs == there);
-        assert!(differs(&old.unwrap_err(), "one from before", "a new one"));
-        match new.join().unwrap() {
-            Err(Error::Run(error)) => assert!(differs(&error, "a new one", "one from before")),
-            other => panic!("{other:?}"),
-        }
-    });
 }
 
 #[test]

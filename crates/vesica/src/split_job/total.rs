@@ -239,8 +239,8 @@ mod tests {
     use tempfile::TempDir;
     use vesica_session::terms::{LEARNS, REVEAL, SECURITY};
     use vesica_session::{
-        BoundListener, ConnectOptions, Endpoint, Identity, Learns, Listener, NoProgress, Reveal,
-        Security, Tally, Transport, connect,
+        BoundListener, ConnectOptions, Endpoint, Identity, Intent, Learns, Listener, NoProgress,
+        Reveal, Security, Tally, Transport, connect,
     };
     use vesica_tables::{KeySpec, Source, SourceOptions};
     use vesica_wire::Kind;
@@ -307,7 +307,14 @@ mod tests {
                 };
                 let directory = place.path().join(role.to_string());
                 let (key, party) = (key.unwrap(), party(of, endpoint));
-                let split = party.split(role, &table, &key, &directory, tasks, &mut NoProgress);
+                let split = party.split(
+                    role,
+                    || Ok(&table),
+                    &key,
+                    &directory,
+                    tasks,
+                    &mut NoProgress,
+                );
                 split.unwrap()
             });
             Job {
@@ -350,6 +357,7 @@ mod tests {
             let transport = Transport::Tls {
                 identity,
                 peer: peer.fingerprint(),
+                intent: Intent::Total(role),
             };
             let options = ConnectOptions::default();
             let met = match endpoint {

@@ -4,4 +4,5 @@ mod channel;
 mod common;
 mod heartbeat;
 mod link;
+mod look;
 mod tamper;
