@@ -106,7 +106,7 @@ fn dial(
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
     let mut last: Option<Problem> = None;
-    let mut told = None;
+    let (mut told, mut left) = (None, String::new());
     loop {
         let problem = match try_once(address, visit, transport, &wait, options)? {
             Tried::Met(connection) => match stay(*connection, options)? {
@@ -114,8 +114,10 @@ fn dial(
                 Err(incident) => {
                     rest = FIRST_PAUSE;
                     options.on_incident.report(&incident);
-                    if let Incident::PeerProblem(problem) = incident {
-                        told = Some(problem);
+                    match &incident {
+                        Incident::PeerProblem(problem) => told = Some(*problem),
+                        Incident::PeerLeft(why) => left = format!(", after it had left ({why})"),
+                        _ => {}
                     }
                     Problem::other(incident)
                 }
@@ -138,7 +140,7 @@ fn dial(
         }
         if wait.is_last() {
             let waited = options.wait.as_secs_f32();
-            let line = format!("{} (tried for {waited} s)", problem.line);
+            let line = format!("{}{left} (tried for {waited} s)", problem.line);
             return Err(cannot_connect(address, &Problem { line, ..problem }));
         }
         last = Some(problem);

@@ -340,7 +340,7 @@ pub(crate) fn has_journal(path: &Path) -> bool {
 /// Whether a run of this identity has left an answer in a work directory, as far as can be seen.
 pub(crate) fn has_answer(path: &Path, identity: &Identity) -> bool {
     let bytes = read_if_there(path, JOURNAL).ok().flatten();
-    let journal = bytes.and_then(|bytes| Journal::decode(&bytes, &Keys::of(identity)));
+    let journal = bytes.and_then(|(bytes, _)| Journal::decode(&bytes, &Keys::of(identity)));
     journal.is_some_and(|journal| journal.head.is_answer())
 }
 

@@ -172,8 +172,8 @@ fn contracts_that_differ() {
     );
     assert_eq!(place.names(), before);
 
-    // Two receivers.
-    let mut first = place.receiver(&receiver, LISTEN);
+    // Two receivers: one has called the wrong command, and the other goes on waiting for a sender.
+    let mut first = place.receiver(&receiver.clone().with("--wait 2"), LISTEN);
     let endpoint = first.endpoint();
     let words = format!(
         "receive --input theirs.csv --key id --identity sender.key --peer {} {endpoint}",
@@ -223,6 +223,8 @@ fn a_peer_killed_before_it_is_met() {
 fn a_peer_killed_after_the_handshake_or_in_the_middle() {
     for mark in ["connected to ", "phase: oprf"] {
         let (place, receiver, sender) = long_place();
+        // One that is not ready yet waits for it to come again.
+        let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 2"));
         let before = place.names();
         // The sender goes away.
         let mut listening = place.sender(&sender, LISTEN);
@@ -266,6 +268,7 @@ fn ctrl_c_on_either_side() {
     use nix::sys::signal::Signal;
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
         let (place, receiver, sender) = long_place();
+        let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 2"));
         let before = place.names();
         // The receiver is stopped.
         let mut listening = place.sender(&sender, LISTEN);
@@ -441,6 +444,45 @@ fn a_slow_table_is_no_dead_peer() {
                 assert!(receiver.err.contains(told), "{}", receiver.err);
             }
         }
+    }
+}
+
+/// Whoever writes a table takes longer for its first rows than the other side waits for a connection.
+#[cfg(unix)]
+#[test]
+fn a_table_that_begins_late_is_no_missing_peer() {
+    use nix::sys::stat::Mode;
+    let place = Place::new();
+    place.write("ours.csv", "id,name\n3,a\n4,b\n");
+    for slow_listens in [false, true] {
+        nix::unistd::mkfifo(&place.path("slow.csv"), Mode::S_IRWXU).unwrap();
+        let fifo = place.path("slow.csv");
+        let slow = Arguments::new("slow.csv", "id").with("--wait 2");
+        let quick = Arguments::new("ours.csv", "id")
+            .output("out.csv")
+            .with("--wait 2");
+        let (mut sender, mut receiver);
+        match slow_listens {
+            true => {
+                sender = place.sender(&slow, "--listen 127.0.0.1:0");
+                receiver = place.receiver(&quick, &sender.endpoint());
+            }
+            false => {
+                receiver = place.receiver(&quick, "--listen 127.0.0.1:0");
+                sender = place.sender(&slow, &receiver.endpoint());
+            }
+        }
+        let mut pipe = std::fs::File::create(fifo).unwrap();
+        pipe.write_all(b"id,name\n").unwrap();
+        receiver.wait_for("phase: the peer reads its table");
+        std::thread::sleep(Duration::from_secs(3));
+        pipe.write_all(b"3,c\n").unwrap();
+        drop(pipe);
+        sender.wait_for("read 1 rows");
+        sender.wait().expect_success();
+        receiver.wait().expect_success();
+        assert_eq!(place.read("out.csv"), "id,name\n3,a\n");
+        std::fs::remove_file(place.path("slow.csv")).unwrap();
     }
 }
 
