@@ -42,6 +42,8 @@ pub mod coin;
 pub mod programmable;
 pub mod width;
 
+use std::fmt;
+
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
 use vesica_primitives::security::{Security, lambda_each};
@@ -49,7 +51,7 @@ use vesica_wire::{Channel, Error, Traffic};
 
 /// What the parties of a run have agreed on: the only parameters of every protocol. A module derives
 /// everything else from them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Params {
     /// The adversary to withstand.
     pub security: Security,
@@ -61,6 +63,18 @@ pub struct Params {
     pub sender_size: usize,
     /// Hash of the agreed contract and both sides' nonces; bound into every hash of the protocol.
     pub session: [u8; 32],
+}
+
+/// Without the session, from which keys of a job may follow.
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Params")
+            .field("security", &self.security)
+            .field("lambda", &self.lambda)
+            .field("receiver_size", &self.receiver_size)
+            .field("sender_size", &self.sender_size)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Params {

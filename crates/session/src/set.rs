@@ -1,6 +1,7 @@
 //! The set that a run works on: all at once, or bucket by bucket from wherever it is kept.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::{Assignment, Contract, Error, Learns};
 ///
 /// It contains nothing that the protocol could use: randomness, correlations and sessions are fresh in every
 /// run. `origin` names the run that assigned items to buckets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The contract of the last run.
     pub contract: Contract,
@@ -29,6 +30,16 @@ pub struct State {
     /// Where numbers are added up over buckets, what this side has of them after each of the last of the finished buckets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carried: Vec<Carried>,
+}
+
+/// Without the session, from which keys of a job follow, and without what was found.
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("contract", &self.contract)
+            .field("finished", &self.found.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// After how many of the last buckets numbers are kept. What two sides have recorded is at most two buckets apart: neither

@@ -15,6 +15,23 @@ use crate::Error;
 /// The status of a platform that nothing is known against.
 const UP_TO_DATE: &str = "UpToDate";
 
+/// A domain's attributes (Intel, *TDX Module Base Architecture Specification*, TD attributes): it is open to debuggers, and
+/// it may be moved to another machine, by a service domain that is given its secrets.
+const DEBUG: u64 = 1;
+const MIGRATABLE: u64 = 1 << 29;
+
+/// Refuses domains whose memory the owner of the machine can have. The library refuses them too.
+fn check_attributes(attributes: [u8; 8]) -> Result<(), Untrusted> {
+    let attributes = u64::from_le_bytes(attributes);
+    if attributes & DEBUG != 0 {
+        return Err(Untrusted::Open("its attributes allow debugging"));
+    }
+    if attributes & MIGRATABLE != 0 {
+        return Err(Untrusted::Open("its attributes allow migration"));
+    }
+    Ok(())
+}
+
 /// Checks quotes of TDX.
 #[derive(Clone, Debug)]
 pub struct Tdx {
@@ -47,6 +64,7 @@ impl Verifier for Tdx {
         let Some(report) = verified.report.as_td10() else {
             return Err(Untrusted::Malformed("a quote of SGX".into()));
         };
+        check_attributes(report.td_attributes)?;
         if verified.status != UP_TO_DATE {
             let advisories = verified.advisory_ids.join(" ");
             let status = format!("{} {advisories}", verified.status);
@@ -61,5 +79,25 @@ impl Verifier for Tdx {
             data: report.report_data,
             measurement: Measurement(hasher.finalize().into()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_that_can_be_debugged_or_moved_are_refused() {
+        // Those of a usual domain: no exceptions for pages that the host takes away, performance counters off.
+        let usual: u64 = 1 << 28;
+        assert_eq!(check_attributes(usual.to_le_bytes()), Ok(()));
+        for (bit, why) in [
+            (0, "its attributes allow debugging"),
+            (29, "its attributes allow migration"),
+        ] {
+            let attributes = usual | 1 << bit;
+            let refused = check_attributes(attributes.to_le_bytes());
+            assert_eq!(refused, Err(Untrusted::Open(why)), "bit {bit}");
+        }
     }
 }

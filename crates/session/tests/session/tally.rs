@@ -41,6 +41,23 @@ fn tally(agreement: &Agreement, attempts: &[(u32, u32, bool)]) -> Tally {
     tally
 }
 
+/// The token of a gateway follows from the value of a job, and salts of items from a session.
+#[test]
+fn what_is_secret_of_an_agreement_is_not_shown() {
+    let [near, _] = agreed(Learns::Receiver);
+    let shown = [
+        format!("{near:?} {near:#?}"),
+        format!("{:?} {:?}", near.params, near.state),
+    ]
+    .concat();
+    let shown: String = shown.split_whitespace().collect();
+    for secret in [near.params.session, near.state.origin] {
+        let bytes = secret.map(|byte| byte.to_string()).join(",");
+        let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(!shown.contains(&bytes) && !shown.contains(&hex), "{shown}");
+    }
+}
+
 #[test]
 fn both_sides_number_the_next_attempts_alike() {
     let all: Vec<_> = (0..8).map(|bucket| (bucket, 0, true)).collect();
