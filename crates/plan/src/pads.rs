@@ -9,9 +9,13 @@
 //! these takes another evaluation to rule out. Of 2^s values of w, q are right: T evaluations succeed with a probability
 //! of T·q/2^s and cost T·(1 + q/2^c), so that a search costs 2^s·max(1/q, 2^-c) at least. Where few hashes have a key in common, these are q.
 //!
+//! **What is counted** are operations: evaluations, and look-ups in a table of what they gave. One can do the work of the
+//! other. Whoever evaluates π in a subspace of the values of w alone, and rules guesses out by look-ups in that table, needs
+//! far fewer evaluations, and look-ups in the place of those that it saves.
+//!
 //! **Several runs.** Keys of hashes come from the session, and so does that of a bucket's run from the session of all. An
-//! evaluation under one of these keys tests a guess at the secret of one run, and the chance to find any of many secrets
-//! grows with the evaluations alone. What has a key without a session are the streams of OLE halves, which are in the list
+//! operation under one of these keys tests a guess at the secret of one run, and the chance to find any of many secrets
+//! grows with the operations alone. What has a key without a session are the streams of OLE halves, which are in the list
 //! for that reason.
 
 use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, Number, PADS_PER_KEY, WIDTH, cost};
@@ -45,7 +49,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// κ: log₂ of the evaluations of AES that a search takes, rounded down.
+    /// κ: log₂ of the operations that a search takes, evaluations of AES and look-ups of these together, rounded down.
     pub fn kappa(&self) -> u32 {
         let per_key = match self.hash {
             Hash::OneKey => self.known,
