@@ -85,7 +85,7 @@ pub fn connect(
 }
 
 /// Makes the connection of a task to the peer's task for the same bucket and attempt, at the gateway at `address`, with
-/// attempts until the wait is over. Once the two have met there, what fails is final.
+/// attempts until the wait is over. A peer that leaves before the connection is secure may come again.
 ///
 /// Fails as [`connect`] does, and with [`Error::NotAdmitted`].
 pub fn connect_through(
@@ -272,7 +272,6 @@ fn try_once(
             .map_err(|e| cannot(&e)),
         Err(failure) => match verdict(failure, transport)? {
             foreign @ Failure::Foreign(_) => Err(cannot_connect(address, &foreign.into())),
-            other if visit.is_some() => Err(cannot_connect(address, &other.into())),
             other => Ok(Tried::Failed(other.into())),
         },
     }

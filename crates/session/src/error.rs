@@ -128,11 +128,9 @@ pub enum NotAdmitted {
     /// It does not know the job, or with another token or other buckets.
     #[error("is not for this job")]
     Unknown,
-    /// It has had a task of this side for this bucket and attempt.
-    #[error(
-        "has had a task of this side for this bucket and attempt; the next attempt has another number, on both sides"
-    )]
-    Taken,
+    /// Another task of this side has come for this bucket and attempt.
+    #[error("has another task of this side for this bucket and attempt, which came later")]
+    Replaced,
 }
 
 /// Why connecting or a job failed.

@@ -1,10 +1,12 @@
 //! A gateway: one address at which the tasks of both sides of a job meet.
 //!
-//! 1. The gateway sends its epoch, which it draws when it starts, and a challenge.
-//! 2. The task says its role, the job's name here, bucket and attempt, and a keyed hash of all that, epoch and challenge
+//! 1. The gateway sends a challenge.
+//! 2. The task says its role, the job's name here, bucket and attempt, and a keyed hash of all that and the challenge
 //!    under the token of the job ([`Admission`]). So an answer that was overheard fits no other challenge.
-//! 3. Each (job, bucket, attempt, role) is taken once in an epoch. Once both roles are there, the gateway says so to both,
-//!    and copies bytes. The receiver begins TLS.
+//! 3. Once both roles of an attempt are there, the gateway says so to both, and copies bytes. The receiver begins TLS.
+//!
+//! A gateway remembers nothing of the pairs that it has made: which attempts have begun is known to the two sides alone,
+//! which make each once. A pair that breaks off before it is secure comes again.
 //!
 //! TLS runs between the tasks, whose keys pin each other: a gateway can read, change and forge nothing of it.
 
@@ -24,11 +26,10 @@ pub(crate) use visit::Visited;
 use crate::terms::{BUCKET_ATTEMPTS, MAX_BUCKET_ATTEMPTS};
 use crate::{Agreement, Attempt, Error, MAX_BUCKETS, Role, read_secret};
 
-/// What a gateway says first is this, the epoch and the challenge.
-const MAGIC: [u8; 16] = *b"vesica/1 gateway";
-const EPOCH: usize = 16;
+/// What a gateway says first is this and the challenge.
+const MAGIC: [u8; 16] = *b"vesica/2 gateway";
 const CHALLENGE: usize = 32;
-const GREETING: usize = MAGIC.len() + EPOCH + CHALLENGE;
+const GREETING: usize = MAGIC.len() + CHALLENGE;
 /// Role, name, bucket, attempt, keyed hash.
 const ANSWER: usize = 1 + 32 + 4 + 4 + 32;
 
@@ -40,8 +41,8 @@ enum Verdict {
     Paired = 1,
     /// No such job, bucket or attempt, or a wrong token.
     Unknown = 2,
-    /// This side has had a task here for this bucket and attempt.
-    Taken = 3,
+    /// Another task of this side has come for this bucket and attempt, in the place of this one.
+    Replaced = 3,
     /// As many tasks are here as there may be.
     Full = 4,
     /// The peer's task has not come in time.
@@ -52,8 +53,8 @@ enum Verdict {
 
 impl Verdict {
     fn of(byte: u8) -> Option<Verdict> {
-        use Verdict::{Alone, Full, Paired, Stopping, Taken, Unknown};
-        [Paired, Unknown, Taken, Full, Alone, Stopping]
+        use Verdict::{Alone, Full, Paired, Replaced, Stopping, Unknown};
+        [Paired, Unknown, Replaced, Full, Alone, Stopping]
             .into_iter()
             .find(|verdict| *verdict as u8 == byte)
     }

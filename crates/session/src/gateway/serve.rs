@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use vesica_wire::{Interrupt, POLL};
 
-use super::{ANSWER, Admission, CHALLENGE, EPOCH, GREETING, MAGIC, Verdict};
+use super::{ANSWER, Admission, CHALLENGE, GREETING, MAGIC, Verdict};
 use crate::listener::bind;
-use crate::{Attempt, Error, Role, random};
+use crate::{Error, Role, random};
 
 /// Connections at once that have not answered yet.
 const MAX_STRANGERS: usize = 128;
@@ -60,12 +60,11 @@ pub struct GatewayFigures {
     pub bytes: u64,
 }
 
-/// A bound gateway, with an epoch of its own.
+/// A bound gateway.
 #[derive(Debug)]
 pub struct Gateway {
     socket: TcpListener,
     address: SocketAddr,
-    epoch: [u8; EPOCH],
     jobs: Vec<Admission>,
 }
 
@@ -97,14 +96,11 @@ struct Counters {
 /// What the serving thread holds.
 struct Desk<'a> {
     socket: TcpListener,
-    epoch: [u8; EPOCH],
     jobs: &'a [Admission],
     options: &'a GatewayOptions,
     counters: &'a Counters,
     strangers: Vec<Stranger>,
     waiting: HashMap<Place, Waiting>,
-    /// The places of each job at which a pair has met, a bit for each.
-    met: Vec<Vec<u64>>,
     pairs: u64,
     refused: u64,
 }
@@ -120,12 +116,9 @@ impl Gateway {
             return Err(Error::Usage("a gateway is for jobs, each once".into()));
         }
         let (socket, address) = bind(address)?;
-        let mut epoch = [0; EPOCH];
-        random::fill(&mut epoch)?;
         Ok(Gateway {
             socket,
             address,
-            epoch,
             jobs,
         })
     }
@@ -146,19 +139,14 @@ impl Gateway {
         tell: &dyn Fn(&GatewayFigures),
     ) -> Result<(), Error> {
         let (jobs, counters) = (self.jobs, Counters::default());
-        let places = |job: &Admission| job.buckets as usize * job.attempts as usize;
         let (served, figures) = thread::scope(|scope| {
             let mut desk = Desk {
                 socket: self.socket,
-                epoch: self.epoch,
                 jobs: &jobs,
                 options,
                 counters: &counters,
                 strangers: Vec::new(),
                 waiting: HashMap::new(),
-                met: (jobs.iter())
-                    .map(|job| vec![0; places(job).div_ceil(64)])
-                    .collect(),
                 pairs: 0,
                 refused: 0,
             };
@@ -236,8 +224,7 @@ impl<'a> Desk<'a> {
             random::fill(&mut challenge)?;
             let mut greeting = [0; GREETING];
             greeting[..MAGIC.len()].copy_from_slice(&MAGIC);
-            greeting[MAGIC.len()..GREETING - CHALLENGE].copy_from_slice(&self.epoch);
-            greeting[GREETING - CHALLENGE..].copy_from_slice(&challenge);
+            greeting[MAGIC.len()..].copy_from_slice(&challenge);
             if greet(&stream, &greeting).is_err() {
                 self.refused += 1;
                 continue;
@@ -296,51 +283,35 @@ impl<'a> Desk<'a> {
             let (role, attempt) = job.check(&stranger.greeting, &stranger.answer)?;
             Some((number, role, attempt))
         });
-        let verdict = match proved {
-            None => Verdict::Unknown,
-            Some((
-                number,
-                role,
-                Attempt {
-                    bucket,
-                    number: attempt,
-                },
-            )) => {
-                let place = (number, bucket, attempt);
-                match self.waiting.get(&place).map(|waiting| waiting.role) {
-                    _ if self.has_met(place) => Verdict::Taken,
-                    Some(waiting) if waiting == role => Verdict::Taken,
-                    Some(_) => return self.pair(place, stranger.stream, scope),
-                    None if self.is_full() => Verdict::Full,
-                    None => {
-                        let waiting = Waiting {
-                            stream: stranger.stream,
-                            since: Instant::now(),
-                            role,
-                        };
-                        self.waiting.insert(place, waiting);
-                        return;
-                    }
-                }
-            }
+        let Some((number, role, attempt)) = proved else {
+            return self.refuse(&stranger.stream, Verdict::Unknown);
         };
-        say(&stranger.stream, verdict);
+        let place = (number, attempt.bucket, attempt.number);
+        let waiting = self.waiting.get(&place).map(|waiting| waiting.role);
+        if waiting.is_some_and(|waiting| waiting != role) {
+            return self.pair(place, stranger.stream, scope);
+        }
+        if waiting.is_none() && self.is_full() {
+            return self.refuse(&stranger.stream, Verdict::Full);
+        }
+        let waiting = Waiting {
+            stream: stranger.stream,
+            since: Instant::now(),
+            role,
+        };
+        // Whoever comes later is there, which is not sure of one whose machine may be lost.
+        if let Some(earlier) = self.waiting.insert(place, waiting) {
+            self.refuse(&earlier.stream, Verdict::Replaced);
+        }
+    }
+
+    fn refuse(&mut self, stream: &TcpStream, verdict: Verdict) {
+        say(stream, verdict);
         self.refused += 1;
     }
 
     fn is_full(&self) -> bool {
         self.counters.running.load(Ordering::Relaxed) + self.waiting.len() >= self.options.pairs
-    }
-
-    /// The word and the bit of a place.
-    fn bit(&self, (job, bucket, attempt): Place) -> (usize, u64) {
-        let at = bucket as usize * self.jobs[job].attempts as usize + attempt as usize;
-        (at / 64, 1 << (at % 64))
-    }
-
-    fn has_met(&self, place: Place) -> bool {
-        let (word, bit) = self.bit(place);
-        self.met[place.0][word] & bit != 0
     }
 
     /// Brings two tasks together, of which one waits.
@@ -351,8 +322,6 @@ impl<'a> Desk<'a> {
         let Some(first) = self.waiting.remove(&place) else {
             return;
         };
-        let (word, bit) = self.bit(place);
-        self.met[place.0][word] |= bit;
         self.pairs += 1;
         let timeout = self.options.timeout;
         let streams = [first.stream, second];

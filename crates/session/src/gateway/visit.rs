@@ -62,7 +62,7 @@ impl Visit {
         match Verdict::of(verdict[0]) {
             Some(Verdict::Paired) => Ok(Visited::Paired),
             Some(Verdict::Unknown) => not_admitted(NotAdmitted::Unknown),
-            Some(Verdict::Taken) => not_admitted(NotAdmitted::Taken),
+            Some(Verdict::Replaced) => not_admitted(NotAdmitted::Replaced),
             Some(Verdict::Full) => failed("the gateway has as many tasks as it takes"),
             Some(Verdict::Alone) => failed("the peer's task has not come to the gateway"),
             Some(Verdict::Stopping) => failed("the gateway is stopping"),
