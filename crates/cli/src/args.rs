@@ -119,6 +119,9 @@ pub(crate) enum Command {
     /// Agrees on a job with the peer, and cuts a table up for tasks that each run a bucket of it
     Split(Box<Split>),
     /// Runs one bucket of a job that was split, against the peer's task for it
+    ///
+    /// If it ends with code 5 after it has begun, the job is over, and no other attempt is made at any bucket: a peer that was
+    /// caught does not get to guess again. Nor is there another attempt at a bucket of which the peer has confirmed its result.
     Bucket(Bucket),
     /// Brings the tasks of both sides of a job together at one address, and reads nothing of what they say
     Gateway(Gateway),
@@ -472,8 +475,8 @@ pub(crate) struct Meeting {
         requires = "offline_store"
     )]
     attested: Option<String>,
-    /// Most distinct keys that the peer may bring, up to 2^31, and below 2^28 with what pads them in buckets; what it brings
-    /// bounds what it can learn or cost
+    /// Most distinct keys that the peer may bring, up to 2^35, and below 2^28 with what pads them in buckets; what it brings
+    /// bounds what it can learn or cost. In a job of tasks it is for all attempts together, each of which may bring others
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
     max_peer_items: u64,
     /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000

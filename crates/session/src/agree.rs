@@ -16,7 +16,7 @@ use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
 use crate::set::MAX_CARRIED;
-use crate::terms::KEY_BITS;
+use crate::terms::{BUCKET_ATTEMPTS, KEY_BITS};
 use crate::turns::{Turns, takes_two_messages};
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
@@ -266,23 +266,29 @@ fn exchange(
         let why = "a run by courier goes over whole sets, and one side has memory for a part";
         return Err(WireError::limit(Limit::Memory { enough: None }, why).into());
     }
-    // Padding lets a dishonest peer bring so many more items. The limit that every run has leaves some room for it.
+    // A dishonest peer can put items in the place of padding, and bring others to each attempt. The limit that every run has
+    // leaves some room for padding.
     let peer_bucket = match job.role {
         Role::Receiver => contract.sender_bucket,
         Role::Sender => contract.receiver_bucket,
     };
     let padded = peer_bucket.saturating_mul(contract.buckets.into());
+    let attempts = contract.get(&BUCKET_ATTEMPTS);
+    let in_all = padded.saturating_mul(attempts.into());
     let is_padded = contract.buckets > 1 || contract.offline.is_some();
-    let most_padded = job.peer_limits.padded();
-    if is_padded && padded > most_padded {
-        return Err(WireError::limit(
-            Limit::PeerItems,
-            format!(
-                "the {}'s {} items, padded to {padded}, are more than the {most_padded} that this run allows",
-                their_role, theirs.items
-            ),
-        )
-        .into());
+    let most_in_all = job.peer_limits.in_all();
+    if (is_padded || attempts > 1) && in_all > most_in_all {
+        let padding = match is_padded {
+            true => format!(", padded to {padded}"),
+            false => String::new(),
+        };
+        let times = match attempts {
+            1 => String::new(),
+            _ => format!(", {in_all} in {attempts} attempts"),
+        };
+        let items = format!("the {their_role}'s {} items{padding}{times}", theirs.items);
+        let reason = format!("{items}, are more than the {most_in_all} that this run allows");
+        return Err(WireError::limit(Limit::PeerItems, reason).into());
     }
     if let Some(most) = contract.lambda_problem(protocol) {
         return Err(offers_at_most(spec, contract.get(&KEY_BITS), most).into());
@@ -445,10 +451,16 @@ fn begin(
 pub fn confirm_done(channel: &mut dyn Channel, role: Role) -> Result<(), WireError> {
     channel.begin_phase("done");
     match role {
-        Role::Receiver => {
-            channel.send(DONE, Vec::new())?;
-            channel.flush()
-        }
-        Role::Sender => channel.recv(DONE, 0).map(drop),
+        Role::Receiver => say_done(channel),
+        Role::Sender => hear_done(channel),
     }
+}
+
+pub(crate) fn say_done(channel: &mut dyn Channel) -> Result<(), WireError> {
+    channel.send(DONE, Vec::new())?;
+    channel.flush()
+}
+
+pub(crate) fn hear_done(channel: &mut dyn Channel) -> Result<(), WireError> {
+    channel.recv(DONE, 0).map(drop)
 }

@@ -8,17 +8,18 @@
 //! 3. Each side proves that it has arrived at that session. So a peer that does not know the job, and one that repeats
 //!    what was sent before, is refused before anything that is derived from an item leaves this side.
 //! 4. The protocol runs, with padding, correlations and all other randomness drawn for this attempt alone.
+//! 5. Each side keeps its result before it says that it is done ([`run_bucket_on`]). So one that has heard it from its peer
+//!    knows that the peer has no reason to make another attempt at the bucket.
 
 use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
 
+use crate::agree::{hear_done, say_done};
 use crate::codec::{Reader, bad, differ};
 use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
-use crate::terms::{BUCKET_ATTEMPTS, REVEAL};
-use crate::{
-    Agreement, BucketKeys, Connection, Error, Fingerprint, Role, confirm_done, nonces, random,
-};
+use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
+use crate::{Agreement, BucketKeys, Connection, Error, Fingerprint, Role, nonces, random};
 
 /// Says what a side runs.
 const BUCKET: Kind = Kind {
@@ -79,21 +80,51 @@ pub fn run_bucket(
 
 /// Makes an attempt as [`run_bucket`] does, on a connection of its own, within the time that a run of these sizes may take.
 ///
-/// Fails as [`run_bucket`] does.
+/// `keep` keeps what it has come to, so that neither the end of this process nor of this machine loses it, in a time that
+/// does not depend on matches. Only then does this side tell the peer that it is done. `confirm` records that the peer has
+/// said so, where the peer gets something of the attempt.
+///
+/// Fails as [`run_bucket`], `keep` and `confirm` do; a failure is reported to the peer.
 pub fn run_bucket_on(
     connection: &mut Connection,
     role: Role,
     agreement: &Agreement,
     attempt: Attempt,
     keys: BucketKeys<'_>,
-) -> Result<Attempted, Error> {
+    keep: impl FnOnce(&Attempted) -> Result<(), WireError>,
+    confirm: impl FnOnce() -> Result<(), WireError>,
+) -> Result<(), Error> {
     connection.deadline.of_run(agreement);
     let fingerprints = [connection.local, connection.peer];
     let channel = &mut connection.channel;
     let attempted = run_bucket(channel, role, agreement, attempt, fingerprints, keys)?;
-    Ok(confirm_done(channel, role)
-        .map(|()| attempted)
-        .inspect_err(|error| channel.abort(error))?)
+    channel.begin_phase("done");
+    let ended = keep(&attempted).and_then(|()| end(channel, role, agreement, confirm));
+    Ok(ended.inspect_err(|error| channel.abort(error))?)
+}
+
+/// Tells the peer that this side is done, and hears it from a peer that gets something. The receiver, which always does,
+/// speaks first.
+fn end(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    confirm: impl FnOnce() -> Result<(), WireError>,
+) -> Result<(), WireError> {
+    let contract = &agreement.contract;
+    let sender_gets = contract.get(&LEARNS).is_both() || contract.get(&REVEAL).is_value();
+    if role == Role::Receiver {
+        say_done(channel)?;
+        if !sender_gets {
+            return Ok(());
+        }
+    }
+    hear_done(channel)?;
+    confirm()?;
+    match role == Role::Sender && sender_gets {
+        true => say_done(channel),
+        false => Ok(()),
+    }
 }
 
 fn check(

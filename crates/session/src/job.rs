@@ -8,8 +8,8 @@ use vesica_wire::Link;
 
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
-    KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION,
-    MIN_SIZE, NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
+    KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
+    NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
 };
 use crate::{Error, Fingerprint, LabelExchange, Learns, ProtocolRequest, Role, ValueTerms};
 
@@ -40,8 +40,8 @@ pub struct Job {
 /// The most that a peer may bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerLimits {
-    /// Items. What pads them in buckets counts too, since a dishonest peer can put items in its place; on top of
-    /// [`MAX_BUCKET_ITEMS`] and more there is a sixteenth for it.
+    /// Items, in all attempts together, since a dishonest peer can bring others to each. What pads them in buckets counts
+    /// too, since it can put items in its place; on top of [`MAX_BUCKET_ITEMS`] and more there is a sixteenth for it.
     pub items: u64,
     /// Largest bound that it may declare for its values, in units of their last digit; `None` is any. A receiver that
     /// chooses its values can make one result tell more the larger they may be.
@@ -61,12 +61,11 @@ impl Default for PeerLimits {
 }
 
 impl PeerLimits {
-    /// Maximum number of items with those in the place of padding.
-    pub(crate) fn padded(&self) -> u64 {
-        let items = self.items.min(MAX_ITEMS);
-        match items < MAX_BUCKET_ITEMS {
-            true => items,
-            false => items + items / 16,
+    /// Maximum number of items in all attempts, with those in the place of padding.
+    pub(crate) fn in_all(&self) -> u64 {
+        match self.items < MAX_BUCKET_ITEMS {
+            true => self.items,
+            false => self.items.saturating_add(self.items / 16),
         }
     }
 }
@@ -291,6 +290,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MAX_ITEMS;
     use crate::buckets::{MAX_BUCKETS, capacity};
 
     #[test]
@@ -300,11 +300,11 @@ mod tests {
                 items,
                 ..PeerLimits::default()
             };
-            limits.padded()
+            limits.in_all()
         };
         assert_eq!(most(MAX_BUCKET_ITEMS - 1), MAX_BUCKET_ITEMS - 1);
         assert_eq!(most(MAX_BUCKET_ITEMS), 285_212_672);
-        assert_eq!([most(MAX_ITEMS), most(u64::MAX)], [2_281_701_376; 2]);
+        assert_eq!([most(MAX_ITEMS), most(u64::MAX)], [2_281_701_376, u64::MAX]);
         // The largest sets have room in any number of buckets.
         for items in [MAX_BUCKET_ITEMS, MAX_ITEMS] {
             for buckets in (0..=MAX_BUCKETS.ilog2()).map(|log| 1 << log) {

@@ -100,7 +100,7 @@ pub use run::{
 };
 pub use secret::read_secret;
 pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
-pub use tally::Tally;
+pub use tally::{NoAttempt, Tally};
 pub use task_keys::TaskKeys;
 pub use terms::{
     MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms, VERSION,

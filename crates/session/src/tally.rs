@@ -14,12 +14,23 @@ const TALLY: Kind = Kind {
     name: "attempts made",
 };
 
-/// Which attempts at each bucket a side has begun, and of which it has a result.
+/// Which attempts at each bucket a side has begun, of which it has a result, and of which the peer has said that it has its
+/// own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// For each bucket a bit for each attempt, the first in the lowest place.
     begun: Vec<u16>,
     results: Vec<u16>,
+    confirmed: Vec<u16>,
+}
+
+/// Why there is no next attempt at a bucket that lacks a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAttempt {
+    /// It has had all its attempts.
+    NoneLeft(u32),
+    /// A side has confirmed that it has the result that it lacks now: the other one does not answer again.
+    Confirmed(u32),
 }
 
 impl Tally {
@@ -28,8 +39,18 @@ impl Tally {
         let none = vec![0; contract.buckets as usize];
         Tally {
             begun: none.clone(),
-            results: none,
+            results: none.clone(),
+            confirmed: none,
         }
+    }
+
+    /// The peer has confirmed an attempt.
+    ///
+    /// # Panics
+    /// If there is no such attempt.
+    pub fn confirm(&mut self, Attempt { bucket, number }: Attempt) {
+        self.begun[bucket as usize] |= 1 << number;
+        self.confirmed[bucket as usize] |= 1 << number;
     }
 
     /// An attempt that has begun.
@@ -57,8 +78,9 @@ impl Tally {
     /// where numbers are added up, at each of which no attempt has a result on both sides. `sides` are the tallies of the
     /// receiver and the sender.
     ///
-    /// Fails with the number of a bucket that has had all its attempts.
-    pub fn next(sides: [&Tally; 2], contract: &Contract) -> Result<Vec<Attempt>, u32> {
+    /// # Errors
+    /// Why there is none at a bucket, the same on both sides.
+    pub fn next(sides: [&Tally; 2], contract: &Contract) -> Result<Vec<Attempt>, NoAttempt> {
         let learning = match contract.get(&LEARNS).is_both() {
             true => &sides[..],
             false => &sides[..1],
@@ -71,41 +93,53 @@ impl Tally {
             }
         });
         let attempt = |bucket: u32| {
+            if sides
+                .iter()
+                .any(|side| side.confirmed[bucket as usize] != 0)
+            {
+                return Err(NoAttempt::Confirmed(bucket));
+            }
             let begun = sides[0].begun[bucket as usize] | sides[1].begun[bucket as usize];
             let number = u16::BITS - begun.leading_zeros();
             match number < contract.get(&BUCKET_ATTEMPTS) {
                 true => Ok(Attempt { bucket, number }),
-                false => Err(bucket),
+                false => Err(NoAttempt::NoneLeft(bucket)),
             }
         };
         lacking.map(attempt).collect()
     }
 
-    /// Four bytes for each bucket.
+    /// Six bytes for each bucket.
     pub fn encode(&self) -> Vec<u8> {
-        let both = self.begun.iter().zip(&self.results);
-        let bytes = both.flat_map(|(begun, results)| [begun.to_le_bytes(), results.to_le_bytes()]);
-        bytes.flatten().collect()
+        let of_bucket =
+            |bucket| [&self.begun, &self.results, &self.confirmed].map(|bits| bits[bucket]);
+        let words = (0..self.begun.len()).flat_map(of_bucket);
+        words.flat_map(u16::to_le_bytes).collect()
     }
 
     /// Reads what a driver says of so many attempts at each of so many buckets.
     ///
     /// # Errors
-    /// Bad message: another length, an attempt that there is not, or a result of one that has not begun.
+    /// Bad message: another length, an attempt that there is not, or a result or an end of one that has not begun.
     pub fn decode(message: &[u8], buckets: u32, attempts: u32) -> Result<Tally, WireError> {
         let mut reader = Reader::new(TALLY.name, message);
-        let bucket = |_| {
-            let [begun, results] = [reader.u16()?, reader.u16()?];
-            let used = u16::BITS - begun.leading_zeros();
-            match used > attempts || results & !begun != 0 {
-                true => Err(bad(TALLY.name, "of attempts that there are not")),
-                false => Ok((begun, results)),
-            }
+        let mut tally = Tally {
+            begun: Vec::new(),
+            results: Vec::new(),
+            confirmed: Vec::new(),
         };
-        let both: Vec<_> = (0..buckets).map(bucket).collect::<Result<_, _>>()?;
+        for _ in 0..buckets {
+            let [begun, results, confirmed] = [reader.u16()?, reader.u16()?, reader.u16()?];
+            let used = u16::BITS - begun.leading_zeros();
+            if used > attempts || (results | confirmed) & !begun != 0 {
+                return Err(bad(TALLY.name, "of attempts that there are not"));
+            }
+            tally.begun.push(begun);
+            tally.results.push(results);
+            tally.confirmed.push(confirmed);
+        }
         reader.end()?;
-        let (begun, results) = both.into_iter().unzip();
-        Ok(Tally { begun, results })
+        Ok(tally)
     }
 
     fn tell(&self, channel: &mut dyn Channel, agreement: &Agreement) -> Result<Tally, WireError> {

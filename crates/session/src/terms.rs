@@ -414,13 +414,14 @@ pub fn parse_size(text: &str) -> Result<u64, &'static str> {
     size.ok_or("a size is a number up to 2^28, as 65536 or 2^16")
 }
 
-/// The most keys that a peer may bring, written as [`parse_size`] takes it; at most 2^31.
+/// The most keys that a peer may bring in all attempts, written as [`parse_size`] takes it; at most 2^35.
 ///
 /// # Errors
 /// What can be given.
 pub fn parse_max_items(text: &str) -> Result<u64, &'static str> {
-    let most = parse_items(text).filter(|most| *most <= MAX_ITEMS);
-    most.ok_or("the most keys of a peer are a number up to 2^31, as 65536 or 2^16")
+    let highest = MAX_ITEMS * u64::from(MAX_BUCKET_ATTEMPTS);
+    let most = parse_items(text).filter(|most| *most <= highest);
+    most.ok_or("the most keys of a peer are a number up to 2^35, as 65536 or 2^16")
 }
 
 /// A number: digits, or a power as `2^20`; `None` for anything else.

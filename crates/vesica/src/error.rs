@@ -149,6 +149,26 @@ pub enum JobProblem {
     /// Who has come has none of the keys that the peer's tasks have.
     #[error("has no task of the peer with the key {0}, which is another job's or a stranger's")]
     OtherTask(Fingerprint),
+    /// The peer was caught, or says so of this side.
+    #[error("is of a job that is over since {when}: {why}")]
+    Over {
+        /// At what.
+        when: String,
+        /// How.
+        why: String,
+    },
+    /// A file that tasks or the driver have left is not there any more as it was.
+    #[error("has a file that is damaged or gone: {0}")]
+    Damaged(String),
+    /// The peer has confirmed an attempt at a bucket.
+    #[error("has had an attempt at bucket {0} that the peer has confirmed, and makes no other")]
+    Confirmed(u32),
+    /// A side has lost a result that it had confirmed.
+    #[error(
+        "lacks a result of bucket {0} on a side that has confirmed one, and the other side does not answer twice; split the \
+         table again, on both sides"
+    )]
+    ResultLost(u32),
     /// A task has begun it before.
     #[error("has had attempt {} at bucket {}; the next attempt has another number, on both sides", .0.number, .0.bucket)]
     Attempted(Attempt),
@@ -308,15 +328,16 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Job {
-                problem: JobProblem::OtherKeys(_),
+                problem: JobProblem::OtherKeys(_) | JobProblem::Damaged(_),
                 ..
             } => ErrorClass::Data,
             Error::Job {
-                problem: JobProblem::OtherTask(_) | JobProblem::OtherTotal,
+                problem: JobProblem::OtherTask(_) | JobProblem::OtherTotal | JobProblem::Over { .. },
                 ..
             } => ErrorClass::Peer,
             Error::Job {
-                problem: JobProblem::NoAttemptLeft(_) | JobProblem::NoOpeningLeft,
+                problem:
+                    JobProblem::NoAttemptLeft(_) | JobProblem::ResultLost(_) | JobProblem::NoOpeningLeft,
                 ..
             } => ErrorClass::Resource,
             Error::Job {
@@ -367,6 +388,12 @@ impl Error {
         Some(match self {
             Error::Usage { remedy, .. } => return remedy.clone(),
             Error::WorkDir { problem, .. } => return problem.remedy(),
+            Error::Job {
+                problem: JobProblem::Over { .. },
+                ..
+            } => "each attempt is a chance to guess for a peer that cheats: find out with the peer what has happened before \
+                  you both split your tables again"
+                .into(),
             Error::Job { .. } | Error::Unopened { .. } => return None,
             Error::Table(error) => return error.remedy(),
             Error::NoKeys(_) => advice![

@@ -24,7 +24,7 @@ use vesica_tables::{
     Rows, Source, TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within,
     write_rows,
 };
-use vesica_wire::{Error as WireError, Limit};
+use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::courier::Kept;
 use crate::memory::{Storage, bucket_memory, key_memory};
@@ -660,7 +660,8 @@ impl Party {
     /// is needed.
     ///
     /// # Errors
-    /// Any [`Error`]. Job: a bucket has no result, and no attempt is left. Contract: the peer's job is another one.
+    /// Any [`Error`]. Job: a bucket has no result, and no attempt is left. Peer: it was caught in a task, and the job is over.
+    /// Contract: the peer's job is another one.
     pub fn next_attempts(
         &self,
         job: &SplitJob,
@@ -668,6 +669,7 @@ impl Party {
     ) -> Result<Vec<Attempt>, Error> {
         let listener = self.bind(observer)?;
         let intent = Intent::Attempts(job.role());
+        self.part_if_over(job, intent, listener.as_ref())?;
         job.next_attempts(&mut self.meet_driver(intent, listener.as_ref(), observer)?)
     }
 
@@ -683,6 +685,7 @@ impl Party {
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
         let listener = self.bind(observer)?;
         let intent = Intent::Total(job.role());
+        self.part_if_over(job, intent, listener.as_ref())?;
         for _ in 0..MAX_BUCKET_ATTEMPTS {
             let mut connection = self.meet_driver(intent, listener.as_ref(), observer)?;
             match connection.theirs {
@@ -693,6 +696,26 @@ impl Party {
         }
         let asks = "the peer numbers attempts again and again, and opens no total";
         Err(SessionError::from(WireError::ThirdParty(asks)).into())
+    }
+
+    /// Refuses a job that is over. The peer's driver hears of that, if it is there.
+    fn part_if_over(
+        &self,
+        job: &SplitJob,
+        intent: Intent,
+        listener: Option<&Listener>,
+    ) -> Result<(), Error> {
+        let over = job.check_not_over();
+        if over.is_err() {
+            let options = ConnectOptions {
+                wait: self.connect.wait.min(FAREWELL),
+                ..self.connect.clone()
+            };
+            if let Ok(mut connection) = self.meet(intent, listener, &options) {
+                connection.channel.abort(&SplitJob::farewell());
+            }
+        }
+        over
     }
 
     /// A connection to the peer's driver, between tasks.

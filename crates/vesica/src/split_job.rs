@@ -5,7 +5,8 @@
 //! value, a key of this side, and the fingerprints of the peer's tasks. A task makes an attempt at one bucket over a
 //! connection of its own, and leaves `bucket-I.attempt-A.bits` with one bit per padded place, or, where numbers are added up,
 //! `bucket-I.attempt-A.shares` with this side's shares of them. Buckets and results are encrypted under that key, so that only
-//! the two files in JSON have to be kept secret.
+//! the two files in JSON have to be kept secret. What began, what the peer has confirmed, and whether it was caught is in
+//! [marks].
 //!
 //! The drivers open the total of numbers. Each time a side begins to, it leaves `opening-N.begun` with the attempts that
 //! count, and it never opens others; `total` has what it has learnt.
@@ -17,30 +18,31 @@
 //! Where the digests are on other machines than the driver, there is `draft.json` until all buckets are cut: the same but for
 //! the hashes of buckets, for processes that each [cut](SplitJob::cut) one.
 
+mod marks;
+mod results;
 mod total;
 
-use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{PrivateFile, keep_name, private_directory, read_regular, sync_name};
+use vesica_files::{
+    PrivateFile, keep_name, open_regular, private_directory, read_regular, sync_name,
+};
 use vesica_primitives::sealed::{Sealed, Unreadable};
-use vesica_psi::Output;
-use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
+use vesica_session::terms::{BUCKET_ATTEMPTS, REVEAL};
 use vesica_session::{
-    Admission, Agreement, Attempt, Attempted, BucketKeys, ConnectOptions, Connection, Contract,
-    Endpoint, Error as SessionError, Fingerprint, Identity, Intent, KeySet, Listener, Registry,
-    Role, State, Tally, TaskKeys, Transport, Visit, connect, connect_through, random,
-    run_bucket_on, with_threads,
+    Admission, Agreement, Attempt, BucketKeys, ConnectOptions, Connection, Contract, Endpoint,
+    Error as SessionError, Fingerprint, Identity, Intent, KeySet, Listener, Registry, Role,
+    TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on, with_threads,
 };
 use vesica_tables::sort_digests;
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
+use self::marks::BEGUN;
 use crate::{Error, JobProblem, Observer};
 
 const JOB: &str = "job.json";
@@ -51,8 +53,6 @@ const MAX_JOB: u64 = 2 << 20;
 /// Version of the files.
 const FORMAT: u32 = 2;
 const SALT: usize = 32;
-/// How the names of files end that say that something has begun.
-const BEGUN: &str = "begun";
 
 /// What files hold.
 #[derive(Clone, Copy)]
@@ -493,14 +493,6 @@ impl SplitJob {
         })
     }
 
-    /// What an attempt leaves.
-    fn result(&self) -> Content {
-        match self.adds_up() {
-            true => Content::Shares,
-            false => Content::Bits,
-        }
-    }
-
     /// Whether the job is for numbers, of which each attempt leaves shares.
     pub(crate) fn adds_up(&self) -> bool {
         self.contract().get(&REVEAL).is_value()
@@ -519,8 +511,7 @@ impl SplitJob {
 
     fn seal(&self, content: Content, attempt: Attempt, bytes: &[u8]) -> io::Result<()> {
         self.sealed(content, attempt, bytes)?.replace()?;
-        sync_name(&self.path(content, attempt));
-        Ok(())
+        keep_name(&self.path(content, attempt))
     }
 
     /// A file that does not have its name yet.
@@ -535,7 +526,7 @@ impl SplitJob {
     }
 
     fn unseal(&self, content: Content, attempt: Attempt) -> Result<Zeroizing<Vec<u8>>, Unreadable> {
-        let mut file = File::open(self.path(content, attempt))?;
+        let mut file = open_regular(&self.path(content, attempt))?;
         let mut salt = [0; SALT];
         file.read_exact(&mut salt)?;
         let length = file.metadata()?.len().saturating_sub(SALT as u64);
@@ -543,13 +534,39 @@ impl SplitJob {
             .read(&[], length, &mut file)
     }
 
+    /// What a file has, if there is one.
+    ///
+    /// # Errors
+    /// Job: it is damaged. Resource: it cannot be read.
+    fn content(
+        &self,
+        content: Content,
+        attempt: Attempt,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+        match self.unseal(content, attempt) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Unreadable::Io(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(Unreadable::Io(e)) if e.kind() != io::ErrorKind::UnexpectedEof => {
+                Err(cannot(&self.path(content, attempt), &e))
+            }
+            Err(_) => Err(self.damaged(&self.path(content, attempt))),
+        }
+    }
+
+    /// A file of the job that is not as this side left it.
+    fn damaged(&self, path: &Path) -> Error {
+        let name = path.file_name().unwrap_or_default();
+        self.problem(JobProblem::Damaged(name.to_string_lossy().into_owned()))
+    }
+
     /// The keys of a bucket, which are those that the driver left.
     fn keys(&self, bucket: u32) -> Result<Keys, Error> {
         let first = Attempt { bucket, number: 0 };
-        let content = match self.unseal(Content::Keys, first) {
-            Ok(content) => content,
-            Err(Unreadable::Io(e)) => return Err(cannot(&self.path(Content::Keys, first), &e)),
-            Err(_) => return Err(self.problem(JobProblem::OtherKeys(bucket))),
+        let content = match self.content(Content::Keys, first) {
+            Ok(Some(content)) => content,
+            Ok(None) => return Err(self.damaged(&self.path(Content::Keys, first))),
+            Err(Error::Job { .. }) => return Err(self.problem(JobProblem::OtherKeys(bucket))),
+            Err(error) => return Err(error),
         };
         let keys = self.keys_in(&content);
         let expected = &self.hashes[bucket as usize];
@@ -571,11 +588,14 @@ impl SplitJob {
         })
     }
 
-    /// Makes an attempt at a bucket, against the peer's task for the same attempt.
+    /// Makes an attempt at a bucket, against the peer's task for the same attempt. The result is kept before the peer hears
+    /// that this side is done, and what the peer says of its own before this returns.
     ///
     /// # Errors
-    /// Any [`Error`]. Job: no such attempt, one that was begun before, keys of tasks that do not count any more, or keys of
-    /// the table other than those that the driver left. An attempt has begun once the peer is connected.
+    /// Any [`Error`]. Job: no such attempt, one that was begun before, another at a bucket of which the peer has confirmed its
+    /// result, keys of tasks that do not count any more, or keys of the table other than those that the driver left. Peer: it
+    /// misbehaves, or did so in another attempt that had begun, which ends the job; or it says so of this side. An attempt has
+    /// begun once the peer is connected.
     pub fn run(
         &self,
         attempt: Attempt,
@@ -585,6 +605,7 @@ impl SplitJob {
         observer: &mut dyn Observer,
     ) -> Result<TaskReport, Error> {
         self.check_attempt(attempt)?;
+        self.check_open(attempt)?;
         for (expires, of_peer) in [(self.expires, false), (self.peers.expires, true)] {
             if now() >= expires {
                 return Err(self.problem(JobProblem::Expired { of_peer }));
@@ -601,16 +622,23 @@ impl SplitJob {
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);
         self.begin(attempt)?;
-        let attempted = with_threads(threads, || {
+        let ended = with_threads(threads, || {
             let mut of_bucket = BucketKeys::from(&keys.digests[..]);
             of_bucket.values = (self.columns() > 0).then(|| keys.values[..].into());
-            let agreement = &self.agreement;
-            run_bucket_on(&mut connection, self.role, agreement, attempt, of_bucket)
-        })??;
-        if let Some(result) = self.result_of(&attempted) {
-            let sealed = self.seal(self.result(), attempt, &result);
-            sealed.map_err(|e| cannot(&self.path(self.result(), attempt), &e))?;
-        }
+            run_bucket_on(
+                &mut connection,
+                self.role,
+                &self.agreement,
+                attempt,
+                of_bucket,
+                |attempted| self.keep_result(attempt, attempted),
+                || self.confirm(attempt),
+            )
+        })?;
+        ended.map_err(|error| {
+            let when = format!("attempt {} at bucket {}", attempt.number, attempt.bucket);
+            self.judged(when, error.into())
+        })?;
         let traffic = connection.channel.traffic();
         let bytes_sent = traffic.iter().map(|phase| phase.bytes_sent).sum();
         let bytes_received = traffic.iter().map(|phase| phase.bytes_received).sum();
@@ -620,22 +648,6 @@ impl SplitJob {
             bytes_sent,
             bytes_received,
         })
-    }
-
-    /// What is kept of an attempt: a bit for each padded place, or the attempt's name and shares in 8 bytes each.
-    fn result_of(&self, attempted: &Attempted) -> Option<Zeroizing<Vec<u8>>> {
-        if let Output::Carried(shares) = &attempted.output {
-            let mut result = Zeroizing::new(Vec::with_capacity(32 + 8 * shares.len()));
-            result.extend(attempted.name);
-            result.extend(shares.iter().flat_map(|share| share.to_le_bytes()));
-            return Some(result);
-        }
-        let matched = attempted.output.matched()?;
-        let mut bits = Zeroizing::new(vec![0u8; self.agreement.own_size(self.role).div_ceil(8)]);
-        for (place, matched) in matched.iter().enumerate() {
-            bits[place / 8] |= u8::from(*matched) << (place % 8);
-        }
-        Some(bits)
     }
 
     fn meet(
@@ -708,122 +720,11 @@ impl SplitJob {
         }
     }
 
-    /// Tells the peer's driver which attempts have begun, and which have a result. Returns those that both sides make next,
-    /// one at each bucket that lacks a result; none if there is all that is needed.
-    pub(crate) fn next_attempts(&self, connection: &mut Connection) -> Result<Vec<Attempt>, Error> {
-        connection.expect_driver();
-        let ours = self.tally();
-        let sides = ours.exchange(&mut connection.channel, self.role, &self.agreement);
-        let sides = sides.map_err(SessionError::from)?;
-        let next = Tally::next([&sides[0], &sides[1]], self.contract());
-        next.map_err(|bucket| self.problem(JobProblem::NoAttemptLeft(bucket)))
-    }
-
-    /// The attempts that tasks of this side have begun.
-    fn tally(&self) -> Tally {
-        let mut tally = Tally::new(self.contract());
-        for attempt in self.attempts() {
-            if self.begun(attempt).exists() {
-                tally.add(attempt, self.path(self.result(), attempt).exists());
-            }
-        }
-        tally
-    }
-
     /// All attempts of the contract.
     fn attempts(&self) -> impl Iterator<Item = Attempt> {
         let attempts = self.contract().get(&BUCKET_ATTEMPTS);
         (0..self.contract().buckets)
             .flat_map(move |bucket| (0..attempts).map(move |number| Attempt { bucket, number }))
-    }
-
-    /// The file that says that an attempt has begun.
-    fn begun(&self, attempt: Attempt) -> PathBuf {
-        self.path(Content::Bits, attempt).with_extension(BEGUN)
-    }
-
-    /// Takes the attempt, which nobody can then make again.
-    fn begin(&self, attempt: Attempt) -> Result<(), Error> {
-        let path = self.begun(attempt);
-        let file = PrivateFile::create(&path).map_err(|e| cannot(&path, &e))?;
-        match file.place_new() {
-            Ok(()) => keep_name(&path).map_err(|e| cannot(&path, &e)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                Err(self.problem(JobProblem::Attempted(attempt)))
-            }
-            Err(e) => Err(cannot(&path, &e)),
-        }
-    }
-
-    /// Tells a set, which has the keys that were split, what all tasks have found.
-    ///
-    /// # Errors
-    /// Job: a bucket without a result, keys that have changed since, or a job from which this side learns nothing.
-    pub(crate) fn collect(&self, set: &mut dyn KeySet) -> Result<(), Error> {
-        self.check_learns()?;
-        let run = |error: WireError| Error::from(SessionError::from(error));
-        let mut state = State {
-            found: Vec::new(),
-            ..self.agreement.state.clone()
-        };
-        set.assign(&self.agreement.assignment(), &state)
-            .map_err(run)?;
-        for bucket in 0..self.contract().buckets {
-            let keys = Keys::of(set.load(bucket).map_err(run)?);
-            if keys.sorted().hash(&self.key, bucket) != self.hashes[bucket as usize] {
-                return Err(self.problem(JobProblem::OtherKeys(bucket)));
-            }
-            let found: HashSet<[u8; 32]> = self.matches(bucket)?.into_iter().collect();
-            let matched: Vec<bool> = (keys.digests)
-                .iter()
-                .map(|digest| found.contains(digest))
-                .collect();
-            state.found.push(found.len() as u64);
-            set.finished(Output::Matches(matched), &state)
-                .map_err(run)?;
-        }
-        Ok(())
-    }
-
-    fn check_learns(&self) -> Result<(), Error> {
-        if self.adds_up() {
-            return Err(self.problem(JobProblem::OfNumbers));
-        }
-        match self.role == Role::Receiver || self.contract().get(&LEARNS).is_both() {
-            true => Ok(()),
-            false => Err(self.problem(JobProblem::LearnsNothing)),
-        }
-    }
-
-    /// The digests of a bucket that match, by its first attempt that has a result.
-    ///
-    /// # Errors
-    /// Job: no such bucket, one without a result, keys other than those that were split, or a job from which this side
-    /// learns nothing. Resource: a file cannot be read.
-    pub fn matches(&self, bucket: u32) -> Result<Vec<[u8; 32]>, Error> {
-        self.check_attempt(Attempt { bucket, number: 0 })?;
-        self.check_learns()?;
-        let attempts = self.contract().get(&BUCKET_ATTEMPTS);
-        for number in 0..attempts {
-            let attempt = Attempt { bucket, number };
-            let bits = match self.unseal(Content::Bits, attempt) {
-                Ok(bits) => bits,
-                Err(Unreadable::Io(e)) if e.kind() == io::ErrorKind::NotFound => continue,
-                Err(e) => {
-                    return Err(cannot(
-                        &self.path(Content::Bits, attempt),
-                        &io::Error::other(e),
-                    ));
-                }
-            };
-            let digests = self.keys(bucket)?.digests.into_iter().enumerate();
-            let matched = digests.filter(|(place, _)| {
-                bits.get(place / 8)
-                    .is_some_and(|byte| byte >> (place % 8) & 1 == 1)
-            });
-            return Ok(matched.map(|(_, digest)| digest).collect());
-        }
-        Err(self.problem(JobProblem::NoResult(bucket)))
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::buckets::dh;
 use vesica_session::terms::BUCKET_ATTEMPTS;
-use vesica_session::{Agreement, Attempt, Checkpoint, Learns, Role, Tally, agree};
+use vesica_session::{
+    Agreement, Attempt, Checkpoint, Learns, NoAttempt, Role, Tally, agree,
+};
 use vesica_testing::{Recorder, bad_value, misbehaviour, pair_within};
 use vesica_wire::{Channel, Error as WireError, Kind};
 
@@ -13,7 +15,7 @@ const TALLY: Kind = Kind {
     code: 39,
     name: "attempts made",
 };
-/// A message: the name of the job, and four bytes for each of eight buckets.
+/// A message: the name of the job, and six bytes for each of eight buckets.
 const NAME: usize = 32;
 
 /// What two drivers have agreed on: two attempts at each of eight buckets.
@@ -92,7 +94,27 @@ fn both_sides_number_the_next_attempts_alike() {
     let next = Tally::next([&none, &begun], &near.contract).unwrap();
     assert_eq!(next[..3], attempts(&[(0, 0), (1, 1), (2, 0)]));
     let last = tally(&near, &[(1, 1, false)]);
-    assert_eq!(Tally::next([&last, &none], &near.contract), Err(1));
+    let next = Tally::next([&last, &none], &near.contract);
+    assert_eq!(next, Err(NoAttempt::NoneLeft(1)));
+}
+
+/// A receiver that says that it lacks a result which it has confirmed gets no other answer.
+#[test]
+fn a_confirmed_attempt_is_the_last_at_its_bucket() {
+    let [near, _] = agreed(Learns::Receiver);
+    let lacking = tally(&near, &[(1, 0, false)]);
+    let mut answered = tally(&near, &[]);
+    answered.confirm(Attempt {
+        bucket: 1,
+        number: 0,
+    });
+    let next = |sides| Tally::next(sides, &near.contract);
+    for sides in [[&lacking, &answered], [&answered, &lacking]] {
+        assert_eq!(next(sides), Err(NoAttempt::Confirmed(1)));
+    }
+    // One that has its result is not held up by it.
+    let all: Vec<_> = (0..8).map(|bucket| (bucket, 0, true)).collect();
+    assert_eq!(next([&tally(&near, &all), &answered]), Ok(Vec::new()));
 }
 
 #[test]
@@ -113,7 +135,7 @@ fn tallies_that_cannot_be_are_refused() {
         });
         b.sent.pop().unwrap().1
     };
-    assert_eq!(told.len(), NAME + 4 * 8);
+    assert_eq!(told.len(), NAME + 6 * 8);
     let hears = |message: Vec<u8>| -> WireError {
         let (mut a, mut peer) = pair_within(Duration::from_secs(5));
         peer.send(TALLY, message).unwrap();
@@ -122,8 +144,8 @@ fn tallies_that_cannot_be_are_refused() {
             .exchange(&mut a, Role::Receiver, &near)
             .unwrap_err()
     };
-    // The third of two attempts; a result of one that never began.
-    for (place, value) in [(NAME, 4), (NAME + 1, 128), (NAME + 30, 1)] {
+    // The third of two attempts; a result and an end of one that never began.
+    for (place, value) in [(NAME, 4), (NAME + 1, 128), (NAME + 44, 1), (NAME + 46, 1)] {
         let mut message = told.clone();
         message[place] = value;
         let expected = bad_value(TALLY.name, "of attempts that there are not");

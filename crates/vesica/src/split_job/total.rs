@@ -3,11 +3,10 @@
 //! `opening-N.begun` has the attempts whose shares this side has opened, or begun to open, a byte for each bucket; `total` has
 //! what it has learnt.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
-use vesica_files::{PrivateFile, keep_name, read_regular, sync_name};
-use vesica_primitives::sealed::Unreadable;
+use vesica_files::{PrivateFile, read_regular, sync_name};
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, MIN_SIZE};
 use vesica_session::{
@@ -17,6 +16,7 @@ use vesica_session::{
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
+use super::marks::unreadable;
 use super::{Content, SplitJob, cannot};
 use crate::{Error, JobProblem};
 
@@ -50,14 +50,13 @@ impl SplitJob {
         };
         connection.expect_driver();
         let channel = &mut connection.channel;
-        let told = exchange_openings(channel, role, agreement, self.tally(), ours);
+        let tally = self.tally().inspect_err(|_| unreadable(channel))?;
+        let told = exchange_openings(channel, role, agreement, tally, ours);
         let (tallies, sides) = told.map_err(SessionError::from)?;
         let choice = Opened::choose(tallies.each_ref(), sides.each_ref(), self.contract());
-        let choice = choice.map_err(|why| {
-            self.problem(match why {
-                NoChoice::NoResult(bucket) => JobProblem::NoResult(bucket),
-                _ => JobProblem::OtherChoice,
-            })
+        let choice = choice.map_err(|why| match why {
+            NoChoice::NoResult(bucket) => self.lacks(bucket, JobProblem::NoResult(bucket)),
+            _ => self.problem(JobProblem::OtherChoice),
         })?;
         let opened = match (choice, learnt) {
             (Some(choice), _) => self.open_choice(connection, &choice)?,
@@ -72,7 +71,6 @@ impl SplitJob {
 
     /// Opens the total of these attempts. It is the one that was learnt before, if one was.
     fn open_choice(&self, connection: &mut Connection, choice: &Choice) -> Result<Output, Error> {
-        let run = |error: WireError| Error::from(SessionError::from(error));
         let ready = self.next_opening(choice).and_then(|number| {
             let shares = choice.attempts().map(|attempt| self.shares(attempt));
             Ok((number, shares.collect::<Result<Vec<_>, _>>()?))
@@ -83,6 +81,19 @@ impl SplitJob {
                 .channel
                 .abort(&WireError::limit(Limit::Storage, why));
         })?;
+        let opened = self.open_shares(connection, choice, number, &shares);
+        opened.map_err(|error| self.judged(format!("opening {number} of the total"), error))
+    }
+
+    /// Takes this opening, and opens the total of these shares.
+    fn open_shares(
+        &self,
+        connection: &mut Connection,
+        choice: &Choice,
+        number: u32,
+        shares: &[BucketShares],
+    ) -> Result<Output, Error> {
+        let run = |error: WireError| Error::from(SessionError::from(error));
         let mut is_taken = false;
         let begin = || {
             self.begin_opening(number, choice).map_err(|e| {
@@ -92,7 +103,7 @@ impl SplitJob {
         };
         let (role, agreement) = (self.role, &self.agreement);
         let fingerprints = [connection.local, connection.peer];
-        let (channel, chosen) = (&mut connection.channel, (choice, &shares[..]));
+        let (channel, chosen) = (&mut connection.channel, (choice, shares));
         let opened = open_total(channel, role, agreement, fingerprints, chosen, begin);
         let opened = opened.map_err(|error| match is_taken {
             true => self.problem(JobProblem::InUse),
@@ -131,12 +142,10 @@ impl SplitJob {
 
     /// What an attempt has left of the numbers.
     fn shares(&self, attempt: Attempt) -> Result<BucketShares, Error> {
-        let unreadable = |why| cannot(&self.path(Content::Shares, attempt), &why);
-        let content = self.unseal(Content::Shares, attempt);
-        let content = content.map_err(|e| unreadable(io::Error::other(e)))?;
-        let (name, shares) = content
-            .split_first_chunk::<32>()
-            .ok_or_else(|| unreadable(io::ErrorKind::UnexpectedEof.into()))?;
+        let damaged = || self.damaged(&self.path(Content::Shares, attempt));
+        let content = self.content(Content::Shares, attempt)?;
+        let content = content.ok_or_else(damaged)?;
+        let (name, shares) = content.split_first_chunk::<32>().ok_or_else(damaged)?;
         let shares = shares.as_chunks::<8>().0.iter();
         Ok(BucketShares {
             attempt: *name,
@@ -158,9 +167,7 @@ impl SplitJob {
             Ok(bytes) => {
                 let attempts = contract.get(&BUCKET_ATTEMPTS);
                 let choice = Choice::decode(&bytes, contract.buckets, attempts);
-                choice
-                    .map(Some)
-                    .map_err(|e| cannot(&path, &io::Error::other(e)))
+                choice.map(Some).map_err(|_| self.damaged(&path))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(cannot(&path, &e)),
@@ -183,11 +190,10 @@ impl SplitJob {
 
     /// Takes an opening, which nobody can then take again, and with it the attempts that count.
     fn begin_opening(&self, number: u32, choice: &Choice) -> io::Result<()> {
-        let path = self.opening(number);
-        let mut file = PrivateFile::create(&path)?;
-        file.write_all(choice.encode())?;
-        file.place_new()?;
-        keep_name(&path)
+        match self.mark(&self.opening(number), choice.encode())? {
+            true => Ok(()),
+            false => Err(io::ErrorKind::AlreadyExists.into()),
+        }
     }
 
     /// Keeps what was learnt. Fails if something else was learnt before, by whatever process.
@@ -215,11 +221,8 @@ impl SplitJob {
 
     /// What this side has learnt of the total; `None` if it has not been opened.
     fn learnt(&self) -> Result<Option<Output>, Error> {
-        let path = self.path(Content::Total, TOTAL);
-        let content = match self.unseal(Content::Total, TOTAL) {
-            Ok(content) => content,
-            Err(Unreadable::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(cannot(&path, &io::Error::other(e))),
+        let Some(content) = self.content(Content::Total, TOTAL)? else {
+            return Ok(None);
         };
         let values = content.get(1..).unwrap_or_default().as_chunks::<16>().0;
         let values = values.iter().map(|value| i128::from_le_bytes(*value));
@@ -270,6 +273,14 @@ mod tests {
 
     fn is(error: &Error, expected: &JobProblem) -> bool {
         matches!(error, Error::Job { problem, .. } if problem == expected)
+    }
+
+    /// What becomes of a job at which the peer was caught so.
+    fn over(when: &str, problem: &JobProblem) -> JobProblem {
+        JobProblem::Over {
+            when: when.into(),
+            why: format!("it {problem}"),
+        }
     }
 
     /// A job of both sides for the size, which is 10 and which both learn.
@@ -398,20 +409,31 @@ mod tests {
         shares[32] = shares[32].wrapping_add(1);
         far.seal(Content::Shares, TOTAL, &shares).unwrap();
         let [ours, theirs] = both(open).map(Result::unwrap_err);
-        assert!(is(&ours, &JobProblem::OtherTotal), "{ours}");
+        let caught = over("opening 1 of the total", &JobProblem::OtherTotal);
+        assert!(is(&ours, &caught), "{ours}");
         assert_eq!(ours.class(), ErrorClass::Peer);
         assert_eq!(value(&near.total().unwrap()), 10);
         assert_eq!(theirs.class(), ErrorClass::Resource, "{theirs}");
+        // That side opens nothing again, and says why.
+        let [ours, theirs] = both(open).map(Result::unwrap_err);
+        assert!(is(&ours, &caught), "{ours}");
+        assert_eq!(theirs.class(), ErrorClass::Peer, "{theirs}");
     }
 
     /// The sender meets two processes of the receiver at once. One tells what it has opened, and waits while the other opens
     /// the total; then the sender claims that only the next attempt has a result, or adds one to its share.
     #[test]
     fn two_processes_of_a_side_open_one_total() {
-        for (number, problem) in [(1, JobProblem::OtherChoice), (0, JobProblem::OtherTotal)] {
+        let caught = over("opening 1 of the total", &JobProblem::OtherTotal);
+        for (number, problem) in [(1, JobProblem::OtherChoice), (0, caught)] {
             let job = Job::new();
             let [near, far] = &job.sides;
             job.run(0);
+            // As in copies of the directories from before the first attempt had ended.
+            for side in &job.sides {
+                let bits = side.path(Content::Bits, TOTAL);
+                std::fs::remove_file(bits.with_extension("confirmed")).unwrap();
+            }
             job.run(1);
             let [late, _] = both(|role, endpoint| {
                 if role == Role::Receiver {
@@ -459,7 +481,8 @@ mod tests {
             }
             let connection = &mut job.meet(role, &endpoint);
             let (channel, nothing) = (&mut connection.channel, Opened::default());
-            exchange_openings(channel, role, &near.agreement, near.tally(), nothing).unwrap();
+            let tally = near.tally().unwrap();
+            exchange_openings(channel, role, &near.agreement, tally, nothing).unwrap();
             let shares = near.shares(TOTAL).unwrap();
             job.open_shares(role, connection, 0, shares).unwrap();
             connection.channel.flush().unwrap();

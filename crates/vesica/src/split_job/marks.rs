@@ -1,0 +1,182 @@
+//! What a job's directory says of attempts, in files that are never changed.
+//!
+//! - `bucket-I.attempt-A.begun`: this side has made the attempt, and nobody makes it again.
+//! - `bucket-I.attempt-A.confirmed`: the peer has said that it has all that it gets of the bucket. No other attempt at it is
+//!   made, whatever the peer says later: each shows it more.
+//! - `over.json`: the peer was caught, and no more attempts are made at any bucket. Some checks of a protocol catch a peer
+//!   that guesses bits of a secret unless it guesses right; nobody gets to guess again.
+//!
+//! An older copy of the directory lacks the later ones, and does not know that.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use vesica_files::{PrivateFile, keep_name, read_regular};
+use vesica_session::terms::BUCKET_ATTEMPTS;
+use vesica_session::{Attempt, Connection, Error as SessionError, NoAttempt, Tally};
+use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour};
+
+use super::{Content, SplitJob, cannot, storage};
+use crate::{Error, ErrorClass, JobProblem};
+
+/// How the names of files end that say that something has begun.
+pub(super) const BEGUN: &str = "begun";
+const CONFIRMED: &str = "confirmed";
+const OVER: &str = "over.json";
+const MAX_OVER: u64 = 64 << 10;
+
+/// `over.json`.
+#[derive(Serialize, Deserialize)]
+struct Over {
+    when: String,
+    why: String,
+}
+
+impl SplitJob {
+    fn mark_of(&self, attempt: Attempt, what: &str) -> PathBuf {
+        self.path(Content::Bits, attempt).with_extension(what)
+    }
+
+    /// Leaves a file of this content for good. Returns whether it was not there.
+    pub(super) fn mark(&self, path: &Path, content: &[u8]) -> io::Result<bool> {
+        let mut file = PrivateFile::create(path)?;
+        file.write_all(content)?;
+        match file.place_new() {
+            Ok(()) => keep_name(path).map(|()| true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Refuses an attempt that this side has made, or does not make any more.
+    pub(super) fn check_open(&self, attempt: Attempt) -> Result<(), Error> {
+        self.check_not_over()?;
+        let is_there = |path: &Path| path.try_exists().map_err(|e| cannot(path, &e));
+        if is_there(&self.mark_of(attempt, BEGUN))? {
+            return Err(self.problem(JobProblem::Attempted(attempt)));
+        }
+        let Attempt { bucket, .. } = attempt;
+        for number in 0..self.contract().get(&BUCKET_ATTEMPTS) {
+            let confirmed = self.mark_of(Attempt { bucket, number }, CONFIRMED);
+            if is_there(&confirmed)? {
+                return Err(self.problem(JobProblem::Confirmed(bucket)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the attempt, which nobody can then make again.
+    pub(super) fn begin(&self, attempt: Attempt) -> Result<(), Error> {
+        // Another task may have ended the job, or the bucket, while this one waited for its peer.
+        self.check_open(attempt)?;
+        let path = self.mark_of(attempt, BEGUN);
+        match self.mark(&path, &[]) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.problem(JobProblem::Attempted(attempt))),
+            Err(e) => Err(cannot(&path, &e)),
+        }
+    }
+
+    /// Keeps that the peer has what it gets of the bucket.
+    pub(super) fn confirm(&self, attempt: Attempt) -> Result<(), WireError> {
+        let marked = self.mark(&self.mark_of(attempt, CONFIRMED), &[]);
+        marked.map(drop).map_err(storage)
+    }
+
+    /// Refuses a job in which the peer was caught.
+    pub(crate) fn check_not_over(&self) -> Result<(), Error> {
+        let path = self.directory.join(OVER);
+        let text = match read_regular(&path, MAX_OVER) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(cannot(&path, &e)),
+        };
+        let over = serde_json::from_slice(&text).unwrap_or_else(|_| Over {
+            when: "one of its attempts".into(),
+            why: format!("the peer was caught; {OVER} does not say at what"),
+        });
+        Err(self.over(over))
+    }
+
+    fn over(&self, Over { when, why }: Over) -> Error {
+        self.problem(JobProblem::Over { when, why })
+    }
+
+    /// What it means that something failed which had begun with the peer: one that was caught, or that says so of this side,
+    /// gets no other attempt.
+    pub(super) fn judged(&self, when: String, error: Error) -> Error {
+        if error.class() != ErrorClass::Peer {
+            return error;
+        }
+        let why = match &error {
+            Error::Job { problem, .. } => format!("it {problem}"),
+            error => error.to_string(),
+        };
+        let over = Over { when, why };
+        // Strings are always JSON.
+        let text = serde_json::to_vec_pretty(&over).unwrap_or_default();
+        let path = self.directory.join(OVER);
+        // A disk that is full may still take a name.
+        let marked = self.mark(&path, &text).or_else(|_| self.mark(&path, &[]));
+        match marked {
+            Ok(_) => self.over(over),
+            Err(_) => error,
+        }
+    }
+
+    /// What the peer's driver hears of a job that is over.
+    pub(crate) fn farewell() -> WireError {
+        WireError::PeerMisbehaved(Misbehaviour::BadValue {
+            what: "job",
+            problem: "over, since a task of the peer misbehaved",
+        })
+    }
+
+    /// Tells the peer's driver which attempts have begun, and how they have ended. Returns those that both sides make next,
+    /// one at each bucket that lacks a result; none if there is all that is needed.
+    pub(crate) fn next_attempts(&self, connection: &mut Connection) -> Result<Vec<Attempt>, Error> {
+        connection.expect_driver();
+        let channel = &mut connection.channel;
+        let ours = self.tally().inspect_err(|_| unreadable(channel))?;
+        let sides = ours.exchange(channel, self.role, &self.agreement);
+        let sides = sides.map_err(SessionError::from)?;
+        Tally::next([&sides[0], &sides[1]], self.contract()).map_err(|why| {
+            let (bucket, problem) = match why {
+                NoAttempt::NoneLeft(bucket) => (bucket, JobProblem::NoAttemptLeft(bucket)),
+                NoAttempt::Confirmed(bucket) => (bucket, JobProblem::ResultLost(bucket)),
+            };
+            self.lacks(bucket, problem)
+        })
+    }
+
+    /// The attempts that tasks of this side have begun.
+    pub(super) fn tally(&self) -> Result<Tally, Error> {
+        let mut tally = Tally::new(self.contract());
+        let listed = std::fs::read_dir(&self.directory).and_then(Iterator::collect);
+        let listed: Vec<std::fs::DirEntry> = listed.map_err(|e| cannot(&self.directory, &e))?;
+        let names: HashSet<OsString> = listed.iter().map(std::fs::DirEntry::file_name).collect();
+        let has = |path: &Path| path.file_name().is_some_and(|name| names.contains(name));
+        for attempt in self.attempts() {
+            let result = self.path(self.result(), attempt);
+            let has_result = has(&result) && self.is_usable(attempt)?;
+            if has_result || has(&result) || has(&self.mark_of(attempt, BEGUN)) {
+                tally.add(attempt, has_result);
+            }
+            if has(&self.mark_of(attempt, CONFIRMED)) {
+                tally.confirm(attempt);
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Tells the peer's driver that this one cannot say what its tasks have found.
+pub(super) fn unreadable(channel: &mut dyn Channel) {
+    channel.abort(&WireError::limit(
+        Limit::Storage,
+        "it cannot read its results",
+    ));
+}
