@@ -41,7 +41,7 @@ const MOST_MEMORY: u64 = 128 << 20;
 const MOST_PROCESSOR_TIME: Duration = Duration::from_secs(10);
 
 /// What the cheat does.
-enum Cheat {
+pub(crate) enum Cheat {
     /// Runs the protocol, but for this frame of this kind, the first being 0, which it changes.
     Changes(&'static str, usize, fn(&mut Vec<u8>)),
     /// Runs the protocol up to this frame of this kind, and goes on by itself in its place.
@@ -50,19 +50,27 @@ enum Cheat {
 
 use Cheat::{Changes, Instead};
 
+impl Cheat {
+    /// The kind of the frame at which it cheats.
+    pub(crate) fn frame(&self) -> &'static str {
+        let (Changes(frame, _, _) | Instead(frame, _, _)) = self;
+        frame
+    }
+}
+
 /// A peer that cheats, and what the binary makes of it.
-struct Case {
-    what: &'static str,
+pub(crate) struct Case {
+    pub(crate) what: &'static str,
     /// The part of the cheat.
-    role: Role,
+    pub(crate) role: Role,
     /// What both ask for.
-    terms: &'static str,
+    pub(crate) terms: &'static str,
     /// What the binary is told besides.
-    words: &'static str,
-    cheat: Cheat,
-    code: i32,
+    pub(crate) words: &'static str,
+    pub(crate) cheat: Cheat,
+    pub(crate) code: i32,
     /// What its line says.
-    line: &'static str,
+    pub(crate) line: &'static str,
 }
 
 const fn case(
@@ -103,7 +111,7 @@ const CIRCUIT_BOTH: &str = "--protocol circuit-okvs --security semi-honest --rev
 use Role::{Receiver, Sender};
 
 #[rustfmt::skip]
-static CASES: &[Case] = &[
+pub(crate) static CASES: &[Case] = &[
     // The contract.
     case("a hello cut short", Sender, VOLE, Changes("hello", 0, shorter), 5, "hello has a length of"),
     case("a hello with more bytes", Sender, VOLE, Changes("hello", 0, longer), 5, "hello has a length of"),
@@ -241,14 +249,22 @@ fn beat(channel: &mut dyn Channel) {
 }
 
 /// A channel whose user cheats.
-struct Cheating<'a> {
+pub(crate) struct Cheating<'a> {
     inner: Option<&'a mut dyn Channel>,
     cheat: &'a Cheat,
     /// Frames of that kind so far.
     seen: usize,
 }
 
-impl Cheating<'_> {
+impl<'a> Cheating<'a> {
+    pub(crate) fn new(inner: &'a mut dyn Channel, cheat: &'a Cheat) -> Cheating<'a> {
+        Cheating {
+            inner: Some(inner),
+            cheat,
+            seen: 0,
+        }
+    }
+
     fn inner(&mut self) -> Result<&mut dyn Channel, WireError> {
         match &mut self.inner {
             Some(inner) => Ok(&mut **inner),
@@ -256,7 +272,7 @@ impl Cheating<'_> {
         }
     }
 
-    fn has_cheated(&self) -> bool {
+    pub(crate) fn has_cheated(&self) -> bool {
         let (Changes(_, nth, _) | Instead(_, nth, _)) = self.cheat;
         self.seen > *nth
     }
@@ -333,7 +349,7 @@ fn job(role: Role, terms: &str) -> Job {
     job
 }
 
-fn options() -> ConnectOptions {
+pub(crate) fn options() -> ConnectOptions {
     ConnectOptions {
         wait: Duration::from_secs(30),
         timeout: Duration::from_secs(30),
@@ -360,11 +376,7 @@ fn cheat(case: &Case, identity: &Identity, peer: Fingerprint, endpoint: &str) ->
         let Ok(mut connection) = connect(&address, &transport, &short) else {
             return cheated;
         };
-        let mut channel = Cheating {
-            inner: Some(&mut connection.channel),
-            cheat: &case.cheat,
-            seen: 0,
-        };
+        let mut channel = Cheating::new(&mut connection.channel, &case.cheat);
         let (local, peer) = (connection.local, connection.peer);
         // However it ends for the cheat.
         let _ = run_over(&mut channel, local, peer, &job, &keys, &mut NoProgress);

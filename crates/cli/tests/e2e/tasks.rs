@@ -1,5 +1,10 @@
 //! Jobs whose buckets are tasks of their own.
 
+#[cfg(target_os = "linux")]
+mod cheats;
+mod ends;
+mod lives;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -30,17 +35,36 @@ fn start(place: &Place, words: &str) -> Running {
 }
 
 /// Both drivers, which leave these directories.
-fn split(place: &Place, [near, far]: [&str; 2]) -> [Ended; 2] {
+fn split(place: &Place, jobs: [&str; 2]) -> [Ended; 2] {
+    split_by(place, jobs, WORDS)
+}
+
+fn split_by(place: &Place, [near, far]: [&str; 2], words: &str) -> [Ended; 2] {
     let (receiver, sender) = (place.receiver, place.sender);
     let far = format!(
-        "split --role sender --input theirs.csv --job {far} {WORDS} --identity sender.key --peer {receiver} --listen 127.0.0.1:0"
+        "split --role sender --input theirs.csv --job {far} {words} --identity sender.key --peer {receiver} --listen 127.0.0.1:0"
     );
     let mut far = start(place, &far);
     let endpoint = far.endpoint();
     let near = format!(
-        "split --role receiver --input ours.csv --job {near} {WORDS} --identity receiver.key --peer {sender} {endpoint}"
+        "split --role receiver --input ours.csv --job {near} {words} --identity receiver.key --peer {sender} {endpoint}"
     );
     [start(place, &near).wait(), far.wait()]
+}
+
+/// Two tables of so many keys, which are the same.
+fn place_of_keys(keys: u64) -> Place {
+    let place = Place::new();
+    let rows: Vec<Vec<String>> = (0..keys).map(|key| vec![key.to_string()]).collect();
+    for table in ["ours.csv", "theirs.csv"] {
+        place.write(table, csv_of(&["id"], &rows));
+    }
+    place
+}
+
+/// Splits those tables, in one bucket.
+fn split_keys(place: &Place, jobs: [&str; 2], words: &str) -> [Ended; 2] {
+    split_by(place, jobs, &format!("--key id --progress plain {words}"))
 }
 
 fn task(place: &Place, (job, bucket, attempt): (&str, u32, u32), words: &str) -> Running {
@@ -147,31 +171,22 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     fail(("near", 0, 0), ("far-2", 0, 0), 5, line);
     let line = "is this side's, and so is the task";
     fail(("near", 0, 0), ("near", 1, 0), 6, line);
-    fail(
-        ("near", 1, 0),
-        ("far", 2, 0),
-        6,
-        "disagree on bucket: here 1, there 2",
-    );
-    fail(
-        ("near", 3, 0),
-        ("far", 3, 1),
-        6,
-        "disagree on attempt: here 0, there 1",
-    );
-    // The same attempt again: the peer has to come before it is known to be taken.
-    succeed(tasks(&place, ("near", 0, 0), ("far", 0, 0)));
-    fail(
-        ("near", 0, 0),
-        ("far", 0, 0),
-        2,
-        "has had attempt 0 at bucket 0",
-    );
-    // More attempts than agreed, and a bucket that there is none of.
+    let line = "disagree on bucket: here 1, there 2";
+    fail(("near", 1, 0), ("far", 2, 0), 6, line);
+    let line = "disagree on attempt: here 0, there 1";
+    fail(("near", 3, 0), ("far", 3, 1), 6, line);
+    // Whoever comes to the port of a task proves nothing about its peer.
+    assert!(!place.path("near/over.json").exists() && !place.path("far/over.json").exists());
     let refused = |words: &str, code, line: &str| {
         let words = format!("bucket --job near {words} --connect 127.0.0.1:1");
         place.run(&words).expect_failure(code, line);
     };
+    // The same attempt again, and another one after it has ended well.
+    succeed(tasks(&place, ("near", 0, 0), ("far", 0, 0)));
+    refused("--bucket 0", 2, "has had attempt 0 at bucket 0");
+    let line = "has had an attempt at bucket 0 that the peer has confirmed, and makes no other";
+    refused("--bucket 0 --attempt 1", 2, line);
+    // More attempts than agreed, and a bucket that there is none of.
     refused("--bucket 0 --attempt 4", 2, "8 buckets of 4 attempts each");
     refused("--bucket 8", 2, "8 buckets of 4 attempts each");
     // Keys of another bucket in the place of these.
@@ -185,7 +200,7 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     place.write("near/bucket-4.keys", kept);
 
     // Attempts with other numbers find the rows.
-    for bucket in 0..8 {
+    for bucket in 1..8 {
         let attempt = if bucket < 4 { 2 } else { 0 };
         let task = |job| (job, bucket, attempt);
         succeed(tasks(&place, task("near"), task("far")));
@@ -239,8 +254,15 @@ fn drivers_number_the_attempts_alike() {
         succeed(run(bucket, 0));
     }
     next(&[]);
-    // One side has lost a result, another attempt began on one side alone, and a third was never begun.
+    // What tasks leave that died before they had a result, on one side; on the other, after another attempt had begun there
+    // alone; and before they had begun.
     let remove = |name: &str| std::fs::remove_file(place.path(name)).unwrap();
+    let unconfirmed = |bucket: u32| {
+        for job in both {
+            remove(&format!("{job}/bucket-{bucket}.attempt-0.confirmed"));
+        }
+    };
+    [0, 3, 5, 6].into_iter().for_each(unconfirmed);
     remove("near/bucket-3.attempt-0.bits");
     remove("far/bucket-5.attempt-0.bits");
     place.write("far/bucket-5.attempt-1.begun", "");
@@ -406,7 +428,13 @@ fn a_total_is_opened_over_the_attempts_that_both_fixed() {
     run_all(&place, both, 0);
     collect(&place, "near", "ours.csv").expect_failure(2, "is for numbers");
     let remove = |name: &str| std::fs::remove_file(place.path(name)).unwrap();
+    let unconfirmed = |bucket: u32| {
+        for job in both {
+            remove(&format!("{job}/bucket-{bucket}.attempt-0.confirmed"));
+        }
+    };
     // Numbers need a result of the same attempt on both sides.
+    [0, 1].into_iter().for_each(unconfirmed);
     remove("far/bucket-1.attempt-0.shares");
     attempts(&place, both)
         .iter()
@@ -492,8 +520,12 @@ fn a_total_is_opened_a_bounded_number_of_times() {
     let [ours, _] = total(&place, [near, far]);
     expect(&ours, "400\n");
     // Shares of another run of the same attempt, as a copy of the directory would have.
-    std::fs::remove_file(place.path("near-2/bucket-0.attempt-0.begun")).unwrap();
-    std::fs::remove_file(place.path("far-2/bucket-0.attempt-0.begun")).unwrap();
+    for job in [near, far] {
+        for mark in ["begun", "confirmed"] {
+            let path = place.path(&format!("{job}/bucket-0.attempt-0.{mark}"));
+            std::fs::remove_file(path).unwrap();
+        }
+    }
     let kept = std::fs::read(place.path("near-2/bucket-0.attempt-0.shares")).unwrap();
     succeed(tasks(&place, (near, 0, 0), (far, 0, 0)));
     place.write("near-2/bucket-0.attempt-0.shares", kept);
@@ -534,11 +566,10 @@ fn tasks_meet_at_a_gateway() {
     for bucket in 0..4 {
         succeed(tasks_at(&place, &address, bucket, 0));
     }
-    // It has had this attempt, whatever became of the files of the first.
-    let begun = place.path("near/bucket-0.attempt-0.begun");
-    std::fs::remove_file(begun).unwrap();
-    let [near, _] = tasks_at(&place, &address, 0, 0);
-    near.expect_failure(2, "has had a task of this side for this bucket and attempt");
+    // Each side knows by itself what it has had.
+    for side in tasks_at(&place, &address, 0, 0) {
+        side.expect_failure(2, "has had attempt 0 at bucket 0");
+    }
     // One side's task is killed while it waits, and the gateway is killed and another one started: a waiting task finds
     // that too.
     let words = format!("--gateway {address} --wait 30");

@@ -1,0 +1,291 @@
+//! Tasks of a peer that cheats, against the binary: whoever is caught once gets no other attempt, and one that has had an
+//! answer gets no second one.
+
+use std::sync::Mutex;
+use std::thread;
+
+use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
+use vesica_session::{
+    Agreement, BucketKeys, Connection, Registry, TaskKeys, Transport, confirm_done, connect,
+    run_bucket,
+};
+use vesica_testing::digests;
+
+use super::{attempts, place_of_keys, split_keys, start, succeed, task};
+use crate::cheats::{CASES, Case, Cheating, options};
+use crate::support::{Place, Running};
+
+/// Keys of each side, in one bucket.
+const KEYS: u64 = 40;
+const FIRST: Attempt = Attempt {
+    bucket: 0,
+    number: 0,
+};
+
+/// Who has the directory of a side's job, and does as it likes.
+struct Insider {
+    role: Role,
+    agreement: Agreement,
+    key: [u8; 32],
+    peers: Vec<Fingerprint>,
+}
+
+impl Insider {
+    fn of(place: &Place, job: &str) -> Insider {
+        let record = place.read(&format!("{job}/job.json"));
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let bytes = |name: &str| {
+            *blake3::Hash::from_hex(text(&record[name]))
+                .unwrap()
+                .as_bytes()
+        };
+        let role = match record["role"].as_str() {
+            Some("receiver") => Role::Receiver,
+            _ => Role::Sender,
+        };
+        let contract: Contract = serde_json::from_value(record["contract"].clone()).unwrap();
+        let agreement =
+            Agreement::of_job(role, contract, bytes("value"), Registry::standard()).unwrap();
+        let peers = record["peer_tasks"].as_array().unwrap().iter();
+        Insider {
+            role,
+            agreement,
+            key: bytes("key"),
+            peers: peers.map(|peer| text(peer).parse().unwrap()).collect(),
+        }
+    }
+
+    fn meet(&self, attempt: Attempt, address: &str) -> Connection {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher
+            .update(b"vesica/1 key of a task")
+            .update(&attempt.bucket.to_le_bytes())
+            .update(&attempt.number.to_le_bytes());
+        let identity = Identity::from_seed(hasher.finalize().as_bytes()).unwrap();
+        let peer = self.peers[TaskKeys::place(&self.agreement.contract, attempt)];
+        let transport = Transport::Tls {
+            identity: &identity,
+            peer,
+        };
+        connect(
+            &Endpoint::Connect(address.to_owned()),
+            &transport,
+            &options(),
+        )
+        .unwrap()
+    }
+
+    /// Makes an attempt with keys of its own against the task that listens. Returns whether it has cheated.
+    fn cheat(&self, attempt: Attempt, case: &Case, endpoint: &str) -> bool {
+        let mut connection = self.meet(attempt, &endpoint.replace("--connect ", ""));
+        let fingerprints = [connection.local, connection.peer];
+        let mut channel = Cheating::new(&mut connection.channel, &case.cheat);
+        let keys = digests(1000..1000 + KEYS);
+        let keys = BucketKeys::from(&keys[..]);
+        let (role, agreement) = (self.role, &self.agreement);
+        // However it ends for the cheat.
+        let ran = run_bucket(&mut channel, role, agreement, attempt, fingerprints, keys);
+        if ran.is_ok() {
+            let _ = confirm_done(&mut channel, role);
+        }
+        channel.has_cheated()
+    }
+}
+
+fn listening(place: &Place, job: &str, Attempt { bucket, number }: Attempt) -> (Running, String) {
+    let mut task = task(
+        place,
+        (job, bucket, number),
+        "--listen 127.0.0.1:0 --wait 20",
+    );
+    let endpoint = task.endpoint();
+    (task, endpoint)
+}
+
+/// The case ends the job of the side that it cheats.
+fn is_over_for(case: &Case) {
+    let (what, place) = (case.what, place_of_keys(KEYS));
+    succeed(split_keys(
+        &place,
+        ["near", "far"],
+        &format!("--attempts 3 {}", case.terms),
+    ));
+    let (cheat, cheated) = match case.role {
+        Role::Receiver => ("near", "far"),
+        Role::Sender => ("far", "near"),
+    };
+    let insider = Insider::of(&place, cheat);
+    let (running, endpoint) = listening(&place, cheated, FIRST);
+    assert!(
+        insider.cheat(FIRST, case, &endpoint),
+        "{what}: no such frame"
+    );
+    let ended = running.wait();
+    let since = "is of a job that is over since attempt 0 at bucket 0: ";
+    let has = |line: &str| assert!(ended.err.contains(line), "{what}: {}", ended.err);
+    assert_eq!(ended.code, Some(5), "{what}: {}", ended.err);
+    ended.expect_failure(5, since);
+    has(case.line);
+    let hides = |c: char| c != '\n' && vesica_wire::is_hidden(c);
+    assert!(!ended.err.contains(hides), "{what}: {:?}", ended.err);
+    // Nobody gets to guess again, by whatever number.
+    for number in 0..3 {
+        let words =
+            format!("bucket --job {cheated} --bucket 0 --attempt {number} --listen 127.0.0.1:0");
+        place.run(&words).expect_failure(5, since);
+    }
+}
+
+/// What is caught in a task: all that is caught in a run, but for hellos, which drivers send, and what opens a total.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().filter(|case| {
+        let frame = case.cheat.frame();
+        let is_of_tasks = !matches!(frame, "hello" | "outcome" | "opened shares");
+        let terms = !["--align", "--offline"]
+            .iter()
+            .any(|word| case.terms.contains(word));
+        case.code == 5 && is_of_tasks && terms && case.words.is_empty()
+    })
+}
+
+#[test]
+fn whoever_is_caught_ends_the_job() {
+    let some = [
+        "a matrix that does not pass its check",
+        "a check of the correlation that fails",
+    ];
+    let mut roles = Vec::new();
+    for case in cases().filter(|case| some.contains(&case.what)) {
+        is_over_for(case);
+        roles.push(case.role);
+    }
+    assert!(roles.contains(&Role::Receiver) && roles.contains(&Role::Sender));
+}
+
+#[test]
+fn whatever_a_peer_is_caught_at_ends_the_job() {
+    let all: Vec<_> = cases().collect();
+    assert!(all.len() > 30, "{}", all.len());
+    let next = Mutex::new(all.into_iter());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let Some(case) = next.lock().unwrap().next() else {
+                        return;
+                    };
+                    is_over_for(case);
+                }
+            });
+        }
+    });
+}
+
+/// The drivers of a job in which a task was caught: the one that knows says so, and the other hears it, if it is there.
+#[test]
+fn drivers_say_that_a_job_is_over() {
+    let place = place_of_keys(KEYS);
+    let case = cases()
+        .find(|case| case.what == "a matrix that does not pass its check")
+        .unwrap();
+    succeed(split_keys(
+        &place,
+        ["near", "far"],
+        &format!("--attempts 3 {}", case.terms),
+    ));
+    let (running, endpoint) = listening(&place, "far", FIRST);
+    assert!(Insider::of(&place, "near").cheat(FIRST, case, &endpoint));
+    running.wait().expect_failure(5, "is of a job that is over");
+    let [near, far] = attempts(&place, ["near", "far"]);
+    far.expect_failure(
+        5,
+        "is of a job that is over since attempt 0 at bucket 0: the peer misbehaved: ",
+    );
+    assert!(far.hint().contains("a chance to guess"), "{}", far.err);
+    near.expect_failure(
+        5,
+        "the peer gave up: the peer misbehaved: job: over, since a task of the peer misbehaved",
+    );
+    // Without the other it does not wait for long.
+    let words = format!(
+        "attempts --job far --identity sender.key --peer {} --connect 127.0.0.1:1 --wait 60",
+        place.receiver
+    );
+    let began = std::time::Instant::now();
+    place
+        .run(&words)
+        .expect_failure(5, "is of a job that is over");
+    assert!(began.elapsed().as_secs() < 20);
+}
+
+/// A task that fails without a fault of the peer's does not end the job.
+#[test]
+fn what_is_nobodys_fault_ends_no_job() {
+    let place = place_of_keys(KEYS);
+    succeed(split_keys(&place, ["near", "far"], "--protocol vole"));
+    // The peer's task leaves in the middle.
+    let (running, endpoint) = listening(&place, "far", FIRST);
+    let insider = Insider::of(&place, "near");
+    drop(insider.meet(FIRST, &endpoint.replace("--connect ", "")));
+    running
+        .wait()
+        .expect_failure(4, "the peer closed the connection");
+    assert!(place.path("far/bucket-0.attempt-0.begun").exists());
+    // Other commands come to the port of a task.
+    let again = Attempt { number: 1, ..FIRST };
+    let (running, endpoint) = listening(&place, "far", again);
+    let stray = format!(
+        "receive --input ours.csv --key id --identity receiver.key --peer {} --wait 1 {endpoint}",
+        place.sender
+    );
+    assert_ne!(place.run(&stray).code, Some(0));
+    let near = start(
+        &place,
+        &format!("bucket --job near --bucket 0 --attempt 1 {endpoint}"),
+    );
+    near.wait().expect_success();
+    running.wait().expect_success();
+    assert!(!place.path("far/over.json").exists() && !place.path("near/over.json").exists());
+}
+
+/// A receiver that has its answer and says that it has none gets no other: by hiding what its task has left, or by another
+/// program that has made the attempt.
+#[test]
+fn a_receiver_that_hides_its_result_gets_no_other_answer() {
+    for other_program in [false, true] {
+        let place = place_of_keys(KEYS);
+        succeed(split_keys(
+            &place,
+            ["near", "far"],
+            "--protocol vole --attempts 4",
+        ));
+        let (running, endpoint) = listening(&place, "far", FIRST);
+        match other_program {
+            // It changes nothing.
+            true => {
+                let none = cases().find(|case| case.what == "masks cut short").unwrap();
+                assert!(!Insider::of(&place, "near").cheat(FIRST, none, &endpoint));
+            }
+            false => {
+                let words = format!("bucket --job near --bucket 0 {endpoint}");
+                start(&place, &words).wait().expect_success();
+                std::fs::remove_file(place.path("near/bucket-0.attempt-0.bits")).unwrap();
+            }
+        }
+        running.wait().expect_success();
+        for side in attempts(&place, ["near", "far"]) {
+            side.expect_failure(
+                7,
+                "lacks a result of bucket 0 on a side that has confirmed one",
+            );
+        }
+        for number in 1..4 {
+            let words =
+                format!("bucket --job far --bucket 0 --attempt {number} --listen 127.0.0.1:0");
+            place
+                .run(&words)
+                .expect_failure(2, "that the peer has confirmed");
+        }
+    }
+}
