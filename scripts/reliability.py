@@ -78,7 +78,7 @@ def main() -> int:
     if not options.debug:
         command.append("--release")
     command += ["--", "--ignored", "--nocapture", "--test-threads=1"]
-    command += options.tests or ["random::", "faults::", "crash::", "life::", "timing::"]
+    command += options.tests or ["random::", "faults::", "crash::", "life::", "lives::", "timing::"]
     blocks = Blocks()
     env = {"VESICA_RELIABILITY_PERCENT": str(options.percent)}
     if options.protocol:

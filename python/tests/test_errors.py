@@ -43,7 +43,7 @@ def test_classes_mirror_exit_codes() -> None:
         ({"min_size": -1}, "min_size: a size is a number"),
         ({"optimize": "neither"}, "optimize: there are time, traffic, auto"),
         ({"bandwidth": "fast"}, "bandwidth: a rate is from 1kbps to 1000gbps"),
-        ({"max_peer_items": 2**32}, "max_peer_items: the most keys of a peer are"),
+        ({"max_peer_items": 2**36}, "max_peer_items: the most keys of a peer are"),
         ({"lambda_": 20}, "lambda is 20 bits"),
         ({"threads": 0}, "threads: at least one"),
         ({"wait": 0}, "wait: give a number of seconds"),

@@ -14,6 +14,7 @@ from typing import Any
 import polars
 import pyarrow
 import pytest
+from clusters import cheat
 
 import vesica
 from vesica import _vesica
@@ -44,7 +45,7 @@ def free_port() -> str:
 
 
 def test_tasks_find_what_one_run_finds(
-    jobs: Any, background: Callable[..., Callable[[], Any]]
+    tmp_path: Path, jobs: Any, background: Callable[..., Callable[[], Any]]
 ) -> None:
     near, far, (left, right) = jobs
     assert (near.buckets, near.attempts, near.role, far.role) == (8, 4, "receiver", "sender")
@@ -69,13 +70,47 @@ def test_tasks_find_what_one_run_finds(
     with pytest.raises(vesica.DataError, match="other keys"):
         near.collect(OURS[1:], on="id")
     with pytest.raises(vesica.UsageError, match="has had attempt 0 at bucket 3"):
-        address = free_port()
-        other = background(far.run, 3, listen=address)
-        try:
-            near.run(3, connect=address)
-        finally:
-            with pytest.raises(vesica.Error):
-                other()
+        near.run(3, connect="127.0.0.1:1")
+    # The sender has heard that the receiver has its result, and does not answer again.
+    with pytest.raises(vesica.UsageError, match="that the peer has confirmed"):
+        far.run(3, 1, connect="127.0.0.1:1")
+    result = tmp_path / "near" / "bucket-3.attempt-0.bits"
+    result.write_bytes(result.read_bytes()[:-1])
+    with pytest.raises(vesica.DataError, match=f"damaged or gone: {result.name}"):
+        near.collect(OURS, on="id")
+    told = background(far.next_attempts, link=right)
+    with pytest.raises(vesica.DataError, match=f"damaged or gone: {result.name}"):
+        near.next_attempts(link=left)
+    with pytest.raises(vesica.ResourceError, match="lacks a result of bucket 3"):
+        told()
+
+
+def test_a_peer_that_cheats_ends_the_job(
+    tmp_path: Path, background: Callable[..., Callable[[], Any]]
+) -> None:
+    left, right = vesica.pair()
+    # As many keys on both sides, so that the files of keys are those of the other role.
+    table = polars.DataFrame({"id": range(3000)})
+    arguments = {"role": "sender", "job": tmp_path / "far", "on": "id", "link": right}
+    other = background(vesica.split, table, **arguments, **TERMS)
+    near = vesica.split(table, role="receiver", job=tmp_path / "near", on="id", link=left, **TERMS)
+    other()
+    cheat(tmp_path / "far")
+    far = vesica.SplitJob(tmp_path / "far")
+    address = free_port()
+    other = background(far.run, 3, listen=address, threads=1)
+    line = "is of a job that is over since attempt 0 at bucket 3: the peer misbehaved"
+    with pytest.raises(vesica.PeerError, match=line):
+        near.run(3, connect=address, threads=1)
+    with pytest.raises(vesica.Error):
+        other()
+    # No other attempt, by whatever process.
+    again = vesica.SplitJob(tmp_path / "near")
+    for bucket, attempt in [(3, 1), (4, 0)]:
+        with pytest.raises(vesica.PeerError, match=line):
+            again.run(bucket, attempt, connect="127.0.0.1:1")
+    with pytest.raises(vesica.PeerError, match=line):
+        again.next_attempts(link=left)
 
 
 def test_drivers_open_the_total_of_numbers(

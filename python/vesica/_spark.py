@@ -80,7 +80,8 @@ def receive(
     task_memory   approximate memory of a task, by which the number of buckets is chosen; the smaller one of both sides counts
     task_threads  threads of a task; `spark.task.cpus` if not given
     slots         tasks at once; as many as the cluster has cores for, if not given. More than the other side has only wait
-    attempts      how often a bucket may be tried, 1 to 16; the smaller number of both sides counts
+    attempts      how often a bucket may be tried, 1 to 16; the smaller number of both sides counts. `max_peer_items` limits
+                  what the peer may bring in all of them
     wait          seconds until the other driver, or a task's peer, comes: as long as the slower side takes for what it
                   does alone
     progress      a function of a `vesica.Progress`, called after each attempt
@@ -92,7 +93,8 @@ def receive(
     The result reads `staging` and `df` whenever it is computed: write it before the job's directory is removed, and let
     Spark read a table that does not change. `staging/job/report.json` has what was done. Not for Spark Connect.
 
-    Raises a subclass of `vesica.Error`; and what Spark raises, if a job of Spark fails that is not a bucket's.
+    Raises a subclass of `vesica.Error`; and what Spark raises, if a job of Spark fails that is not a bucket's. A peer that
+    misbehaves in an attempt ends the job: `PeerError`, which the same call raises again.
     """
     found = _run("receiver", **locals())
     assert found is not None
@@ -411,7 +413,9 @@ class _Cluster:
     def round(
         self, todo: list[tuple[int, int]]
     ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
-        """Makes attempts, until one does not begin: the peer's tasks or the gateway are not there, and drivers meet again."""
+        """Makes attempts, until one does not begin, since the peer's tasks or the gateway are not there, or one catches the
+        peer: drivers meet again.
+        """
         over, ended = threading.Event(), set[int]()
         groups = [f"vesica {uuid.uuid4().hex}" for _ in todo]
         tracker = self._spark.sparkContext.statusTracker()
@@ -427,7 +431,7 @@ class _Cluster:
                 if over.is_set():
                     return None
                 result = self._run(*todo[place], groups[place])
-                if "error" in result and not self._has_begun(*todo[place]):
+                if "error" in result and (not self._has_begun(*todo[place]) or self._is_over()):
                     over.set()
                 return result
             finally:
@@ -439,7 +443,13 @@ class _Cluster:
                     yield attempt, result
 
     def _has_begun(self, bucket: int, attempt: int) -> bool:
-        name = f"bucket-{bucket}.attempt-{attempt}.begun"
+        return self._has(f"bucket-{bucket}.attempt-{attempt}.begun")
+
+    def _is_over(self) -> bool:
+        """Whether a task has caught the peer. The drivers' next meeting raises that."""
+        return self._has("over.json")
+
+    def _has(self, name: str) -> bool:
         return os.path.lexists(os.path.join(self._directory, name))
 
 
@@ -541,6 +551,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--task-threads", type=int)
     parser.add_argument("--slots", type=int)
     parser.add_argument("--attempts", type=int, default=4)
+    parser.add_argument(
+        "--max-peer-items",
+        default=2**28,
+        metavar="N",
+        help="most keys that the peer may bring, in all attempts together, such as 2^30",
+    )
     parser.add_argument("--wait", type=float, default=3600)
     parser.add_argument("--protocol", default="auto")
     parser.add_argument("--security", default="malicious")

@@ -111,8 +111,9 @@ class SplitJob:
         The two tasks meet at a gateway, or one listens and the other connects: give the address, `host:port`, of one of
         the three. `check` is called some hundred times a second; if it raises, the task ends and the peer is told.
 
-        Raises a subclass of `Error`: UsageError for an attempt that was begun before, DataError for keys other than
-        those that were split.
+        Raises a subclass of `Error`: UsageError for an attempt that was begun before, or another one at a bucket of which the
+        peer has confirmed its result, DataError for keys other than those that were split. PeerError if the peer misbehaves
+        ends the job: every later attempt raises it too.
         """
         given = {"gateway": gateway, "listen": listen, "connect": connect}
         points = [(kind, address) for kind, address in given.items() if address is not None]
@@ -135,8 +136,9 @@ class SplitJob:
         """Meets the peer's driver, which calls this too, or `vesica attempts`. Returns the attempts that both sides make
         next, as pairs of bucket and attempt; none once there is all that is needed.
 
-        Raises a subclass of `Error`: ResourceError if no attempt is left for a bucket, ContractError if the peer's job is
-        another one.
+        Raises a subclass of `Error`: ResourceError if no attempt is left for a bucket, or one side has lost a result that it
+        had confirmed; DataError if that is this side, and the file is damaged; PeerError if the peer has misbehaved in a task;
+        ContractError if the peer's job is another one.
         """
         waiting = {"wait": wait, "timeout": timeout}
         return self._job.next_attempts(link, waiting, Listener(None))
@@ -189,7 +191,8 @@ class SplitJob:
         """The rows of the table that match, once all buckets have a result. The arguments are those of `receive`, for the
         table that was split.
 
-        Raises a subclass of `Error`: UsageError if a bucket has no result, DataError for a table that has changed.
+        Raises a subclass of `Error`: UsageError if a bucket has no result, DataError for a table that has changed, or a result
+        that is damaged.
         """
         arguments = dict(locals())
         del arguments["self"]
@@ -243,7 +246,8 @@ def split(
     role         `receiver` or `sender`
     job          a directory for the job, which only this user may read; tasks need all of it
     task_memory  approximate memory of a task, by which the number of buckets is chosen
-    attempts     how often a bucket may be tried, 1 to 16; the smaller number of both sides counts
+    attempts     how often a bucket may be tried, 1 to 16; the smaller number of both sides counts. `max_peer_items` limits what
+                 the peer may bring in all of them
     valid_for    for how many seconds tasks can begin
 
     The other arguments are those of `receive`, `on`, `link` and `reveal` among them; a job is for matches of keys that are
