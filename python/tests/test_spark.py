@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -168,62 +167,35 @@ def test_a_cluster_opens_a_total_with_the_command(place: Place) -> None:
     assert f"\nsize\t{size}\nsum\t{sum(rows)}\n" in place.log("near")
 
 
-def copy(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-
-
-def pass_on(near: socket.socket, place: Place) -> None:
-    """Brings a task that has come to a gateway to one of the far side's that listens."""
-    near.sendall(b"vesica/2 gateway" + os.urandom(32))
-    answer = near.recv(73, socket.MSG_WAITALL)
-    bucket, attempt = (int.from_bytes(answer[at : at + 4], "little") for at in (33, 37))
-    address = free_port()
-    words = ["--bucket", str(bucket), "--attempt", str(attempt), "--listen", address]
-    job = ["--job", str(place.job("far")), "--progress", "plain"]
-    place.start("task", [place.command, "bucket", *job, *words])
-    eventually(lambda: f"listening on {address}" in place.log("task"))
-    host, _, port = address.partition(":")
-    with near, socket.create_connection((host, int(port))) as far:
-        near.sendall(b"\1")
-        thread = threading.Thread(target=copy, args=(near, far))
-        thread.start()
-        copy(far, near)
-        thread.join()
-
-
-def serve(listener: socket.socket, place: Place) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            near, _ = listener.accept()
-            threading.Thread(target=pass_on, args=(near, place), daemon=True).start()
-
-
 def test_a_peer_that_cheats_ends_the_job(place: Place) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    table = pyarrow.table({"contact": place.near, "y": list(range(ROWS))})
-    parquet.write_table(table, place.path / "far.parquet")
+    # In one bucket, with attempts left.
+    place.terms = ["--protocol", "dh", "--security", "semi-honest"]
     near = place.submit("near")
-    meeting = [*place.meeting("far"), "--job", str(place.job("far")), "--wait", "240"]
-    split = [place.command, "split", "--role", "sender", *meeting, *TERMS, *place.table("far")]
-    subprocess.run(split, check=True)
-    subprocess.run([place.command, "attempts", *meeting], check=True)
-    cheat(place.job("far"))
-    host, _, port = place.gateway.partition(":")
-    with socket.create_server((host, int(port))) as listener:
-        threading.Thread(target=serve, args=(listener, place), daemon=True).start()
-        assert near.wait(600) == 5, place.log("near")
-        line = "is of a job that is over since attempt 0 at bucket"
-        assert line in place.log("near")
-        # No more than were under way at once, and none for a driver that is started again.
-        begun = {path.name for path in place.job("near").glob("*.begun")}
-        assert 0 < len(begun) <= 2
-        assert place.submit("near").wait(600) == 5, place.log("near")
-        assert {path.name for path in place.job("near").glob("*.begun")} == begun
+    job = place.job("far")
+    meeting = [*place.meeting("far"), "--wait", "240", "--progress", "none"]
+    split = [place.command, "split", "--role", "sender", *meeting, *place.table("far")]
+    subprocess.run([*split, *place.terms, "--job", str(job)], check=True)
+    subprocess.run([place.command, "attempts", *meeting, "--job", str(job)], check=True)
+    # The same tables for another protocol, on a machine of one's own.
+    terms = ["--protocol", "kkrt", "--security", "semi-honest"]
+    place.drivers = free_port()
+    sides = []
+    for name, role in (("near", "receiver"), ("far", "sender")):
+        words = ["--role", role, *place.meeting(name), *place.table(name), *terms]
+        words += ["--job", str(place.path / f"other-{name}"), "--progress", "none"]
+        sides.append(place.start("other", [place.command, "split", *words]))
+    assert [side.wait(60) for side in sides] == [0, 0], place.log("other")
+    cheat(job, place.path / "other-far")
+    place.start_gateway()
+    words = ["--job", str(job), "--bucket", "0", "--gateway", place.gateway, "--progress", "none"]
+    cheats = subprocess.run([place.command, "bucket", *words], check=False)
+    assert cheats.returncode == 5
+    assert near.wait(600) == 5, place.log("near")
+    assert "is of a job that is over since attempt 0 at bucket 0: the peer" in place.log("near")
+    # There is no other attempt, and none by a driver that is started again.
+    assert place.submit("near").wait(600) == 5, place.log("near")
+    begun = [path.name for path in place.job("near").glob("*.begun")]
+    assert begun == ["bucket-0.attempt-0.begun"]
     assert not (place.path / "near.out").exists()
 
 

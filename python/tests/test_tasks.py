@@ -89,26 +89,31 @@ def test_a_peer_that_cheats_ends_the_job(
     tmp_path: Path, background: Callable[..., Callable[[], Any]]
 ) -> None:
     left, right = vesica.pair()
-    # As many keys on both sides, so that the files of keys are those of the other role.
-    table = polars.DataFrame({"id": range(3000)})
-    arguments = {"role": "sender", "job": tmp_path / "far", "on": "id", "link": right}
-    other = background(vesica.split, table, **arguments, **TERMS)
-    near = vesica.split(table, role="receiver", job=tmp_path / "near", on="id", link=left, **TERMS)
-    other()
-    cheat(tmp_path / "far")
-    far = vesica.SplitJob(tmp_path / "far")
+
+    def split(name: str, protocol: str) -> vesica.SplitJob:
+        terms: dict[str, Any] = {"protocol": protocol, "security": "semi-honest"}
+        far = {"role": "sender", "job": tmp_path / f"far-{name}", "on": "number", "link": right}
+        other = background(vesica.split, THEIRS, **far, **terms)
+        near = {"role": "receiver", "job": tmp_path / f"near-{name}", "on": "id", "link": left}
+        job = vesica.split(OURS, **near, **terms)
+        other()
+        return job
+
+    near = split("dh", "dh")
+    split("kkrt", "kkrt")
+    cheat(tmp_path / "far-dh", tmp_path / "far-kkrt")
+    far = vesica.SplitJob(tmp_path / "far-dh")
     address = free_port()
-    other = background(far.run, 3, listen=address, threads=1)
-    line = "is of a job that is over since attempt 0 at bucket 3: the peer misbehaved"
+    other = background(far.run, 0, listen=address, threads=1)
+    line = "is of a job that is over since attempt 0 at bucket 0: the peer"
     with pytest.raises(vesica.PeerError, match=line):
-        near.run(3, connect=address, threads=1)
-    with pytest.raises(vesica.Error):
+        near.run(0, connect=address, threads=1)
+    with pytest.raises(vesica.PeerError):
         other()
     # No other attempt, by whatever process.
-    again = vesica.SplitJob(tmp_path / "near")
-    for bucket, attempt in [(3, 1), (4, 0)]:
-        with pytest.raises(vesica.PeerError, match=line):
-            again.run(bucket, attempt, connect="127.0.0.1:1")
+    again = vesica.SplitJob(near.directory)
+    with pytest.raises(vesica.PeerError, match=line):
+        again.run(0, 1, connect="127.0.0.1:1")
     with pytest.raises(vesica.PeerError, match=line):
         again.next_attempts(link=left)
 

@@ -13,10 +13,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use vesica_files::is_exhausted;
-use vesica_wire::{Error as WireError, Interrupt, POLL};
+use vesica_wire::{Error as WireError, POLL};
 
 use crate::gateway::Visited;
-use crate::tls::{self, Failure, Secured, Side};
+use crate::tls::{self, Failure, Pinned, Secured, Side};
 use crate::wait::Wait;
 use crate::{
     BoundListener, ConnectOptions, Connection, Error, Incident, Listener, NoConnection, Role,
@@ -240,7 +240,6 @@ fn try_once(
         Attempt::GivenUp => return Ok(Tried::GivenUp),
         Attempt::Open(stream, round_trip) => (stream, round_trip),
     };
-    let interrupt = &options.interrupt;
     let secured = match visit {
         None => {
             let limit = wait.limit(HANDSHAKE);
@@ -249,7 +248,7 @@ fn try_once(
                 Side::Connector,
                 transport,
                 &|| limit.is_over(),
-                interrupt,
+                options,
             )
         }
         Some(visit) => {
@@ -263,7 +262,7 @@ fn try_once(
             // Both have come within the wait, and this takes the time that it takes.
             let met = options.clock.now();
             let is_over = || options.clock.since(met) >= HANDSHAKE;
-            secure(stream, side, transport, &is_over, interrupt)
+            secure(stream, side, transport, &is_over, options)
         }
     };
     match secured {
@@ -283,15 +282,22 @@ fn secure(
     side: Side,
     transport: &Transport<'_>,
     is_over: &dyn Fn() -> bool,
-    interrupt: &Interrupt,
+    options: &ConnectOptions,
 ) -> Result<(TcpStream, Option<Secured>), Failure> {
     match transport {
         Transport::Tls {
             identity,
             peer,
             intent,
-        } => tls::handshake(stream, side, identity, *peer, *intent, is_over, interrupt)
-            .map(|(stream, secured)| (stream, Some(secured))),
+        } => {
+            let pinned = Pinned {
+                expected: &[*peer],
+                known: &options.known,
+            };
+            let interrupt = &options.interrupt;
+            tls::handshake(stream, side, identity, pinned, *intent, is_over, interrupt)
+                .map(|(stream, secured)| (stream, Some(secured)))
+        }
         Transport::PlaintextForBenchmarksOnly => Ok((stream, None)),
     }
 }

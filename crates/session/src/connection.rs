@@ -59,6 +59,9 @@ pub struct ConnectOptions {
     pub link: Link,
     /// A peer at the same place, to which no emulated link leads.
     pub beside: Option<Fingerprint>,
+    /// Keys of others that a side which connects knows. It refuses their holders as it does everybody but its peer, but lets
+    /// them see its own key before, so that both know whom they have met.
+    pub known: Vec<Fingerprint>,
     /// Bits per second of the link, if they are known. They decide what a job leaves open ([`Connection::link`]).
     pub bandwidth: Option<u64>,
     /// What waits go by; [`ConnectOptions::ready`] goes by the same.
@@ -80,6 +83,7 @@ impl Default for ConnectOptions {
             interrupt: Interrupt::new(),
             link: Link::LAN,
             beside: None,
+            known: Vec::new(),
             bandwidth: None,
             clock: Clock::default(),
         }

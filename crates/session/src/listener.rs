@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use vesica_wire::{Clock, Error as WireError, POLL};
 
-use crate::tls::{Failure, Handshake, Leaving, Side, Step};
+use crate::tls::{Failure, Handshake, Leaving, Pinned, Side, Step};
 use crate::wait::{Visitors, Wait};
 use crate::{
     ConnectOptions, Connection, Error, Fingerprint, Identity, Incident, Intent, NoConnection,
@@ -499,7 +499,7 @@ impl<'a> PendingHandshakes<'a> {
             .and_then(|()| stream.set_nodelay(true))
             .map_err(|e| Failure::Gone(e.to_string()))
             .and_then(|()| {
-                let (identity, pinned) = (self.identity, self.pinned);
+                let (identity, pinned) = (self.identity, Pinned::only(self.pinned));
                 Handshake::new(stream, Side::Listener, identity, pinned, self.intent)
             });
         match opened {

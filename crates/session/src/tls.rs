@@ -104,6 +104,25 @@ pub(crate) enum Step {
     Done,
 }
 
+/// Whose keys a side knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pinned<'a> {
+    /// Of these one is accepted.
+    pub(crate) expected: &'a [Fingerprint],
+    /// Such a one learns this side's key, and is refused then.
+    pub(crate) known: &'a [Fingerprint],
+}
+
+impl<'a> Pinned<'a> {
+    /// No others are known.
+    pub(crate) fn only(expected: &'a [Fingerprint]) -> Pinned<'a> {
+        Pinned {
+            expected,
+            known: &[],
+        }
+    }
+}
+
 /// A handshake under way. Whether a step blocks depends on the stream's mode.
 #[derive(Debug)]
 pub(crate) struct Handshake {
@@ -129,7 +148,7 @@ impl Handshake {
         stream: TcpStream,
         side: Side,
         identity: &Identity,
-        pinned: &[Fingerprint],
+        pinned: Pinned<'_>,
         intent: Intent,
     ) -> Result<Handshake, Failure> {
         let pin = Arc::new(Pin::new(pinned));
@@ -167,10 +186,9 @@ impl Handshake {
     /// Sends what is due and reads once.
     pub(crate) fn step(&mut self) -> Result<Step, Failure> {
         let step = self.advance();
-        match (step, self.pin.refused.get()) {
-            (_, Some(got)) => Err(Failure::WrongPeer(*got)),
-            (Ok(Step::Done), None) => check_end(&self.tls, &self.pin).map(|()| Step::Done),
-            (other, None) => other,
+        match self.pin.refused.get() {
+            Some(got) => Err(Failure::WrongPeer(*got)),
+            None => step,
         }
     }
 
@@ -179,8 +197,11 @@ impl Handshake {
         if !self.flush()? {
             return Ok(Step::Waiting);
         }
-        if !self.tls.is_handshaking() && self.greet()? {
-            return Ok(Step::Done);
+        if !self.tls.is_handshaking() {
+            check_end(&self.tls, &self.pin)?;
+            if self.greet()? {
+                return Ok(Step::Done);
+            }
         }
         match retry(self.tls.read_tls(&mut &self.stream)).map_err(gone)? {
             None => return Ok(Step::Waiting),
@@ -308,13 +329,13 @@ pub(crate) fn handshake(
     stream: TcpStream,
     side: Side,
     identity: &Identity,
-    pinned: Fingerprint,
+    pinned: Pinned<'_>,
     intent: Intent,
     is_over: &dyn Fn() -> bool,
     interrupt: &Interrupt,
 ) -> Result<(TcpStream, Secured), Failure> {
     block(&stream).map_err(|e| Failure::Gone(e.to_string()))?;
-    let mut handshake = Handshake::new(stream, side, identity, &[pinned], intent)?;
+    let mut handshake = Handshake::new(stream, side, identity, pinned, intent)?;
     let failure = loop {
         match handshake.step() {
             Ok(Step::Done) => {
@@ -352,7 +373,7 @@ fn retry<T>(attempt: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Checks what must hold after a handshake, whatever the verifiers did.
+/// Checks what must hold after a handshake, whatever the verifiers did, and before anything is said.
 fn check_end(tls: &rustls::Connection, pin: &Pin) -> Result<(), Failure> {
     if tls.alpn_protocol() != Some(ALPN) {
         return Err(Failure::Foreign("another application protocol".into()));
@@ -441,19 +462,21 @@ fn raw_key(identity: &Identity) -> Arc<CertifiedKey> {
     ))
 }
 
-/// Accepts the holders of some keys only.
+/// Accepts the holders of some keys only, and has the handshake with those of others come to its end.
 #[derive(Debug)]
 struct Pin {
     expected: Vec<Fingerprint>,
+    known: Vec<Fingerprint>,
     /// The fingerprint of the proven key that was refused.
     refused: OnceLock<Fingerprint>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Pin {
-    fn new(expected: &[Fingerprint]) -> Self {
+    fn new(Pinned { expected, known }: Pinned<'_>) -> Self {
         Pin {
             expected: expected.to_vec(),
+            known: known.to_vec(),
             refused: OnceLock::new(),
             algorithms: ring::default_provider().signature_verification_algorithms,
         }
@@ -472,7 +495,7 @@ impl Pin {
             &self.algorithms,
         )?;
         let got = Fingerprint::of_public_key(key);
-        if self.expected.contains(&got) {
+        if self.expected.contains(&got) || self.known.contains(&got) {
             return Ok(valid);
         }
         self.refused.get_or_init(|| got);

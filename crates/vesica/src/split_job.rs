@@ -618,6 +618,10 @@ impl SplitJob {
             peer: self.peers.fingerprints[TaskKeys::place(self.contract(), attempt)],
             intent: Intent::Task(self.role),
         };
+        let options = &ConnectOptions {
+            known: self.peers.fingerprints.clone(),
+            ..options.clone()
+        };
         let connected = self.meet(attempt, endpoint, &transport, options, observer);
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);

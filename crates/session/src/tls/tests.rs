@@ -24,7 +24,7 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
             let mut theirs = Handshake {
                 stream: far,
                 tls: peer,
-                pin: Arc::new(Pin::new(&[ours.fingerprint()])),
+                pin: Arc::new(Pin::new(Pinned::only(&[ours.fingerprint()]))),
                 side,
                 intent: INTENT,
                 has_greeted: false,
@@ -41,7 +41,16 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
             while !leaving.step() {}
         });
         let (limit, interrupt) = (after(LIMIT), Interrupt::new());
-        handshake(near, side, ours, pinned, INTENT, &limit, &interrupt).unwrap_err()
+        handshake(
+            near,
+            side,
+            ours,
+            Pinned::only(&[pinned]),
+            INTENT,
+            &limit,
+            &interrupt,
+        )
+        .unwrap_err()
     })
 }
 
@@ -67,7 +76,15 @@ fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
     let run = |stream, side, ours: &Identity, theirs: &Identity| {
         let (pinned, is_over) = (theirs.fingerprint(), after(LIMIT));
         let interrupt = Interrupt::new();
-        let done = handshake(stream, side, ours, pinned, INTENT, &is_over, &interrupt);
+        let done = handshake(
+            stream,
+            side,
+            ours,
+            Pinned::only(&[pinned]),
+            INTENT,
+            &is_over,
+            &interrupt,
+        );
         let (_, secured) = done.unwrap();
         secured.tls.negotiated_key_exchange_group().unwrap().name()
     };
@@ -80,7 +97,7 @@ fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
     });
     assert_eq!(groups, [rustls::NamedGroup::X25519MLKEM768; 2]);
 
-    let pin = Arc::new(Pin::new(&[a.fingerprint()]));
+    let pin = Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])));
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
@@ -95,7 +112,7 @@ fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
 #[test]
 fn a_client_without_a_key_is_turned_away() {
     let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-    let pin = Arc::new(Pin::new(&[a.fingerprint()]));
+    let pin = Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])));
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
@@ -117,12 +134,14 @@ fn another_application_protocol_is_turned_away() {
     };
     for alpn in [vec![], vec![b"h2".to_vec()]] {
         let (a, b) = (Identity::generate().unwrap(), Identity::generate().unwrap());
-        let mut config = client_config(&b, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
+        let mut config =
+            client_config(&b, &Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])))).unwrap();
         config.alpn_protocols = alpn.clone();
         let failure = meet(Side::Listener, &a, b.fingerprint(), client(config));
         assert!(turned_away(&failure), "{failure:?}");
 
-        let mut config = server_config(&b, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
+        let mut config =
+            server_config(&b, &Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])))).unwrap();
         config.alpn_protocols = alpn;
         let server = ServerConnection::new(Arc::new(config)).unwrap().into();
         let failure = meet(Side::Connector, &a, b.fingerprint(), server);
@@ -142,7 +161,8 @@ fn a_key_without_its_secret_proves_nothing() {
             vec![CertificateDer::from(stolen.public_key_der().to_vec())],
             thief.signing_key(),
         ));
-        let mut config = client_config(thief, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
+        let mut config =
+            client_config(thief, &Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])))).unwrap();
         config.client_auth_cert_resolver = Arc::new(AlwaysResolvesClientRawPublicKeys::new(key));
         let failure = meet(Side::Listener, a, b.fingerprint(), client(config));
         assert!(matches!(failure, Failure::Foreign(_)), "{failure:?}");
@@ -152,12 +172,12 @@ fn a_key_without_its_secret_proves_nothing() {
 #[test]
 fn sessions_are_not_resumed() {
     let a = Identity::generate().unwrap();
-    let config = server_config(&a, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
+    let config = server_config(&a, &Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])))).unwrap();
     assert_eq!(config.send_tls13_tickets, 0);
     assert_eq!(config.max_early_data_size, 0);
     assert!(!config.session_storage.can_cache());
     assert!(!config.key_log.will_log("CLIENT_TRAFFIC_SECRET_0"));
-    let config = client_config(&a, &Arc::new(Pin::new(&[a.fingerprint()]))).unwrap();
+    let config = client_config(&a, &Arc::new(Pin::new(Pinned::only(&[a.fingerprint()])))).unwrap();
     assert!(!config.enable_early_data && !config.enable_sni);
     assert!(!config.key_log.will_log("CLIENT_TRAFFIC_SECRET_0"));
 }
@@ -179,7 +199,16 @@ fn answered(side: Side, answer: &'static [u8]) -> Failure {
         let is_over = after(LIMIT);
         let pinned = b.fingerprint();
         let interrupt = Interrupt::new();
-        handshake(near, side, &a, pinned, INTENT, &is_over, &interrupt).unwrap_err()
+        handshake(
+            near,
+            side,
+            &a,
+            Pinned::only(&[pinned]),
+            INTENT,
+            &is_over,
+            &interrupt,
+        )
+        .unwrap_err()
     })
 }
 
@@ -211,7 +240,7 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
                     far,
                     Side::Listener,
                     listener,
-                    pinned,
+                    Pinned::only(&[pinned]),
                     INTENT,
                     &after(LIMIT),
                     &Interrupt::new(),
@@ -219,7 +248,15 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
             });
             let side = Side::Connector;
             let interrupt = Interrupt::new();
-            let connected = handshake(near, side, connector, ours, INTENT, &is_over, &interrupt);
+            let connected = handshake(
+                near,
+                side,
+                connector,
+                Pinned::only(&[ours]),
+                INTENT,
+                &is_over,
+                &interrupt,
+            );
             (listening.join().unwrap().err(), connected.err())
         })
     };

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::buckets::dh;
 use vesica_session::terms::BUCKET_ATTEMPTS;
-use vesica_session::{
-    Agreement, Attempt, Checkpoint, Learns, NoAttempt, Role, Tally, agree,
-};
+use vesica_session::{Agreement, Attempt, Checkpoint, Learns, NoAttempt, Role, Tally, agree};
 use vesica_testing::{Recorder, bad_value, misbehaviour, pair_within};
 use vesica_wire::{Channel, Error as WireError, Kind};
 

@@ -6,8 +6,8 @@ use std::thread;
 
 use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
 use vesica_session::{
-    Agreement, BucketKeys, Connection, Registry, TaskKeys, Transport, confirm_done, connect,
-    run_bucket,
+    Agreement, BucketKeys, Connection, Intent, Registry, TaskKeys, Transport, confirm_done,
+    connect, run_bucket,
 };
 use vesica_testing::digests;
 
@@ -67,6 +67,7 @@ impl Insider {
         let transport = Transport::Tls {
             identity: &identity,
             peer,
+            intent: Intent::Task(self.role),
         };
         connect(
             &Endpoint::Connect(address.to_owned()),
