@@ -2,7 +2,8 @@
 
 phone       phonenumbers, the Python port of libphonenumber, at the same version of the metadata:
             example numbers of every region and type in many writings under thirty regions, then
-            random valid numbers and damaged writings of them under any region
+            random valid numbers and damaged writings of them under any region, with numbers in the forms of pandas
+            and spreadsheets, which are invalid
 text        unicodedata2 and str.casefold
 email       idna's tables of UTS #46
 sha256-hex  hashlib
@@ -26,7 +27,7 @@ from collections.abc import Iterator
 
 from stages import CARGO, ROOT, run, say, target_dir
 
-# The first has the version of libphonenumber's metadata, which is part of what phone/2 means.
+# The first has the version of libphonenumber's metadata, which is part of what phone/3 means.
 PACKAGES = ["phonenumbers==9.0.42", "idna==3.20", "unicodedata2==18.0.0"]
 READ_IN = (
     "US GB DE FR IT ES RU CN IN BR MX AR JP KR AU NZ ZA NG EG SA TR IR ID PK BD KZ HU SM CI UY"
@@ -138,9 +139,83 @@ def writings(number) -> Iterator[str]:
     yield from (digits_from(text, zero) for zero in OTHER_DIGITS.values() for text in plain)
 
 
+def in_ascii(text: str) -> str:
+    """Digits of any script and what goes with them in ASCII, without invisible characters."""
+    import unicodedata
+
+    marks = {"\uff0e": ".", "\u066b": ".", "\uff0c": ",", "\u066c": ",", "\uff0b": "+", "\u2019": "'"}
+    marks |= {"\uff07": "'", "\uff25": "E", "\uff45": "E"}
+    hidden = "\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff" + "".join(
+        chr(c) for c in (*range(0x202A, 0x202F), *range(0x2060, 0x206A))
+    )
+    plain = []
+    for c in text:
+        if c not in hidden:
+            space = " " if c in WHITE_SPACE and not c.isascii() else c
+            plain.append(marks.get(c, str(unicodedata.decimal(c, space))))
+    return "".join(plain)
+
+
+def is_number_form(text: str) -> bool:
+    """Whether a text has the form that programs give to numbers, and nobody to phone numbers."""
+    import phonenumbers as p
+
+    text = in_ascii(text)
+    core = re.sub(r"^[\W_]+|[\W_]+$", "", text)
+    before = text[: text.find(core)] if core else ""
+    if re.search(r"(^|[^\w.,]|_)[0-9.,]*[0-9][0-9.,]*[eE][+-]?[0-9]{1,3}$", core):
+        return True
+    found = re.search(r"[0-9]+([.,' ][0-9]+)*$", core)
+    if found is None:
+        return False
+    tail, is_all = found.group(), found.start() == 0
+    first = "^[1-9][0-9]{0,2}"
+    forms = [
+        r"(^|[' ])[0-9]{5,}[.,]0+$",
+        r"(^|[' ])[0-9]{7,}\.[0-9]{1,2}$",
+        first + r"(\.[0-9]{3})+,(0+|[0-9]{1,2})$",
+        first + r"(,[0-9]{2,3})+\.(0+|[0-9]{1,2})$",
+        first + r"('[0-9]{3})+[.,](0+|[0-9]{1,2})$",
+        first + r"( [0-9]{3}){2,}[.,]0+$",
+        first + r"(,[0-9]{2,3}){2,}$",
+        first + r"('[0-9]{3}){2,}$",
+    ]
+    if any(re.search(form, tail) for form in forms):
+        return True
+    if is_all and re.search(r"^[0-9]+[.,]0{1,2}$", tail):
+        return True
+    groups = re.search(r"^([1-9][0-9]{0,2})(\.[0-9]{3}){3,}$", tail)
+    code = groups and int(groups.group(1)) in p.COUNTRY_CODE_TO_REGION_CODE
+    return bool(groups) and is_all and "+" not in before and not code
+
+
+def as_number(number: str, rng: random.Random) -> str:
+    """A phone number as a column of numbers has it: with decimals, an exponent or groups."""
+    value = int(number.removeprefix("+"))
+    point = rng.choice(".,")
+    text = rng.choice(
+        [
+            f"{value}.{'0' * rng.randrange(1, 7)}",
+            f"{value}.{rng.randrange(100)}",
+            f"{value:.{rng.randrange(12)}e}",
+            f"{value:,}",
+            f"{value:,}.00",
+            f"{value:,}".replace(",", rng.choice(".' ")),
+            f"{value:,}".replace(",", " ") + ".00",
+        ]
+    )
+    if point == ",":
+        text = text.translate(str.maketrans(".,", ",."))
+    text = rng.choice(["", "", "+", "-", "'", "00", "$"]) + text
+    return digits_from(text, rng.choice(list(OTHER_DIGITS.values()))) if rng.random() < 0.1 else text
+
+
 def phone_of(text: str, region: str) -> str | None:
     import phonenumbers as p
 
+    text = text.strip(WHITE_SPACE)
+    if is_number_form(text):
+        return None
     try:
         number = p.parse(text, region)
     except p.NumberParseException:
@@ -172,9 +247,10 @@ def random_readings(
         last = rng.randrange(7)
         text = text[: len(text) - last] + "".join(rng.choice("0123456789") for _ in range(last))
         try:
-            text = rng.choice(list(writings(p.parse(text))))
+            written = rng.choice(list(writings(p.parse(text))))
         except p.NumberParseException:
             continue
+        text = as_number(text, rng) if rng.random() < 0.1 else written
         if rng.random() < 0.6:
             text = damaged(text, PHONE_PIECES, rng)
         if region == "001" or rng.random() < 0.5:
@@ -231,7 +307,7 @@ def phone_vectors(numbers: list[tuple[str, str, str]]) -> dict:
     source = f"scripts/compare_profiles.py --write-vectors, with {PACKAGES[0]} from PyPI"
     return {
         "about": about,
-        "profile": "phone/2",
+        "profile": "phone/3",
         "source": source,
         "read_in": READ_IN,
         "numbers": rows,

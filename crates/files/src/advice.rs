@@ -54,6 +54,7 @@ named! {
     Memory "memory",
     MinSize "min_size",
     Normalize "normalize",
+    Null "null",
     Offline "offline",
     Output "output",
     OutputTableMode "output_table_mode",

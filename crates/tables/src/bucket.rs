@@ -634,7 +634,7 @@ mod tests {
                 .unwrap();
         }
         let runs = writer.finish().unwrap();
-        assert_eq!(runs.count().unwrap(), u64::from(rows));
+        assert_eq!(runs.count(0).unwrap().0, u64::from(rows));
         let buckets = split(&runs, 4);
         let mut marked = RowSet::none(rows.into());
         for bucket in 0..4 {

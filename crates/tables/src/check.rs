@@ -11,17 +11,19 @@ use zeroize::Zeroizing;
 use crate::column_type::ColumnType;
 use crate::columns_read::ColumnsRead;
 use crate::compression::Compression;
+use crate::counts::Counts;
 use crate::error::Result;
 use crate::format::Format;
 use crate::items::TakeItems;
 use crate::key::KeySpec;
-use crate::keys::{Counts, RowValues};
+use crate::keys::RowValues;
 use crate::labels::TextColumns;
 use crate::profile::is_nfc;
+use crate::repeated::Repeated;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
-use crate::spool::{Repeated, StoreBuilder};
+use crate::spool::StoreBuilder;
 use crate::value::{Canonical, Row, Value, Verdict};
 
 /// How many rows are named as examples of each finding, and how many repeated keys.
@@ -87,8 +89,10 @@ pub struct ColumnCheck {
     pub replacement_characters: Finding,
     /// Texts that are UUIDs in another form than lower case with hyphens.
     pub unusual_uuids: Finding,
-    /// Texts that many programs write for null, such as `NULL` and `\N`, and that are keys all the same.
+    /// Texts that stand for no value, such as `NULL`, `\N` and `-`, and that are keys all the same.
     pub null_words: Finding,
+    /// Phone numbers in the form of numbers, such as `4930123456.0`, which are invalid.
+    pub number_forms: Finding,
     /// Texts of whole numbers with zeros behind a point.
     pub whole_floats: Finding,
     /// Texts of decimals, truth values and instants that columns of such types have in another form: `12.50`, `True`,
@@ -167,6 +171,7 @@ pub fn check_within(
         replacement_characters: Finding::default(),
         unusual_uuids: Finding::default(),
         null_words: Finding::default(),
+        number_forms: Finding::default(),
         whole_floats: Finding::default(),
         typed_elsewhere: Finding::default(),
         raw_bytes: Finding::default(),
@@ -286,9 +291,20 @@ impl ColumnCheck {
         };
         *self.types.entry(type_name).or_default() += 1;
         self.blank.note(verdict == Verdict::Blank, row);
-        self.invalid.note(verdict == Verdict::Invalid, row);
-        self.changed
-            .note(verdict == Verdict::Valid { changed: true }, row);
+        self.invalid
+            .note(matches!(verdict, Verdict::Invalid { .. }), row);
+        let is_number_form = matches!(verdict, Verdict::Invalid { number_form: true });
+        self.number_forms.note(is_number_form, row);
+        let is_changed = matches!(verdict, Verdict::Valid { changed: true, .. });
+        self.changed.note(is_changed, row);
+        let is_null_word = matches!(
+            verdict,
+            Verdict::Valid {
+                null_word: true,
+                ..
+            }
+        );
+        self.null_words.note(is_null_word, row);
         if let Value::Bytes(bytes) = value {
             self.raw_bytes.note(str::from_utf8(bytes).is_err(), row);
         }
@@ -312,20 +328,10 @@ impl ColumnCheck {
         self.replacement_characters
             .note(!text.is_ascii() && text.contains('\u{fffd}'), row);
         self.unusual_uuids.note(is_unusual_uuid(bytes), row);
-        let is_null_word = NULL_WORDS
-            .iter()
-            .any(|w| w.eq_ignore_ascii_case(text.trim()));
-        self.null_words
-            .note(verdict.is_valid() && is_null_word, row);
         self.whole_floats.note(is_whole_float(text), row);
         self.typed_elsewhere.note(is_typed_elsewhere(text), row);
     }
 }
-
-/// What programs write for null, in any case.
-const NULL_WORDS: [&str; 9] = [
-    "\\N", "NULL", "NA", "N/A", "#N/A", "<NA>", "None", "NaN", "(null)",
-];
 
 /// Digits, a point and zeros.
 fn is_whole_float(text: &str) -> bool {

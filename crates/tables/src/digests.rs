@@ -34,7 +34,7 @@ impl TakeItems for Digests {
     fn add(&mut self, item: Item, _: RowValues) -> Result<()> {
         self.0.push(match item {
             Item::Digest { digest, .. } => Some(digest),
-            Item::Blank | Item::Invalid => None,
+            Item::Blank | Item::Invalid { .. } => None,
         });
         Ok(())
     }

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_command_line_form() {
         let spec = KeySpec::parse("email,tel", &["tel=phone:gb", "email=email"]).unwrap();
-        assert_eq!(spec.normalization(), ["email/1", "phone/2"]);
+        assert_eq!(spec.normalization(), ["email/1", "phone/3"]);
         assert_eq!(spec.columns()[1].profile.to_string(), "phone:GB");
         assert_eq!(
             KeySpec::parse("id", &[] as &[&str])

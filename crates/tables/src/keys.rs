@@ -5,80 +5,18 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use vesica_files::{Advice, Argument, advice};
 use zeroize::Zeroizing;
 
+use crate::counts::Counts;
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
 use crate::key::KeySpec;
 use crate::labels::{Labels, differ};
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
+use crate::repeated::Frequent;
 use crate::rows::RowSet;
 use crate::runs::Shape;
-use crate::source::Source;
 use crate::value::Item;
-
-/// What the first pass counted, in rows except for `items`. Every row is an item's first, a
-/// duplicate, blank, or invalid: `rows = items + duplicates + blanks + invalid`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counts {
-    /// All data rows.
-    pub rows: u64,
-    /// Distinct keys.
-    pub items: u64,
-    /// Rows whose key an earlier row has.
-    pub duplicates: u64,
-    /// Rows with a null or blank value in a key column; they never match.
-    pub blanks: u64,
-    /// Rows with a key value that is invalid under its profile; they never match.
-    pub invalid: u64,
-    /// Rows with an item whose key normalisation changed.
-    pub changed: u64,
-    /// Rows of a text with bytes that are not UTF-8, outside the key. Their encoding is not known.
-    pub not_utf8: u64,
-}
-
-impl Counts {
-    /// What is to be known of rows before a run goes on, one sentence each.
-    pub fn warnings(&self) -> Vec<Advice> {
-        let mut warnings = Vec::new();
-        let unusable = self.blanks + self.invalid;
-        if unusable > 0 {
-            let warning = format!(
-                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
-                self.rows, self.blanks, self.invalid
-            );
-            warnings.push(warning.into());
-        }
-        if self.not_utf8 > 0 {
-            warnings.push(advice![
-                format!(
-                    "{} of {} rows have bytes that are not UTF-8, and the result has them as they are; with ",
-                    self.not_utf8, self.rows
-                ),
-                Argument::Encoding,
-                ", as windows-1252, it is UTF-8",
-            ]);
-        }
-        warnings
-    }
-
-    /// A result in UTF-8, or with columns of the peer, which are, has room for no other bytes.
-    ///
-    /// # Errors
-    /// Data: `source`, which was counted, has rows that are not UTF-8.
-    pub fn check_utf8(&self, source: &Source) -> Result<()> {
-        match self.not_utf8 {
-            0 => Ok(()),
-            rows => Err(Error::new(ErrorKind::MixedEncodings { rows }).in_path(source.name())),
-        }
-    }
-
-    /// Approximate memory for the keys in bytes.
-    pub fn bytes_in_memory(&self) -> u64 {
-        Beside::default().bytes(self.rows, self.items)
-    }
-}
 
 /// What is gathered of each item besides its digest.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,7 +29,7 @@ struct Beside {
 }
 
 impl Beside {
-    /// A digest, what it takes to find its repetitions, a number, so many values, a label and a line for each item, and its
+    /// A digest, what it takes to find its repetitions, or afterwards to count them, a number, so many values, a label and a line for each item, and its
     /// item's index for each row.
     fn bytes(self, rows: u64, items: u64) -> u64 {
         let number = if self.numbers { 8 } else { 0 };
@@ -101,6 +39,13 @@ impl Beside {
         };
         let more = number + line + Sums::BYTES * self.columns as u64 + self.label as u64;
         4 * rows + (32 + 18 + more) * items
+    }
+}
+
+impl Counts {
+    /// Approximate memory for the keys in bytes.
+    pub fn bytes_in_memory(&self) -> u64 {
+        Beside::default().bytes(self.rows, self.items)
     }
 }
 
@@ -495,21 +440,10 @@ impl<'a> Collector<'a> {
             }));
         }
         counts.rows += 1;
+        counts.add(&item);
         row_items.push(match item {
-            Item::Blank => {
-                counts.blanks += 1;
-                Keys::NO_ITEM
-            }
-            Item::Invalid => {
-                counts.invalid += 1;
-                Keys::NO_ITEM
-            }
-            Item::Digest {
-                digest,
-                number,
-                changed,
-            } => {
-                counts.changed += u64::from(changed);
+            Item::Blank | Item::Invalid { .. } => Keys::NO_ITEM,
+            Item::Digest { digest, number, .. } => {
                 if let Some(numbers) = numbers {
                     numbers.push(number);
                 }
@@ -663,7 +597,10 @@ impl<'a> Collector<'a> {
         if let Some(sums) = self.sums.take() {
             self.keys.values = Some(sums.finish(&self.keys.row_items, &self.lines)?);
         }
-        Ok(self.into_keys())
+        let mut keys = self.into_keys();
+        // In the memory that finding repetitions took.
+        keys.counts.frequent = Frequent::in_memory(&keys.counts, &keys.row_items);
+        Ok(keys)
     }
 
     /// The keys so far, and the sums of the values of each, whatever their bounds.
@@ -714,7 +651,7 @@ mod tests {
                         if i % 2 == 0 {
                             Item::Blank
                         } else {
-                            Item::Invalid
+                            Item::Invalid { number_form: false }
                         },
                         value(1),
                     )
@@ -735,6 +672,7 @@ mod tests {
                 digest,
                 number: u64::from(digest[0]) << 8 | u64::from(digest[31]),
                 changed: i % 10 == 0,
+                null_word: false,
             };
             collector.add(digest, value(i.into())).unwrap();
         }
@@ -775,11 +713,12 @@ mod tests {
             let mut collector = Collector::new(false, &columns, 0);
             let mut add = |row: u64| {
                 let digest = match row % 10 == 1 {
-                    true => Item::Invalid,
+                    true => Item::Invalid { number_form: false },
                     false => Item::Digest {
                         digest: *blake3::hash(&(row % repeated).to_le_bytes()).as_bytes(),
                         number: 0,
                         changed: false,
+                        null_word: false,
                     },
                 };
                 let line = Some(row + 5);
@@ -813,6 +752,7 @@ mod tests {
                 digest: digest(i),
                 number: 0,
                 changed: false,
+                null_word: false,
             };
             collector.add(item, RowValues::default()).unwrap();
         }
@@ -836,6 +776,7 @@ mod tests {
             digest: [1; 32],
             number: 0,
             changed: false,
+            null_word: false,
         }));
         let fitting = (0..1000).take_while(|_| add(Item::Blank)).count();
         assert!(fitting > 200 && fitting < 250, "{fitting}");

@@ -15,11 +15,11 @@ use vesica_kernels::process::standard_output_was_open;
 use crate::behind::behind;
 use crate::compression::Compression;
 use crate::container::Container;
+use crate::counts::Counts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 #[cfg(feature = "adbc")]
 use crate::ingest::{Ingest, TargetTable};
-use crate::keys::Counts;
 use crate::objects::address::{Address, shown};
 #[cfg(feature = "object-stores")]
 use crate::objects::upload::Upload;
@@ -95,13 +95,15 @@ impl Output {
     /// # Errors
     /// Usage: no such directory, no permission, a directory, a name of another format or
     /// compression, the source itself, standard output that is closed, a terminal for a binary
-    /// format, an object that may not be written. Data: columns that the format has no room for: lists in text, or two of one name. Resource: the disk is full.
+    /// format, an object that may not be written. Data: columns that the format has no room for: lists in text, or two of one
+    /// name; whatever else makes it impossible to write them. Resource: the disk is full.
     pub fn create(path: &Path, source: &Source) -> Result<Self> {
         let mut container = Container::of(source.first(), &shown(path));
         let is_other = source.parts().iter().any(|part| !container.is_of(part));
         if is_other {
             container.columns = columns(source, container.format)?;
         }
+        rehearse(source, &container)?;
         Ok(Output {
             rewrites_text: is_other && source.format().is_text(),
             ..Self::create_with(path, source, container)?
@@ -126,6 +128,7 @@ impl Output {
             Destination::Table(table) => {
                 let name = table.shown();
                 let container = Container::stream(columns(source, Format::Arrow)?);
+                rehearse(source, &container)?;
                 let written = with_own(&container.columns, source);
                 let ingest = Ingest::begin(table, &written, scratch);
                 Ok(Output {
@@ -260,6 +263,14 @@ impl Output {
 fn columns(source: &Source, to: Format) -> Result<SchemaRef> {
     let columns = source.format().columns(source.parts(), to);
     columns.map_err(|e| e.in_path(source.name()))
+}
+
+/// Fails if a result with columns of these types cannot be written, but for columns of the peer.
+fn rehearse(source: &Source, container: &Container) -> Result<()> {
+    let rehearsed = source
+        .format()
+        .rehearse(source.parts(), source.rows(), container);
+    rehearsed.map_err(|e| e.in_path(source.name()))
 }
 
 /// These columns of a table, and that which its options add to a result.

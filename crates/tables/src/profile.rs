@@ -10,6 +10,8 @@
 //! `scripts/compare_profiles.py` compares the profiles with implementations in another language.
 
 mod addresses;
+#[cfg(feature = "phone")]
+mod number_form;
 mod pair;
 #[cfg(feature = "phone")]
 mod phone;
@@ -45,7 +47,7 @@ pub enum Profile {
     Email,
     /// A phone number in E.164 form, such as `+442079460000`, as libphonenumber reads it. Numbers without a
     /// country code are read as dialled in the region; extensions are dropped. A number that is not in the
-    /// compiled-in numbering plans is invalid.
+    /// compiled-in numbering plans is invalid, and so are digits in the form of a number, such as `4930123456.0`.
     #[cfg(feature = "phone")]
     Phone(Region),
     /// A value that is a SHA-256 digest in hexadecimal already: 64 digits, lower-cased.
@@ -167,11 +169,11 @@ impl Profile {
             #[cfg(feature = "unicode")]
             Profile::Email => "email/1",
             #[cfg(feature = "phone")]
-            Profile::Phone(_) => "phone/2",
+            Profile::Phone(_) => "phone/3",
             Profile::Sha256Hex => "sha256-hex/1",
             Profile::PairEmail => "pair-email/1",
             #[cfg(feature = "phone")]
-            Profile::PairPhone(_) => "pair-phone/1",
+            Profile::PairPhone(_) => "pair-phone/2",
             Profile::Ipv4 => "ipv4/2",
             Profile::Ipv6 => "ipv6/1",
             Profile::Integer(bits) => return Cow::Owned(format!("integer:{}/1", bits.get())),
@@ -181,6 +183,15 @@ impl Profile {
             Profile::Date => "date/1",
             Profile::Uuid => "uuid/1",
         })
+    }
+
+    /// Whether a value is invalid because it is digits in the form of a number, as columns of numbers have them.
+    pub(crate) fn is_number_form(&self, value: &str) -> bool {
+        match self {
+            #[cfg(feature = "phone")]
+            Profile::Phone(_) | Profile::PairPhone(_) => phone::is_number_form(value),
+            _ => false,
+        }
     }
 
     /// Whether it takes floating-point numbers.

@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 use crate::error::{Error, ErrorKind, Result, ValueProblem};
 use crate::labels::{Labels, differ};
 use crate::number::ValueColumn;
+use crate::repeated::{Frequent, Occurrences};
 use crate::scratch::Scratch;
 
 /// Bits by which keys are told apart before they are sorted.
@@ -295,10 +296,11 @@ impl Runs {
         Ok(())
     }
 
-    /// How many distinct keys there are. Fails if one has different labels, is repeated and must not be, or has values beyond
-    /// their bounds.
-    pub(crate) fn count(&self) -> Result<u64> {
+    /// How many distinct keys there are, and which of them are frequent among so many rows. Fails if one has different
+    /// labels, is repeated and must not be, or has values beyond their bounds.
+    pub(crate) fn count(&self, rows: u64) -> Result<(u64, Frequent)> {
         let parts = self.parts();
+        let least = Frequent::least(rows);
         let counts = parts.par_iter().map_init(
             || (Merged::default(), Zeroizing::default()),
             |(merged, beside), part| {
@@ -306,10 +308,40 @@ impl Runs {
                 if self.shape.beside() > 0 {
                     self.check(part, merged, beside)?;
                 }
-                Ok(merged.distinct().count() as u64)
+                let frequent = self.frequent(part, merged, least)?;
+                Ok((merged.distinct().count() as u64, frequent))
             },
         );
-        counts.try_reduce(|| 0, |a, b| Ok(a + b))
+        let none = || (0, Frequent::default());
+        counts.try_reduce(none, |a, b| Ok((a.0 + b.0, a.1.and(b.1))))
+    }
+
+    /// The keys of a part that at least so many rows have.
+    fn frequent(&self, part: &Part, merged: &Merged, least: u64) -> Result<Frequent> {
+        // All rows that a run has beyond one for each key may be of the same.
+        let sections = self.runs.iter().map(|run| &run[part.partition]);
+        let most = sections.map(|section| u64::from(section.rows - section.keys.saturating_sub(1)));
+        // Only few parts, if any, are read again.
+        match most.sum::<u64>() < least {
+            true => Ok(Frequent::default()),
+            false => Ok(Frequent::of(&self.occurrences(part, merged)?, least)),
+        }
+    }
+
+    /// The rows of each of the merged keys, which are distinct, in [order](Mix).
+    pub(crate) fn occurrences(&self, part: &Part, merged: &Merged) -> Result<Vec<Occurrences>> {
+        let mut keys = vec![0; merged.digests.len()];
+        let mut distinct = 0;
+        for same in merged.distinct() {
+            same.iter().for_each(|entry| keys[index(*entry)] = distinct);
+            distinct += 1;
+        }
+        let mut found = vec![Occurrences::default(); distinct];
+        self.rows(part, merged, |index, row| {
+            found[keys[index]].add(row);
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Checks what goes with the keys of a part.

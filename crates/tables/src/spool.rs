@@ -8,7 +8,6 @@
 //! again to count distinct keys, and 36 to split them, which writes 40 that are read as 32 of the bucket and 8 of its rows. What
 //! has been split is given back to the disk.
 
-use std::cmp::Reverse;
 use std::path::Path;
 
 use blake3::Hasher;
@@ -18,13 +17,14 @@ use zeroize::Zeroizing;
 use crate::bucket::{Bucket, Buckets};
 use crate::bucket_file::{BucketFile, in_temporary_file};
 use crate::columns_read::ColumnsRead;
+use crate::counts::Counts;
 use crate::digests::SetHash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handed::{PeerColumn, unreadable};
 use crate::handed_rows::{HandedKeys, HandedRows};
 use crate::items::{ItemSink, TakeItems};
 use crate::key::KeySpec;
-use crate::keys::{Collector, Counts, Keys, RowValues};
+use crate::keys::{Collector, Keys, RowValues};
 use crate::labels::TextColumns;
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
@@ -71,96 +71,6 @@ impl KeyStore {
                 with_values(rows.finish(), keys.rows_values)
             }
             KeyStore::Disk(spool) => spool.identity,
-        }
-    }
-
-    /// The keys with the most rows, at most `most` of them, each with two rows or more.
-    pub(crate) fn most_repeated(&self, most: usize) -> Result<Vec<Repeated>> {
-        let mut top = Top {
-            most,
-            keys: Vec::new(),
-        };
-        match self {
-            _ if self.counts().duplicates == 0 => {}
-            KeyStore::Memory(keys) => {
-                let mut found = vec![Occurrences::default(); keys.digests().len()];
-                for (row, item) in (0..).zip(keys.row_items()) {
-                    // NO_ITEM is beyond every index.
-                    if let Some(found) = found.get_mut(*item as usize) {
-                        found.add(row);
-                    }
-                }
-                top.add(&found);
-            }
-            KeyStore::Disk(spool) => {
-                let runs = spool.sorted()?;
-                let mut merged = Merged::default();
-                for part in runs.parts() {
-                    let merged = runs.merge(&part, &mut merged)?;
-                    let mut keys = vec![0; merged.digests().len()];
-                    let mut distinct = 0;
-                    for same in merged.distinct() {
-                        same.iter().for_each(|entry| keys[index(*entry)] = distinct);
-                        distinct += 1;
-                    }
-                    let mut found = vec![Occurrences::default(); distinct];
-                    runs.rows(&part, merged, |index, row| {
-                        found[keys[index]].add(row);
-                        Ok(())
-                    })?;
-                    top.add(&found);
-                }
-            }
-        }
-        Ok(top.keys)
-    }
-}
-
-/// A key that several rows have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Repeated {
-    /// How many rows have it.
-    pub rows: u64,
-    /// The first of them, counted from 1.
-    pub first_row: u64,
-}
-
-/// Rows of one key.
-#[derive(Clone, Copy, Default)]
-struct Occurrences {
-    rows: u32,
-    first: u32,
-}
-
-impl Occurrences {
-    /// Adds a row; rows come in order.
-    fn add(&mut self, row: u32) {
-        if self.rows == 0 {
-            self.first = row;
-        }
-        self.rows += 1;
-    }
-}
-
-/// The most repeated keys so far, in order.
-struct Top {
-    most: usize,
-    keys: Vec<Repeated>,
-}
-
-impl Top {
-    fn add(&mut self, found: &[Occurrences]) {
-        for key in found.iter().filter(|f| f.rows > 1) {
-            let key = Repeated {
-                rows: key.rows.into(),
-                first_row: u64::from(key.first) + 1,
-            };
-            let rank = |k: &Repeated| (Reverse(k.rows), k.first_row);
-            let at = self.keys.partition_point(|k| rank(k) < rank(&key));
-            if at < self.most {
-                self.keys.insert(at, key);
-                self.keys.truncate(self.most);
-            }
         }
     }
 }
@@ -450,21 +360,10 @@ impl Writer {
 
     /// Adds the item of the next row, and what goes with it.
     fn add(&mut self, item: Item, values: &RowValues) -> Result<()> {
+        self.counts.add(&item);
         match item {
-            Item::Blank => {
-                self.counts.blanks += 1;
-                self.next_row(None)
-            }
-            Item::Invalid => {
-                self.counts.invalid += 1;
-                self.next_row(None)
-            }
-            Item::Digest {
-                digest,
-                number,
-                changed,
-            } => {
-                self.counts.changed += u64::from(changed);
+            Item::Blank | Item::Invalid { .. } => self.next_row(None),
+            Item::Digest { digest, number, .. } => {
                 self.set_beside(&values.label, values.all().map(i128::from));
                 self.next_row(Some((&digest, number)))
             }
@@ -501,7 +400,7 @@ impl Writer {
         let _reused = self.reused;
         let runs = self.runs.finish()?;
         let mut counts = self.counts;
-        counts.items = runs.count()?;
+        (counts.items, counts.frequent) = runs.count(counts.rows)?;
         counts.duplicates = counts.rows - counts.blanks - counts.invalid - counts.items;
         Ok(Spool {
             stage: Stage::Sorted(runs),
@@ -571,7 +470,7 @@ impl Spool {
     }
 
     /// The keys before they are split.
-    fn sorted(&self) -> Result<&Runs> {
+    pub(crate) fn sorted(&self) -> Result<&Runs> {
         match &self.stage {
             Stage::Sorted(runs) => Ok(runs),
             Stage::Split(_) => Err(Error::usage("the keys are in buckets already")),

@@ -15,6 +15,7 @@ use vesica_kernels::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
+use crate::null_words::is_null_word;
 use crate::profile::{Normalized, Profile};
 use crate::render::Kind;
 
@@ -40,9 +41,14 @@ pub(crate) enum Verdict {
     /// The canonical bytes were appended; `changed` if they differ from the value's own text.
     Valid {
         changed: bool,
+        /// It is a text that [stands for no value](is_null_word).
+        null_word: bool,
     },
     Blank,
-    Invalid,
+    Invalid {
+        /// It is a phone number in the [form of a number](Profile::is_number_form).
+        number_form: bool,
+    },
 }
 
 impl Verdict {
@@ -71,17 +77,22 @@ impl<'a> Value<'a> {
         out: &mut Vec<u8>,
     ) -> std::result::Result<Verdict, NotUtf8> {
         let typed;
+        let null_word = match self {
+            Value::Text(bytes) | Value::Bytes(bytes) => is_null_word(bytes),
+            Value::Null | Value::Typed(..) => false,
+        };
+        let valid = |changed| Ok(Verdict::Valid { changed, null_word });
         let text = match self {
             Value::Null => return Ok(Verdict::Blank),
             Value::Bytes([]) => return Ok(Verdict::Blank),
             Value::Bytes(bytes) if profile.is_exact() => {
                 out.extend_from_slice(bytes);
-                return Ok(Verdict::Valid { changed: false });
+                return valid(false);
             }
             Value::Bytes(bytes) => match profile.of_bytes(bytes) {
                 Some(text) => {
                     out.extend_from_slice(text.as_bytes());
-                    return Ok(Verdict::Valid { changed: true });
+                    return valid(true);
                 }
                 None => std::str::from_utf8(bytes).map_err(|_| NotUtf8)?,
             },
@@ -91,16 +102,16 @@ impl<'a> Value<'a> {
                 &*typed
             }
         };
-        Ok(match profile.normalize(text) {
+        match profile.normalize(text) {
             Normalized::Valid(canonical) => {
                 out.extend_from_slice(canonical.as_bytes());
-                Verdict::Valid {
-                    changed: *canonical != *text,
-                }
+                valid(*canonical != *text)
             }
-            Normalized::Blank => Verdict::Blank,
-            Normalized::Invalid => Verdict::Invalid,
-        })
+            Normalized::Blank => Ok(Verdict::Blank),
+            Normalized::Invalid => Ok(Verdict::Invalid {
+                number_form: profile.is_number_form(text),
+            }),
+        }
     }
 }
 
@@ -116,10 +127,15 @@ pub(crate) enum Item {
         digest: [u8; 32],
         /// The key itself, if it is a number of a declared width; else 0.
         number: u64,
+        /// What any of its columns is.
         changed: bool,
+        null_word: bool,
     },
     Blank,
-    Invalid,
+    Invalid {
+        /// As any of its columns is.
+        number_form: bool,
+    },
 }
 
 /// The number that a key of one column is, from what is hashed of it.
@@ -150,9 +166,12 @@ enum Pending {
     Key {
         end: usize,
         changed: bool,
+        null_word: bool,
     },
     Blank,
-    Invalid,
+    Invalid {
+        number_form: bool,
+    },
 }
 
 impl<'k> Canonical<'k> {
@@ -175,7 +194,8 @@ impl<'k> Canonical<'k> {
         mut each: impl FnMut(usize, Value<'_>, Verdict),
     ) -> Result<bool> {
         let before = self.bytes.len();
-        let (mut blank, mut invalid, mut any_changed) = (false, false, false);
+        let (mut blank, mut invalid, mut any_number_form) = (false, false, false);
+        let (mut any_changed, mut any_null_word) = (false, false);
         for (i, column) in self.key.columns().iter().enumerate() {
             let value = match row.value(i) {
                 value if value.text().is_some_and(|text| self.key.is_null(text)) => Value::Null,
@@ -189,9 +209,15 @@ impl<'k> Canonical<'k> {
             let length = (self.bytes.len() - start) as u64;
             self.bytes[start - 8..start].copy_from_slice(&length.to_le_bytes());
             match verdict {
-                Verdict::Valid { changed } => any_changed |= changed,
+                Verdict::Valid { changed, null_word } => {
+                    any_changed |= changed;
+                    any_null_word |= null_word;
+                }
                 Verdict::Blank => blank = true,
-                Verdict::Invalid => invalid = true,
+                Verdict::Invalid { number_form } => {
+                    invalid = true;
+                    any_number_form |= number_form;
+                }
             }
             each(i, value, verdict);
         }
@@ -201,11 +227,14 @@ impl<'k> Canonical<'k> {
         self.pending.push(if blank {
             Pending::Blank
         } else if invalid {
-            Pending::Invalid
+            Pending::Invalid {
+                number_form: any_number_form,
+            }
         } else {
             Pending::Key {
                 end: self.bytes.len(),
                 changed: any_changed,
+                null_word: any_null_word,
             }
         });
         Ok(self.pending.len() == BATCH || self.bytes.len() >= BATCH_BYTES)
@@ -241,8 +270,10 @@ impl<'k> Canonical<'k> {
         for (((pending, key), mut digest), number) in all {
             take(match pending {
                 Pending::Blank => Item::Blank,
-                Pending::Invalid => Item::Invalid,
-                Pending::Key { changed, .. } => {
+                Pending::Invalid { number_form } => Item::Invalid { number_form },
+                Pending::Key {
+                    changed, null_word, ..
+                } => {
                     if key.len() > MAX_INPUT {
                         self.hasher.reset();
                         self.hasher.update(key);
@@ -252,6 +283,7 @@ impl<'k> Canonical<'k> {
                         digest,
                         number,
                         changed,
+                        null_word,
                     }
                 }
             })?;
@@ -331,11 +363,13 @@ mod tests {
                     digest,
                     number,
                     changed,
+                    null_word,
                 } => {
-                    assert_eq!((digest, number, changed), (expected(text), 0, false));
+                    assert_eq!((digest, number), (expected(text), 0));
+                    assert!(!changed && !null_word);
                 }
                 Item::Blank => assert!(text.is_empty()),
-                Item::Invalid => panic!("nothing is invalid here"),
+                Item::Invalid { .. } => panic!("nothing is invalid here"),
             }
         }
     }
@@ -404,7 +438,7 @@ mod tests {
         let raw = [0xff; 32];
         assert!(matches!(
             Value::Bytes(&raw).canonical(&Profile::Exact, &mut out),
-            Ok(Verdict::Valid { changed: false })
+            Ok(Verdict::Valid { changed: false, .. })
         ));
         assert_eq!(out, raw);
         out.clear();

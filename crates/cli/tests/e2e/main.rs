@@ -13,6 +13,7 @@ mod courier;
 mod crash;
 #[cfg(unix)]
 mod databases;
+mod doubtful;
 mod faults;
 mod input;
 mod large;

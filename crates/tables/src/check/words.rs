@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{Check, ColumnCheck, Finding};
+use crate::counts::{Counts, NUMBER_FORMS, SOME_NULL_WORDS};
 use crate::key::KeySpec;
-use crate::keys::Counts;
 use crate::profile::Profile;
 use crate::sink::Facts;
 
@@ -27,6 +27,7 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
             many(counts.not_utf8, "row"),
         ));
     }
+    lines.extend(counts.frequent.words(counts.rows));
     if let Some(labels) = &check.labels {
         let (too_wide, refused) = (&labels.too_wide, &labels.refused);
         if too_wide.count > 0 {
@@ -62,6 +63,7 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
             &column.invalid,
             &format!("invalid under {}, never matching", column.profile),
         );
+        warn(&column.number_forms, NUMBER_FORMS);
         warn(
             &column.replacement_characters,
             "with U+FFFD, damaged before this table was written",
@@ -86,7 +88,9 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Strin
         }
         warn(
             &column.null_words,
-            "that are words for null, such as NULL or \\N, and match each other unless they are declared null",
+            &format!(
+                "that stand for no value, {SOME_NULL_WORDS}, and match others like them unless they are declared null"
+            ),
         );
         if exact {
             warn(
@@ -179,7 +183,7 @@ impl fmt::Display for Check {
             blanks,
             invalid,
             changed,
-            not_utf8: _,
+            ..
         } = &self.counts;
         write!(f, "{}: {}", self.input, self.format)?;
         if self.files > 1 {

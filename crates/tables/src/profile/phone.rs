@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat};
 
-use super::Normalized;
+use super::{Normalized, number_form};
 use crate::error::{Error, Result};
 use crate::guard::catching;
 
@@ -46,12 +46,22 @@ impl fmt::Display for Region {
 /// The longest text, in characters, that libphonenumber reads; the port has no such limit.
 const MAX_PHONE_CHARS: usize = 250;
 
+fn is_too_long(trimmed: &str) -> bool {
+    trimmed.chars().nth(MAX_PHONE_CHARS).is_some()
+}
+
+/// Whether a value is no phone number because it is in the [form of a number](number_form).
+pub(super) fn is_number_form(value: &str) -> bool {
+    let trimmed = value.trim();
+    !is_too_long(trimmed) && number_form::is_number_form(trimmed)
+}
+
 pub(super) fn phone(value: &str, region: Region) -> Normalized<'_> {
     let trimmed = value.trim();
     if trimmed.is_empty() {
         return Normalized::Blank;
     }
-    if trimmed.chars().nth(MAX_PHONE_CHARS).is_some() {
+    if is_too_long(trimmed) || number_form::is_number_form(trimmed) {
         return Normalized::Invalid;
     }
     let e164 = |text: &str| {

@@ -1,5 +1,7 @@
 use super::write::{MIN_RUN, NUMBER_BYTES, ROW_BYTES};
 use super::*;
+use crate::repeated::Repeated;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Rows of these keys as runs of `run` rows. Every seventh row has no key.
@@ -66,13 +68,34 @@ pub(crate) fn tables() -> Vec<Vec<[u8; 32]>> {
     ]
 }
 
+/// The keys that at least as many rows have as are many among so many.
+fn frequent(keys: &BTreeMap<[u8; 32], Vec<u32>>, among: u64) -> Frequent {
+    let least = 20.max(among / 100 + 1);
+    let rows = keys.values().filter(|rows| rows.len() as u64 >= least);
+    let most = rows
+        .clone()
+        .max_by_key(|rows| (rows.len(), Reverse(rows[0])));
+    Frequent {
+        keys: rows.count() as u64,
+        most: most.map(|rows| Repeated {
+            rows: rows.len() as u64,
+            first_row: u64::from(rows[0]) + 1,
+        }),
+    }
+}
+
 #[test]
 fn merged_runs_are_the_sorted_keys_with_their_rows() {
     for keys in tables() {
         let expected = plain(&keys);
         for run in [0, 500, 1 << 20] {
             let runs = runs_of(&keys, run);
-            assert_eq!(runs.count().unwrap(), expected.len() as u64);
+            // Among fewer rows, more keys are frequent.
+            for among in [keys.len() as u64, 2500, 0] {
+                let frequent = frequent(&expected, among);
+                let counted = runs.count(among).unwrap();
+                assert_eq!(counted, (expected.len() as u64, frequent), "{run}");
+            }
             assert!(runs.keys() >= expected.len() as u64);
             for parts in [runs.parts(), runs.parts_within(200)] {
                 let (mut found, mut merged) = (Vec::new(), Merged::default());
@@ -125,7 +148,7 @@ fn a_key_with_two_labels_is_refused_in_one_run_and_in_several() {
             writer.push(&record(digest, row, &label))
         };
         let pushed = keys.iter().enumerate().try_for_each(&mut push);
-        let counted = pushed.and_then(|()| writer.finish()?.count());
+        let counted = pushed.and_then(|()| writer.finish()?.count(0));
         let error = counted.unwrap_err();
         let ErrorKind::LabelsDiffer { first: other } = error.kind() else {
             panic!("{error}");
@@ -213,7 +236,7 @@ fn what_has_been_read_a_last_time_is_not_on_the_disk() {
         runs.written() + longest - 51 * rows
     );
     assert_eq!(last.emptied.into_inner(), runs.written());
-    let error = runs.count().unwrap_err();
+    let error = runs.count(0).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Scratch(_)), "{error}");
 }
 

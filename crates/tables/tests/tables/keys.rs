@@ -245,26 +245,159 @@ fn a_check_warns_of_text_in_an_unknown_encoding() {
 }
 
 #[test]
-fn a_check_warns_of_words_for_null() {
-    let text = "k,x\nNULL,1\n\\N,2\nn/a,3\nNone,4\nnan,5\nNancy,6\n";
-    let told = warnings("t.csv", text, &key("k"));
-    assert!(
-        told.iter()
-            .any(|w| w.contains("5 values that are words for null")),
-        "{told:?}"
+fn words_for_null_are_counted_in_checks_and_in_runs() {
+    let text =
+        "k,x\nNULL,1\n\\N,2\nn/a,3\nNone,4\nnan,5\nNaT,6\n-,7\n?,8\nundefined,9\n ,10\nNancy,11\n";
+    let warned = |told: &[String]| told.iter().any(|w| w.contains("stand for no value"));
+    let told = check(&source("t.csv", text), &key("k")).unwrap();
+    assert_eq!(
+        (told.columns[0].null_words.count, told.counts.null_words),
+        (10, 10)
     );
-    let nulls = ["NULL", "\\N", "n/a", "None", "nan"].map(str::to_owned);
-    let with_nulls = key("k").with_nulls(nulls.to_vec());
+    assert!(warned(&told.warnings), "{:?}", told.warnings);
+    let nulls = [
+        "NULL",
+        "\\N",
+        "n/a",
+        "None",
+        "nan",
+        "NaT",
+        "-",
+        "?",
+        "undefined",
+        " ",
+    ];
+    let with_nulls = key("k").with_nulls(nulls.map(str::to_owned).to_vec());
     assert_eq!(warnings("t.csv", text, &with_nulls), [""; 0]);
     let keys = read_keys(&source("t.csv", text), &with_nulls).unwrap();
-    assert_eq!((keys.counts().blanks, keys.counts().items), (5, 1));
+    assert_eq!((keys.counts().blanks, keys.counts().items), (10, 1));
+    assert_eq!(keys.counts().null_words, 0);
     // No e-mail address is one of them.
     let email = KeySpec::parse("k", &["k=email"]).unwrap();
-    let told = warnings("t.csv", "k,x\nNULL,1\na@b.org,2\n", &email);
-    assert!(
-        !told.iter().any(|w| w.contains("words for null")),
-        "{told:?}"
+    assert!(!warned(&warnings(
+        "t.csv",
+        "k,x\nNULL,1\na@b.org,2\n",
+        &email
+    )));
+    // The same in every format; a row of two such values counts once.
+    for (name, bytes, words) in [
+        ("t.csv", b"k,x\nNULL,-\na,b\na,nil\n".to_vec(), 2),
+        (
+            "t.jsonl",
+            b"{\"k\":\"NULL\",\"x\":\"?\"}\n{\"k\":null,\"x\":\"a\"}\n{\"k\":1,\"x\":\"?\"}\n"
+                .to_vec(),
+            2,
+        ),
+        (
+            "t.parquet",
+            two_columns(&["NULL", "a", "7"], &["?", "b", "n/a"]),
+            2,
+        ),
+    ] {
+        let table = source(name, bytes);
+        let keys = read_keys(&table, &key("k,x")).unwrap();
+        assert_eq!(keys.counts().null_words, words, "{name}");
+        let words = format!("{words} of 3 rows have a key that stands for no value");
+        let warnings = keys.counts().warnings();
+        let warning = warnings.iter().find(|w| w.to_string().starts_with(&words));
+        let arguments: Vec<Argument> = warning.expect(&words).arguments().collect();
+        assert_eq!(arguments, [Argument::Null], "{name}");
+        assert_eq!(check(&table, &key("k,x")).unwrap().counts, *keys.counts());
+    }
+}
+
+fn two_columns(first: &[&str], second: &[&str]) -> Vec<u8> {
+    let column = |texts: &[&str]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    parquet(&batch(&[("k", column(first)), ("x", column(second))]))
+}
+
+#[test]
+fn phone_numbers_in_the_form_of_numbers_are_invalid_and_named() {
+    let spec = KeySpec::parse("k", &["k=phone:DE"]).unwrap();
+    let pair = KeySpec::parse("k", &["k=pair-phone:DE"]).unwrap();
+    let text = "k\n4930123456.0\n4.93E+11\n\"4,930,123,456\"\n4930123456\n030.123.4567\nnobody\n";
+    for spec in [&spec, &pair] {
+        let table = source("t.csv", text);
+        let told = check(&table, spec).unwrap();
+        let counts = read_keys(&table, spec).unwrap().counts().to_owned();
+        assert_eq!((counts.invalid, counts.number_forms), (4, 3));
+        assert_eq!(told.counts, counts);
+        assert_eq!(told.columns[0].number_forms.rows, [1, 2, 3]);
+        let words = "in the form of a number, such as 4930123456.0";
+        assert!(
+            told.warnings.iter().any(|w| w.contains(words)),
+            "{:?}",
+            told.warnings
+        );
+        assert!(
+            counts
+                .warnings()
+                .iter()
+                .any(|w| w.to_string().contains(words))
+        );
+    }
+    // A column of decimals has the same texts, and integers are digits.
+    let decimals = source("t.parquet", decimals(&[493_012_345_600], 2));
+    assert_eq!(
+        read_keys(&decimals, &spec).unwrap().counts().number_forms,
+        1
     );
+    let integers = source("t.parquet", column(Int64Array::from(vec![4_930_123_456])));
+    let keys = read_keys(&integers, &spec).unwrap();
+    let abroad = source("t.csv", "k\n+49 30 123456\n");
+    assert_eq!(keys.digests(), read_keys(&abroad, &spec).unwrap().digests());
+    // Under other profiles nothing is said of them.
+    let told = check(&source("t.csv", text), &key("k")).unwrap();
+    assert_eq!(told.columns[0].number_forms.count, 0);
+}
+
+#[test]
+fn keys_of_very_many_rows_are_counted_in_memory_and_on_the_disk() {
+    let mut text = "k,x\n,0\n".to_owned();
+    for row in 1..4000 {
+        let key = match row {
+            10..51 => "many".to_owned(),
+            100..140 => "not quite".to_owned(),
+            _ if row % 50 == 3 => "more".to_owned(),
+            _ => row.to_string(),
+        };
+        text.push_str(&format!("{key},{row}\n"));
+    }
+    let frequent = |text: &str| {
+        let table = source("t.csv", text);
+        let directory = std::env::temp_dir();
+        let [memory, disk] = [u64::MAX, 0].map(|memory| {
+            let store = read_keys_within(&table, &key("k"), &[], None, memory, &directory);
+            let store = store.unwrap();
+            assert_eq!(matches!(store, KeyStore::Disk(_)), memory == 0);
+            *store.counts()
+        });
+        assert_eq!(memory, disk);
+        let told = check(&table, &key("k")).unwrap();
+        assert_eq!(told.counts, memory);
+        let words = memory.frequent.words(memory.rows);
+        assert_eq!(
+            told.warnings
+                .iter()
+                .find(|w| w.contains("rows, first in"))
+                .cloned(),
+            words
+        );
+        let warned: Vec<String> = memory.warnings().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            warned.iter().any(|w| w.contains("rows, first in")),
+            words.is_some()
+        );
+        (memory.frequent.keys, memory.frequent.most)
+    };
+    let most = |rows, first_row| Some(Repeated { rows, first_row });
+    // 41 of 4000 rows are more than one in a hundred, 40 are not.
+    assert_eq!(frequent(&text), (2, most(79, 4)));
+    // Few rows are few, whatever their share.
+    let same = |rows: usize| format!("k\n{}", "a\n".repeat(rows));
+    assert_eq!(frequent(&same(19)), (0, None));
+    assert_eq!(frequent(&same(20)), (1, most(20, 1)));
+    assert_eq!(frequent(&format!("{}b\n", same(20))), (1, most(20, 1)));
 }
 
 #[test]
