@@ -127,7 +127,7 @@ def same_arrays(want: Any, got: Any) -> bool:
         value = want.type.value_type
         return want.cast(value).equals(got.cast(value))
     if pa.types.is_floating(want.type):
-        whole = pa.int64() if want.type == pa.float64() else pa.int32()
+        whole = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[want.type.bit_width]
         want, got = (
             pa.concat_arrays([chunk.view(whole) for chunk in a.chunks] or [pa.array([], whole)])
             for a in (want, got)

@@ -324,13 +324,19 @@ def cells(array: pa.Array | pa.ChunkedArray) -> list[Cell]:
         name = "uuid"
     elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         name = "bytes"
+    elif types.is_binary_view(kind):
+        name = "bytes"
     elif types.is_float64(kind) or types.is_float32(kind):
         name = "float" if types.is_float64(kind) else "float32"
     values = (
         array.to_pylist() if name != "nested" else [None if not v else 0 for v in array.is_valid()]
     )
     if kind == pa.date64():
-        values = [None if value is None else value // 86400000 for value in values]
+        # Some writers put instants there.
+        days = [Cell("date", (v or 0) // 86400000) for v in values]
+        instants = [Cell("timestamp", (v or 0) * 10**6) for v in values]
+        each = zip(values, days, instants)
+        return [NULL if v is None else i if v % 86400000 else day for v, day, i in each]
     return [NULL if v is None else Cell(name, v * scale if scale > 1 else v) for v in values]
 
 

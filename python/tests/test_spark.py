@@ -366,7 +366,7 @@ def test_a_key_that_cannot_be_read_is_known_on_both_sides(
         warnings.simplefilter("always")
         thread.start()
         df = cluster.createDataFrame([(b"user1@example.org",), (b"\xff",)], "mail binary")
-        line = 'the table: partition 0: row 2: the key in column "mail" is not valid UTF-8'
+        line = 'the table: partition 0: row 2: the value in column "mail" is not valid UTF-8'
         with pytest.raises(vesica.DataError, match=line):
             spark.receive(df, link=near, job="j", staging=tmp_path, gateway="h:1", **terms)
         told = "the peer reports a problem with its table"

@@ -93,3 +93,14 @@ for name, unit in (("int96", "us"), ("int96-seconds", "s")):
         store_schema=unit == "s",
         write_statistics=False,
     )
+
+# Pages with checksums, which our own library does not write.
+pq.write_table(
+    pa.table({"id": NUMBERS, "note": ["a", "b", "c"]}),
+    "checksums.parquet",
+    compression="NONE",
+    store_schema=False,
+    use_dictionary=False,
+    write_page_checksum=True,
+    write_statistics=False,
+)

@@ -142,7 +142,7 @@ pub enum ErrorKind {
         /// Fields in this row.
         found: usize,
     },
-    /// A key, a column name or a line that must be text is not valid UTF-8.
+    /// A key, a value to hand over or to share, a column name or a line that must be text is not valid UTF-8.
     NotUtf8,
     /// A column of a type that the format of the result has no room for.
     NotInFormat {
@@ -572,7 +572,7 @@ impl fmt::Display for Error {
                 write!(f, "has {found} fields where the header has {expected}")
             }
             ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
-            ErrorKind::NotUtf8 => write!(f, "the key in column {column:?} is not valid UTF-8"),
+            ErrorKind::NotUtf8 => write!(f, "the value in column {column:?} is not valid UTF-8"),
             ErrorKind::NotInFormat { found, format } => write!(
                 f,
                 "column {column:?} is of type {}, which {format} has no room for",

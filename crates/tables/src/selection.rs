@@ -150,13 +150,6 @@ impl<'a> Selection<'a> {
 
     /// The columns that are added to those of the table, which are called `taken`.
     pub(crate) fn added(&self, taken: impl Fn(&str) -> bool) -> Vec<Added<'a>> {
-        let own = self.rows.added().map(|name| Added {
-            name: name.into(),
-            kind: match self.rows {
-                Rows::Aligned => AddedKind::Number,
-                _ => AddedKind::Truth,
-            },
-        });
         let handed_over = self.matched.handed_over.iter();
         let of_peer = handed_over
             .flat_map(|handed| {
@@ -168,7 +161,7 @@ impl<'a> Selection<'a> {
                 name: name.into(),
                 kind: AddedKind::OfPeer(&column.of),
             });
-        own.into_iter().chain(of_peer).collect()
+        Added::own(self.rows).into_iter().chain(of_peer).collect()
     }
 
     /// How many rows may be put together in memory, with the columns that are added to them.
@@ -445,6 +438,19 @@ fn bytes_of(batch: &RecordBatch) -> usize {
 pub(crate) struct Added<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) kind: AddedKind<'a>,
+}
+
+impl Added<'_> {
+    /// The column that these rows have to say what they are, if there is one.
+    pub(crate) fn own(rows: Rows) -> Option<Added<'static>> {
+        rows.added().map(|name| Added {
+            name: name.into(),
+            kind: match rows {
+                Rows::Aligned => AddedKind::Number,
+                _ => AddedKind::Truth,
+            },
+        })
+    }
 }
 
 /// What an added column holds.

@@ -7,6 +7,7 @@ use crate::compression::Compression;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
+use crate::formats::is_old_stream;
 use crate::text::{BYTE_ORDER_MARK, read_error};
 
 /// Bytes of a file that are looked at.
@@ -88,14 +89,20 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
         (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
         (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
         (b"FEA1", "a Feather file of version 1"),
+        (b"Obj\x01", "an Avro file"),
         (b"SQLite format 3\0", "an SQLite database"),
     ] {
         if sample.starts_with(magic) {
             return Err(Error::unsupported(found));
         }
     }
+    // No text has a null byte.
+    if sample.starts_with(b"ORC") && sample.contains(&0) {
+        return Err(Error::unsupported("an ORC file"));
+    }
     let mut columnar = Format::ALL.iter().filter(|format| !format.is_text());
-    Ok(columnar.find(|format| format.starts(sample)).copied())
+    let found = columnar.find(|format| format.starts(sample)).copied();
+    Ok(found.or_else(|| is_old_stream(sample).then_some(Format::Arrow)))
 }
 
 /// The extension of a name in lower case, without that of a compression behind it.

@@ -10,6 +10,7 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use std::fmt::{Debug, Display, Write};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::{ItemSink, Items};
+use crate::options::Rows;
 use crate::part::Part;
 use crate::render::{self, Kind, MS, NS, US};
 use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
@@ -121,6 +123,12 @@ pub(crate) struct Written<'a> {
 pub(crate) trait RowWriter {
     fn write(&mut self, rows: &RecordBatch) -> Result<()>;
 
+    /// Writes no rows, given as a batch of none, and what comes after them: meets whatever is wrong with their types.
+    fn rehearse(&mut self, none: &RecordBatch) -> Result<()> {
+        self.write(none)?;
+        self.finish()
+    }
+
     /// Writes what comes after the rows.
     fn finish(&mut self) -> Result<()>;
 }
@@ -184,6 +192,78 @@ fn added<'a, F: ColumnFormat>(first: &F::File, rows: &Selection<'a>) -> Vec<Adde
     rows.added(|name| first.fields().iter().any(|field| field.name() == name))
 }
 
+/// The columns of a result.
+struct ResultColumns<'a> {
+    /// Those that no file has.
+    added: Vec<Added<'a>>,
+    /// All of them as they are read, and as they are written.
+    in_memory: SchemaRef,
+    written: SchemaRef,
+    /// Whether format and columns are those of the first file, whose metadata and compression the result has then too.
+    as_first: bool,
+}
+
+impl<'a> ResultColumns<'a> {
+    /// Of rows of these files in a container.
+    fn of<F: ColumnFormat>(
+        parts: &[Part],
+        first: &F::File,
+        added: Vec<Added<'a>>,
+        container: &Container,
+    ) -> Result<ResultColumns<'a>> {
+        let mut common = common_schema::<F>(parts, first)?;
+        let is_same = container.is_of(&parts[0]);
+        let is_arrow_file = container.format == Format::Arrow && !container.is_arrow_stream;
+        let changed = match container.format {
+            Format::Arrow if is_arrow_file && (!is_same || parts.len() > 1) => {
+                without_dictionaries(&common)
+            }
+            Format::Parquet if !is_same || common != F::schema(first) => for_parquet(&common),
+            _ => Schema::clone(&common),
+        };
+        if changed != *common {
+            common = Arc::new(changed);
+        }
+        let in_memory = schema_in_memory::<F>(first, &common)?;
+        let as_first = is_same && common == F::schema(first);
+        let written = if as_first { in_memory.clone() } else { common };
+        Ok(ResultColumns {
+            in_memory: result_schema(in_memory, &added),
+            written: result_schema(written, &added),
+            added,
+            as_first,
+        })
+    }
+
+    /// What rows go to.
+    fn writer<'w, F: ColumnFormat>(
+        &self,
+        parts: &[Part],
+        first: &F::File,
+        container: &Container,
+        out: &'w mut WriterWithCause<'_>,
+    ) -> Result<Box<dyn RowWriter + 'w>> {
+        let written = Written {
+            part: &parts[0],
+            schema: self.written.clone(),
+            added: &self.added,
+            container,
+        };
+        match self.as_first {
+            true => F::writer(Some(first), &written, out),
+            false => container.format.writer(&written, out),
+        }
+    }
+
+    /// Rows as they are written.
+    fn conformed(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        match self.as_first {
+            true => Ok(rows.clone()),
+            false => conformed(rows, &self.written),
+        }
+    }
+}
+
 /// Writes the selected rows in the format of the container, with the schema of all files. If that is the one of the first,
 /// and of the same format, with its metadata and compression too.
 pub(super) fn copy<F: ColumnFormat>(
@@ -193,39 +273,29 @@ pub(super) fn copy<F: ColumnFormat>(
     out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
     let first = open_first::<F>(parts)?;
-    let added = added::<F>(&first, &rows);
-    let mut common = common_schema::<F>(parts, &first)?;
-    let is_same = container.is_of(&parts[0]);
-    let is_arrow_file = container.format == Format::Arrow && !container.is_arrow_stream;
-    let changed = match container.format {
-        Format::Arrow if is_arrow_file && (!is_same || parts.len() > 1) => {
-            without_dictionaries(&common)
-        }
-        Format::Parquet if !is_same || common != F::schema(&first) => for_parquet(&common),
-        _ => Schema::clone(&common),
-    };
-    if changed != *common {
-        common = Arc::new(changed);
-    }
-    let in_memory = schema_in_memory::<F>(&first, &common)?;
-    let as_first = is_same && common == F::schema(&first);
-    let written = Written {
-        part: &parts[0],
-        schema: result_schema(if as_first { in_memory.clone() } else { common }, &added),
-        added: &added,
-        container,
-    };
-    let mut writer = match as_first {
-        true => F::writer(Some(&first), &written, out)?,
-        false => container.format.writer(&written, out)?,
-    };
-    let in_memory = result_schema(in_memory, &added);
-    selected::<F>(parts, &in_memory, &mut rows, |rows| match as_first {
-        true => writer.write(rows),
-        false => writer.write(&conformed(rows, &written.schema)?),
+    let columns = ResultColumns::of::<F>(parts, &first, added::<F>(&first, &rows), container)?;
+    let mut writer = columns.writer::<F>(parts, &first, container, out)?;
+    selected::<F>(parts, &columns.in_memory, &mut rows, |rows| {
+        writer.write(&columns.conformed(rows)?)
     })?;
     writer.finish()?;
     Ok(rows.written())
+}
+
+/// Does what [`copy`] does, with no rows, so that what makes a result impossible is known early.
+pub(super) fn rehearse<F: ColumnFormat>(
+    parts: &[Part],
+    rows: Rows,
+    container: &Container,
+) -> Result<()> {
+    let first = open_first::<F>(parts)?;
+    let added = Added::own(rows).into_iter().collect();
+    let columns = ResultColumns::of::<F>(parts, &first, added, container)?;
+    let mut nowhere = io::sink();
+    let mut out = WriterWithCause::new(&mut nowhere);
+    let mut writer = columns.writer::<F>(parts, &first, container, &mut out)?;
+    let none = RecordBatch::new_empty(columns.in_memory.clone());
+    writer.rehearse(&columns.conformed(&none)?)
 }
 
 /// The columns, if the format `to` has room for each.

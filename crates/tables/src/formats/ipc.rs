@@ -5,7 +5,7 @@ use std::io::{BufReader, ErrorKind as IoKind, Read, Seek, SeekFrom, Write};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
+use arrow_ipc::{CompressionType, Endianness, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::columnar::{ColumnFormat, RowWriter, Written};
@@ -192,6 +192,40 @@ impl<W: Write> RowWriter for Writer<W> {
     }
 }
 
+/// Refuses metadata of versions that the library does not know.
+fn check_version(version: MetadataVersion, oldest: MetadataVersion) -> Result<()> {
+    if (oldest..=MetadataVersion::V5).contains(&version) {
+        return Ok(());
+    }
+    let number = i32::from(version.0) + 1;
+    let found = format!("Arrow data whose metadata are of version {number}, and not 4 or 5");
+    Err(Error::unsupported(found))
+}
+
+/// Refuses values in the byte order of other processors, which the library would read in that of this one, and types that
+/// it does not know.
+fn check_schema(schema: Option<arrow_ipc::Schema<'_>>) -> Result<()> {
+    let Some(schema) = schema else {
+        return Ok(());
+    };
+    if schema.endianness() != Endianness::Little {
+        return Err(Error::unsupported("big-endian Arrow data"));
+    }
+    unknown_type(schema).map_or(Ok(()), Err)
+}
+
+/// Whether bytes begin as a stream of versions before 0.15 does: with a message about columns, without what stands before
+/// messages since.
+pub(crate) fn is_old_stream(bytes: &[u8]) -> bool {
+    let message = || {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let message = rest.get(..usize::try_from(i32::from_le_bytes(*length)).ok()?)?;
+        catching(|| root_as_message(message).is_ok_and(|found| found.header_as_schema().is_some()))
+            .ok()
+    };
+    message().unwrap_or(false)
+}
+
 /// The first column of a type that the library does not know, as an error.
 pub(crate) fn unknown_type(schema: arrow_ipc::Schema<'_>) -> Option<Error> {
     schema.fields()?.iter().find_map(|field| {
@@ -295,9 +329,9 @@ impl Walk {
         let footer = catching(|| root_as_footer(&footer))
             .map_err(wrong)?
             .map_err(wrong)?;
-        if let Some(error) = footer.schema().and_then(unknown_type) {
-            return Err(error);
-        }
+        // Some writers do not say which.
+        check_version(footer.version(), MetadataVersion::V1)?;
+        check_schema(footer.schema())?;
         let blocks = footer
             .dictionaries()
             .into_iter()
@@ -353,9 +387,8 @@ impl Walk {
         if start.checked_add(body).is_none_or(|end| end > self.size) {
             return Err(read_error(IoKind::UnexpectedEof.into()));
         }
-        if let Some(error) = message.header_as_schema().and_then(unknown_type) {
-            return Err(error);
-        }
+        check_version(message.version(), MetadataVersion::V4)?;
+        check_schema(message.header_as_schema())?;
         let dictionary = message.header_as_dictionary_batch().and_then(|d| d.data());
         let mut bytes = body;
         if let Some(batch) = message.header_as_record_batch().or(dictionary) {

@@ -41,10 +41,11 @@ impl LineFormat for Rows {
 
     fn columns<'a>(
         _: &Part,
-        _: &Text,
+        first: &Text,
         wanted: ColumnsRead<'a>,
         _: &mut Facts,
     ) -> Result<Columns<'a>> {
+        check_is_lines(first.raw())?;
         let paths = Paths::new(wanted.names(), wanted.added);
         Ok(Columns { wanted, paths })
     }
@@ -134,7 +135,8 @@ impl LineFormat for Rows {
         put: &mut dyn FnMut(usize, &str),
     ) -> Result<()> {
         let (line, _) = strip_terminator(record.raw());
-        let object: ObjectFields<'_> = serde_json::from_slice(line).map_err(bad_json)?;
+        let object: ObjectFields<'_> =
+            serde_json::from_slice(line).map_err(|e| bad_line(line, e))?;
         for (name, value) in object.0 {
             let column = places.get(&*name);
             let column = *column.ok_or_else(|| Error::new(ErrorKind::Changed))?;
@@ -240,7 +242,7 @@ fn each_object(
         let line = records.raw();
         if !Rows::is_blank(line) {
             number += 1;
-            let object = serde_json::from_slice(line).map_err(bad_json);
+            let object = serde_json::from_slice(line).map_err(|e| bad_line(line, e));
             object
                 .and_then(|object| take(number, object))
                 .map_err(|e| e.at_row(number, Some(records.line())))?;
@@ -363,7 +365,7 @@ impl<'k> Paths<'k> {
         let raw = NamedFields(&self.fields)
             .deserialize(&mut parser)
             .and_then(|raw| parser.end().map(|()| raw));
-        let raw = raw.map_err(bad_json)?;
+        let raw = raw.map_err(|e| bad_line(object, e))?;
         if let Some(taken) = self.taken
             && raw[taken].is_some()
         {
@@ -400,6 +402,26 @@ fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: ColumnsRead<'_>) -> Resu
         values.push(scalar.map_err(|e| e.in_column(name))?);
     }
     Ok(Fields { values })
+}
+
+/// Refuses a document that is JSON, but whose first line is not the whole of an object.
+fn check_is_lines(first: &[u8]) -> Result<()> {
+    let line = first.trim_ascii_end();
+    let begins = matches!(line.first(), Some(b'{' | b'[')) && first.ends_with(b"\n");
+    let goes_on = begins && matches!(line.last(), Some(b'{' | b'[' | b','));
+    let found = match serde_json::from_slice::<IgnoredAny>(line) {
+        Err(e) if e.is_eof() && goes_on => "a JSON document of several lines, not JSON Lines",
+        _ => return Ok(()),
+    };
+    Err(Error::unsupported(found))
+}
+
+/// What is wrong with a line that the parser does not take.
+fn bad_line(line: &[u8], e: serde_json::Error) -> Error {
+    match str::from_utf8(line) {
+        Err(_) => Error::new(ErrorKind::NotUtf8),
+        Ok(_) => bad_json(e),
+    }
 }
 
 /// The parser's own words are never passed on: they can hold values of the table.

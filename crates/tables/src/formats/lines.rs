@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{Empty, Read, Write};
+use std::io::{self, Empty, Read, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::{ItemSink, Items};
+use crate::options::Rows;
 use crate::order::Numbered;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
@@ -539,6 +540,29 @@ fn rewrite<F: LineFormat>(
     })?;
     writer.finish()?;
     Ok(rows.written())
+}
+
+/// Does what [`copy`] does in another format than the files', with no rows.
+pub(super) fn rehearse<F: LineFormat>(
+    parts: &[Part],
+    rows: Rows,
+    container: &Container,
+) -> Result<()> {
+    if parts.iter().all(|part| container.is_of(part)) {
+        return Ok(());
+    }
+    let added: Vec<_> = Added::own(rows).into_iter().collect();
+    let schema = Arc::new(with_fields(&container.columns, &added));
+    let written = Written {
+        part: &parts[0],
+        schema: schema.clone(),
+        added: &added,
+        container,
+    };
+    let mut nowhere = io::sink();
+    let mut out = WriterWithCause::new(&mut nowhere);
+    let mut writer = container.format.writer(&written, &mut out)?;
+    writer.rehearse(&RecordBatch::new_empty(schema))
 }
 
 /// The records of a piece as columns of texts, but for a record that is open.

@@ -12,6 +12,7 @@ use crate::columns_read::ColumnsRead;
 use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
+use crate::options::Rows;
 use crate::part::Part;
 use crate::selection::{Selection, WriterWithCause};
 use crate::sink::{Facts, Sink};
@@ -58,6 +59,25 @@ macro_rules! dispatch {
                     $(
                         $(#[cfg(feature = $feature)])?
                         Format::$format => $kind::copy::<$module::Rows>(parts, rows, container, out),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
+                }
+            }
+
+            /// Writes no rows of files of this format, so that what makes a result impossible is known early.
+            pub(crate) fn rehearse(
+                self,
+                parts: &[Part],
+                rows: Rows,
+                container: &Container,
+            ) -> Result<()> {
+                match self {
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::rehearse::<$module::Rows>(parts, rows, container),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),
@@ -134,6 +154,8 @@ macro_rules! dispatch {
 }
 
 for_formats!(dispatch);
+
+pub(crate) use ipc::is_old_stream;
 
 #[cfg(feature = "parquet")]
 pub(crate) use self::parquet::row_count as rows_of_parquet;

@@ -1,7 +1,7 @@
 //! Parquet files.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
@@ -11,11 +11,12 @@ use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowSelection, RowSelector,
 };
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::{ArrowSchemaConverter, ProjectionMask, encode_arrow_schema};
+use parquet::arrow::{
+    ArrowSchemaConverter, ProjectionMask, encode_arrow_schema, parquet_to_arrow_field_levels,
+};
 use parquet::basic::{Compression, PageType, Type as PhysicalType, ZstdLevel};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{
@@ -42,12 +43,14 @@ use crate::selection::{Added, Failure, Selection, WriterWithCause};
 use crate::text::read_error;
 use crate::waited::{Timed, Waited};
 
+mod deltas;
 mod groups;
+mod pages;
 mod thrift;
 mod views;
 
 use groups::RowGroups;
-use thrift::PageSize;
+use thrift::{PageSize, TRUE};
 
 /// Maximum rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -177,6 +180,8 @@ fn unknown_type(metadata: &ParquetMetaData) -> Option<Error> {
 /// Refuses a compression that the library does not know, and pages that are too large, in the columns that will be
 /// read: the key's `roots`, or all if there is a second pass.
 fn check_columns(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
+    // It left the header of a dictionary out of a column's size (PARQUET-816).
+    let is_old = is_written_before(metadata.metadata(), "parquet-mr", [1, 2, 9]);
     for group in metadata.metadata().row_groups() {
         check_places(group)?;
         for (i, column) in group.columns().iter().enumerate() {
@@ -188,12 +193,39 @@ fn check_columns(part: &Part, metadata: &ArrowReaderMetadata, roots: &[usize]) -
                 let column = column.column_path().string();
                 return Err(Error::unsupported("LZO compression").in_column(&column));
             }
+            if is_old && begins_with_dictionary(part, column)? {
+                let found = "a dictionary of parquet-mr before version 1.2.9, with a wrong size";
+                let column = column.column_path().string();
+                return Err(Error::unsupported(found).in_column(&column));
+            }
             if column.uncompressed_size() as u64 > part.most_at_once() {
                 check_pages(part, column)?;
             }
         }
     }
     Ok(())
+}
+
+/// Whether a file was written by a version of this program before that one.
+fn is_written_before(metadata: &ParquetMetaData, program: &str, version: [u32; 3]) -> bool {
+    let Some(by) = metadata.file_metadata().created_by() else {
+        return false;
+    };
+    let (name, rest) = by.split_once(" version ").unwrap_or((by, ""));
+    let mut numbers = rest
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse().unwrap_or(0));
+    name.trim() == program && [(); 3].map(|()| numbers.next().unwrap_or(0)) < version
+}
+
+/// Whether the first page of a column is a dictionary.
+fn begins_with_dictionary(part: &Part, column: &ColumnChunkMetaData) -> Result<bool> {
+    const HEADER_BYTES: u64 = 1 << 10;
+    let (start, length) = column.byte_range();
+    let chunks = Chunks::of_columns(part, vec![(start, length.min(HEADER_BYTES))])?;
+    let mut header = call(|| chunks.get_read(start))?;
+    let found = call(|| Ok(header.check()?))?;
+    Ok(found.is_some_and(|found| found.size.is_dictionary))
 }
 
 /// Refuses columns that share bytes: what is kept of each is counted by where its pages are.
@@ -313,7 +345,8 @@ impl GroupRows<'_> {
         let read = read.filter(|(leaf, _)| mask.leaf_included(*leaf));
         let chunks = Chunks::of_columns(self.part, read.map(|(_, range)| *range).collect())?;
         let starts = ranges.iter().map(|range| range.0).collect();
-        let pages = Arc::new(Pages::new(self.part, starts));
+        let is_old = has_wrong_flags(self.metadata.metadata());
+        let pages = Arc::new(Pages::new(self.part, starts, is_old));
         let sets = self.sets();
         let reader = |roots: &Vec<usize>| {
             let chunks = Chunks {
@@ -322,17 +355,19 @@ impl GroupRows<'_> {
                 pages: pages.clone(),
             };
             call(|| {
-                let metadata = self.metadata.clone();
-                let mut builder =
-                    ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
-                if let Some(selection) = self.selection.clone() {
-                    builder = builder.with_row_selection(selection);
-                }
-                builder
-                    .with_batch_size(batch_rows)
-                    .with_row_groups(vec![self.group])
-                    .with_projection(self.mask(roots))
-                    .build()
+                let group = pages::Group {
+                    metadata: self.metadata.metadata(),
+                    group: self.group,
+                    chunks: Arc::new(chunks),
+                };
+                let fields = self.metadata.schema().fields();
+                let schema = self.metadata.parquet_schema();
+                let mask = self.mask(roots);
+                let levels = parquet_to_arrow_field_levels(schema, mask, Some(fields))?;
+                let selection = self.selection.clone();
+                ParquetRecordBatchReader::try_new_with_row_groups(
+                    &levels, &group, batch_rows, selection,
+                )
             })
         };
         let of_sets = sets.iter().map(reader).collect::<Result<_>>()?;
@@ -602,7 +637,7 @@ impl ColumnFormat for Rows {
         out: &'w mut WriterWithCause<'_>,
     ) -> Result<Box<dyn RowWriter + 'w>> {
         let options = match first {
-            Some(first) => writer_options(first.metadata(), rows.added)?,
+            Some(first) => writer_options(first.metadata(), rows)?,
             None => ArrowWriterOptions::new().with_properties(
                 WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -634,6 +669,10 @@ impl<W: Write + Send> RowWriter for Writer<W> {
         self.failure.watch(|| self.to.write(rows))
     }
 
+    fn rehearse(&mut self, none: &RecordBatch) -> Result<()> {
+        self.failure.watch(|| self.to.rehearse(none))
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.failure.watch(|| self.to.finish())
     }
@@ -645,8 +684,8 @@ const ARROW_SCHEMA: &str = "ARROW:schema";
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
 /// The schema, metadata and compression of `source`, with the columns that are added.
-fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<ArrowWriterOptions> {
-    let file = source.file_metadata();
+fn writer_options(source: &ParquetMetaData, rows: &Written<'_>) -> Result<ArrowWriterOptions> {
+    let (file, added) = (source.file_metadata(), rows.added);
     let mut entries = file.key_value_metadata().cloned().unwrap_or_default();
     if !added.is_empty() {
         entries.retain_mut(|entry| match entry.key.as_str() {
@@ -674,22 +713,26 @@ fn writer_options(source: &ParquetMetaData, added: &[Added<'_>]) -> Result<Arrow
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
         .with_skip_arrow_metadata(true);
-    // The file's own schema keeps what Arrow has no word for, such as UUID and JSON columns and
-    // field numbers. The long deprecated INT96 timestamps cannot be written; they come out as
-    // timestamps of the unit in which they are read.
+    // The file's own schema keeps what Arrow has no word for, such as UUID and JSON columns and field numbers.
     let schema = file.schema_descr();
-    if schema
-        .columns()
-        .iter()
-        .any(|c| c.physical_type() == PhysicalType::INT96)
-    {
-        return Ok(options);
-    }
     let schema = match added {
         [] => schema.clone(),
         added => call(|| with_columns(schema, added))?,
     };
-    Ok(options.with_parquet_schema(schema))
+    let own = options.clone().with_parquet_schema(schema);
+    Ok(match can_write(&rows.schema, own.clone()) {
+        true => own,
+        false => options,
+    })
+}
+
+/// Whether the library writes columns of these types with such options. It reads some types of a file's own schema that it
+/// does not write: the long deprecated INT96 timestamps, which come out as timestamps of the unit in which they are read,
+/// decimals in any number of bytes, and types that are newer than it.
+fn can_write(schema: &SchemaRef, options: ArrowWriterOptions) -> bool {
+    let none = RecordBatch::new_empty(schema.clone());
+    let write = || RowGroups::new(io::sink(), schema.clone(), options)?.rehearse(&none);
+    catching(write).is_ok_and(|written| written.is_ok())
 }
 
 /// A schema with columns more.
@@ -759,7 +802,7 @@ impl Chunks {
         allow(unused_variables, reason = "a file can be read anywhere")
     )]
     fn of_columns(part: &Part, ranges: Vec<(u64, u64)>) -> Result<Chunks> {
-        let pages = Arc::new(Pages::new(part, Vec::new()));
+        let pages = Arc::new(Pages::new(part, Vec::new(), false));
         let waited = part.waited().clone();
         #[cfg(feature = "object-stores")]
         if let Some(object) = part.object() {
@@ -791,7 +834,15 @@ struct Pages {
     most: u64,
     /// Where the columns begin, ascending.
     starts: Vec<u64>,
+    /// Whether pages that say that they are not compressed [are](has_wrong_flags).
+    has_wrong_flags: bool,
     read: Mutex<PagesRead>,
+}
+
+/// Whether pages of the second version are compressed although they say that they are not. Arrow in C++ wrote them so up to
+/// its version 2.0, and reads them so (ARROW-10353, ARROW-17100).
+fn has_wrong_flags(metadata: &ParquetMetaData) -> bool {
+    is_written_before(metadata, "parquet-cpp", [2, 0, 0])
 }
 
 #[derive(Default)]
@@ -808,11 +859,12 @@ struct PagesRead {
 
 impl Pages {
     /// Of columns that begin at these places.
-    fn new(part: &Part, mut starts: Vec<u64>) -> Pages {
+    fn new(part: &Part, mut starts: Vec<u64>, has_wrong_flags: bool) -> Pages {
         starts.sort_unstable();
         Pages {
             most: part.most_at_once(),
             starts,
+            has_wrong_flags,
             read: Mutex::default(),
         }
     }
@@ -868,6 +920,8 @@ pub(crate) struct Header {
     reader: BufReader<Timed<Handle>>,
     /// Bytes to the end of the file, until the header has been checked.
     unchecked: Option<u64>,
+    /// Bytes before a wrong flag in the header, until it has been set right.
+    wrong_flag: Option<u64>,
     pages: Arc<Pages>,
 }
 
@@ -880,7 +934,7 @@ struct Found {
 
 impl Header {
     /// Checks the header, once; the reader is at its beginning afterwards.
-    fn check(&mut self) -> std::io::Result<Option<Found>> {
+    fn check(&mut self) -> io::Result<Option<Found>> {
         let Some(left) = self.unchecked.take() else {
             return Ok(None);
         };
@@ -893,12 +947,32 @@ impl Header {
 }
 
 impl Read for Header {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        if let Some(found) = self.check()? {
-            let mut read = self.pages.read();
-            read.announced.insert(found.end, found.size);
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if let Some(Found { size, end }) = self.check()? {
+            self.wrong_flag = match size.uncompressed {
+                _ if self.pages.has_wrong_flags => size.uncompressed,
+                // Whatever it is, as it is it makes no sense.
+                Some(_) if size.stored != size.expanded => {
+                    let problem =
+                        "a page says that it is not compressed, and has not the size that it says";
+                    return Err(std::io::Error::new(
+                        std::io::ErrorKind::InvalidData,
+                        problem,
+                    ));
+                }
+                _ => None,
+            };
+            self.pages.read().announced.insert(end, size);
         }
-        self.reader.read(out)
+        let read = self.reader.read(out)?;
+        if let Some(before) = self.wrong_flag.take() {
+            let at = usize::try_from(before).unwrap_or(usize::MAX);
+            match out[..read].get_mut(at) {
+                Some(flag) => *flag = *flag & 0xf0 | TRUE,
+                None => self.wrong_flag = Some(before - read as u64),
+            }
+        }
+        Ok(read)
     }
 }
 
@@ -913,6 +987,7 @@ impl ChunkReader for Chunks {
             reader,
             // The end of the file is no header.
             unchecked: (left > FOOTER_BYTES).then_some(left),
+            wrong_flag: None,
             pages: self.pages.clone(),
         })
     }

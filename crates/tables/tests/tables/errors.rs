@@ -234,12 +234,31 @@ fn other_kinds_of_files() {
         ("t.parquet.gz", gzip(&parquet(&small()))),
         ("t.arrow.zst", zstd(&arrow_file(&small()))),
         ("t.parquet", b"PARE....PARE".to_vec()),
+        ("t.avro", b"Obj\x01\x04\x14avro.codec".to_vec()),
+        ("t.orc", b"ORC\x0a\x00\x12\x04ORC".to_vec()),
+        ("t.json", b"{\n  \"id\": 1\n}\n".to_vec()),
+        ("t.json", b"{\"id\": [\n1]}\n".to_vec()),
+        ("t.json", b"[\n  {\"id\": 1}\n]\n".to_vec()),
+        ("t.json", b"[{\"id\": 1},\n{\"id\": 2}]\n".to_vec()),
+        ("t", b"{\n  \"id\": 1\n}\n".to_vec()),
     ] {
         let error = fails(name, bytes, "id");
         assert!(
             matches!(error.kind(), ErrorKind::UnsupportedInput { .. }),
             "{error}"
         );
+    }
+    // A name is no magic, and a line that breaks off is broken.
+    assert_eq!(
+        keys("t.csv", "ORC,id\n1,2\n", "ORC")
+            .unwrap()
+            .digests()
+            .len(),
+        1
+    );
+    for line in ["{\"id\": 1\n", "{\"id\": 1,", "{\"id\": 1\n{\"id\": 2}\n"] {
+        let error = fails("t.jsonl", line, "id");
+        assert!(matches!(error.kind(), ErrorKind::BadJson { .. }), "{error}");
     }
     let encrypted = fails("t.parquet", with_encryption(parquet(&small())), "id");
     assert!(
@@ -261,6 +280,29 @@ fn with_encryption(mut file: Vec<u8>) -> Vec<u8> {
     file.extend((length - 1 + field.len() as u32).to_le_bytes());
     file.extend(b"PAR1");
     file
+}
+
+#[test]
+fn values_in_another_encoding_are_named() {
+    let latin = |line: &[u8]| [&b"{\"id\":1,\"v\":\"x\"}\n"[..], line, b"\n"].concat();
+    let error = fails("t.jsonl", latin(b"{\"id\":\"Z\xfcrich\"}"), "id");
+    assert!(matches!(error.kind(), ErrorKind::NotUtf8), "{error}");
+    assert_eq!(place(&error), (Some(2), Some(2), None));
+    assert_eq!(
+        error.to_string(),
+        "t.jsonl: row 2 (line 2): is not valid UTF-8"
+    );
+    // A value to hand over is no key.
+    let table = source("t.csv", b"id,v\n1,x\n2,Z\xfcrich\n");
+    let texts = TextColumns::labels(&key("id"), &["v".to_owned()], 20).unwrap();
+    let directory = std::env::temp_dir();
+    let read = read_keys_within(&table, &key("id"), &[], Some(&texts), u64::MAX, &directory);
+    let error = read.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::NotUtf8), "{error}");
+    let line = "t.csv: row 2 (line 3): the value in column \"v\" is not valid UTF-8";
+    assert_eq!(error.to_string(), line);
+    let arguments: Vec<Argument> = error.remedy().unwrap().arguments().collect();
+    assert_eq!(arguments, [Argument::Encoding]);
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod handed;
 mod keys;
 mod memory;
 #[cfg(unix)]
+mod others;
+#[cfg(unix)]
 mod output;
 mod rows;
 mod sources;

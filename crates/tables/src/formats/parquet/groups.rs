@@ -63,6 +63,14 @@ impl<W: Write + Send> RowGroups<W> {
         Ok(())
     }
 
+    /// Writes a row group of no rows, given as a batch of none, and what comes after it.
+    pub(super) fn rehearse(&mut self, none: &RecordBatch) -> Result<()> {
+        let mut group = self.next_group()?;
+        group.encode(&self.schema, none);
+        self.group = Some(group);
+        self.finish()
+    }
+
     /// Writes the last row group, and what comes after it.
     pub(super) fn finish(&mut self) -> Result<()> {
         if let Some(group) = self.group.take() {

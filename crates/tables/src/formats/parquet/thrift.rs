@@ -25,12 +25,7 @@ const FILE_METADATA: [Known; 8] = [Any, Any, Any, Any, Any, Any, Any, Encryption
 /// Fails with [`io::ErrorKind::InvalidData`] if the bytes are no struct, if it claims more than there is, and if columns
 /// of the file are encrypted; otherwise as `input` fails.
 pub(super) fn check_file_metadata(input: impl Read, length: u64) -> io::Result<()> {
-    let mut walk = Walk {
-        input,
-        bytes: length,
-        kept: [0; 3],
-    };
-    walk.fields(MAX_DEPTH, &FILE_METADATA)
+    Walk::new(input, length).fields(MAX_DEPTH, &FILE_METADATA)
 }
 
 /// Maximum bytes that a page may claim to have once it is decompressed.
@@ -42,13 +37,15 @@ enum Known {
     /// An integer of at most [`MAX_PAGE_BYTES`], and which of the kept ones it is.
     Kept(usize),
     Flag,
+    /// A flag that says whether a page of the second version is compressed.
+    Compressed,
     Struct(&'static [Known]),
     /// A value of whatever type.
     Any,
     /// One that says that the file cannot be read without keys.
     Encryption,
 }
-use Known::{Any, Encryption, Flag, Integer, Kept};
+use Known::{Any, Compressed, Encryption, Flag, Integer, Kept};
 
 /// The fields of `PageHeader`, numbered from 1, and of the structs in it (`parquet.thrift`): those that the library reads.
 const PAGE_HEADER: [Known; 8] = [
@@ -59,7 +56,9 @@ const PAGE_HEADER: [Known; 8] = [
     Known::Struct(&[Integer, Integer, Integer, Integer]),
     Known::Struct(&[]),
     Known::Struct(&[Integer, Integer, Flag]),
-    Known::Struct(&[Integer, Integer, Integer, Integer, Integer, Integer, Flag]),
+    Known::Struct(&[
+        Integer, Integer, Integer, Integer, Integer, Integer, Compressed,
+    ]),
 ];
 
 /// What the header of a page says of the bytes that follow it.
@@ -70,7 +69,13 @@ pub(super) struct PageSize {
     /// In the file.
     pub(super) stored: u64,
     pub(super) is_dictionary: bool,
+    /// Where the header says that the page is not compressed, if it does: the byte, of which the lower half is [`FALSE`].
+    pub(super) uncompressed: Option<u64>,
 }
+
+/// The types of fields that are flags.
+pub(super) const TRUE: u8 = 1;
+const FALSE: u8 = 2;
 
 /// `DICTIONARY_PAGE` of `PageType`.
 const DICTIONARY: u64 = 2;
@@ -78,17 +83,14 @@ const DICTIONARY: u64 = 2;
 /// Reads one header of a page, as [`check_file_metadata`]. Fails also if the page claims more than a gibibyte, or has a field
 /// of another type than the library takes it for.
 pub(super) fn check_page_header(input: impl Read, length: u64) -> io::Result<PageSize> {
-    let mut walk = Walk {
-        input,
-        bytes: length,
-        kept: [0; 3],
-    };
+    let mut walk = Walk::new(input, length);
     walk.fields(MAX_DEPTH, &PAGE_HEADER)?;
     let [kind, expanded, stored] = walk.kept;
     Ok(PageSize {
         expanded,
         stored,
         is_dictionary: kind == DICTIONARY,
+        uncompressed: walk.uncompressed.map(|left| length - left),
     })
 }
 
@@ -98,6 +100,8 @@ struct Walk<R> {
     bytes: u64,
     /// The integers of a page's header that are kept, once they have been met.
     kept: [u64; 3],
+    /// How many bytes were left where the header says that the page is not compressed.
+    uncompressed: Option<u64>,
 }
 
 fn damaged() -> io::Error {
@@ -105,6 +109,15 @@ fn damaged() -> io::Error {
 }
 
 impl<R: Read> Walk<R> {
+    fn new(input: R, bytes: u64) -> Self {
+        Walk {
+            input,
+            bytes,
+            kept: [0; 3],
+            uncompressed: None,
+        }
+    }
+
     fn byte(&mut self) -> io::Result<u8> {
         self.bytes = self.bytes.checked_sub(1).ok_or_else(damaged)?;
         let mut byte = [0];
@@ -139,6 +152,7 @@ impl<R: Read> Walk<R> {
     fn fields(&mut self, depth: u32, known: &[Known]) -> io::Result<()> {
         let mut field = 0u64;
         loop {
+            let left = self.bytes;
             let header = self.byte()?;
             let kind = header & 0xf;
             if kind == 0 {
@@ -159,7 +173,10 @@ impl<R: Read> Walk<R> {
                 .checked_sub(1)
                 .and_then(|index| known.get(index));
             match (expected, kind) {
-                (None | Some(Any), _) | (Some(Flag), 1 | 2) => self.value(kind, depth)?,
+                (None | Some(Any), _) | (Some(Flag), TRUE | FALSE) => self.value(kind, depth)?,
+                (Some(Compressed), TRUE | FALSE) => {
+                    self.uncompressed = (kind == FALSE).then_some(left);
+                }
                 (Some(Encryption), _) => {
                     let reason = "some of its columns are encrypted";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
@@ -289,6 +306,7 @@ mod tests {
                     expanded,
                     stored: 1,
                     is_dictionary: false,
+                    uncompressed: None,
                 };
                 assert_eq!(header(expanded, written), Ok(size));
             }
@@ -309,6 +327,26 @@ mod tests {
             let error = check_page_header(bytes, bytes.len() as u64).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bytes:x?}");
         }
+    }
+
+    #[test]
+    fn a_page_says_whether_it_is_compressed() {
+        // Type, sizes, and the header of the second version: six integers and the flag.
+        let header = |flag: &[u8]| {
+            let integers = [0x15, 6, 0x15, 2, 0x15, 4, 0x5c]
+                .into_iter()
+                .chain([0x15, 0].repeat(6));
+            let bytes: Vec<u8> = integers.chain(flag.iter().copied()).chain([0, 0]).collect();
+            let size = check_page_header(&bytes[..], bytes.len() as u64).unwrap();
+            assert_eq!((size.expanded, size.stored), (1, 2));
+            size.uncompressed.map(|at| bytes[at as usize])
+        };
+        assert_eq!(header(&[]), None);
+        assert_eq!(header(&[0x10 | TRUE]), None);
+        assert_eq!(header(&[0x10 | FALSE]), Some(0x10 | FALSE));
+        // With its number written out.
+        assert_eq!(header(&[FALSE, 14]), Some(FALSE));
+        assert_eq!(header(&[TRUE, 14]), None);
     }
 
     #[test]
