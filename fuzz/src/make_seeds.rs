@@ -376,6 +376,7 @@ fn parts(seeds: &Seeds) -> Result<()> {
         }
     }
     served(seeds)?;
+    kept(seeds)?;
     published(seeds)
 }
 
@@ -416,17 +417,47 @@ fn served(seeds: &Seeds) -> Result<()> {
     Ok(())
 }
 
+/// What a publisher has declared.
+fn declared(payload: &[u8], bytes: u32) -> Vec<u8> {
+    let mut out = vec![40];
+    out.extend_from_slice(&1u64.to_le_bytes());
+    out.extend_from_slice(&4u64.to_le_bytes());
+    out.extend_from_slice(&bytes.to_le_bytes());
+    out.extend_from_slice(b"\x01\x07exact/2");
+    out.extend_from_slice(payload);
+    out
+}
+
+/// What is kept of a published set: a state with a question, a checked file and an answer; a ledger with a record that a crash
+/// has lost; a key that nobody has.
+fn kept(seeds: &Seeds) -> Result<()> {
+    let count = |count: u64| count.to_le_bytes();
+    let (none, hash) = (count(0), [1; 32]);
+    let seen = [&none[..], &none, &[0; 32], &hash].concat();
+    let empty = [&seen[..], &none, &none, &none].concat();
+    seeds.put("kept", "state-empty", &[&[0], &empty[..]].concat())?;
+    let one = count(1);
+    let pending = [&seen[..], &one, &hash].concat();
+    let checked = [&one[..], &hash, &[2; 64]].concat();
+    let values = [&one[..], &[3; 32], &[4; 64]].concat();
+    let state = [&pending[..], &checked, &values].concat();
+    seeds.put("kept", "state", &[&[0], &state[..]].concat())?;
+    let record = |is_lost: u8, total: u64, synchronised: u64| {
+        let numbers = [0, 1, synchronised].map(u64::to_le_bytes);
+        let parts = [&[is_lost][..], &[5; 32], &count(total), &hash, numbers.as_flattened()];
+        parts.concat()
+    };
+    let head = [0u64, 1].map(u64::to_le_bytes);
+    let records = [record(0, 256, 0), record(1, 256, 1), record(0, 512, 1)].concat();
+    let ledger = [head.as_flattened(), &records].concat();
+    seeds.put("kept", "ledger", &[&[1], &ledger[..]].concat())?;
+    let last = [&one[..], &hash, &one].concat();
+    let key = [&[6; 32][..], &last, &[0; 48], &[0; 4], &declared(b"\x00", 0)].concat();
+    seeds.put("kept", "key", &[&[2], &key[..]].concat())
+}
+
 /// Sets of masks of 42 bits: one alone, one with a payload, and three; a second release in which one comes and one leaves.
 fn published(seeds: &Seeds) -> Result<()> {
-    let declared = |payload: &[u8], bytes: u32| {
-        let mut out = vec![40];
-        out.extend_from_slice(&1u64.to_le_bytes());
-        out.extend_from_slice(&4u64.to_le_bytes());
-        out.extend_from_slice(&bytes.to_le_bytes());
-        out.extend_from_slice(b"\x01\x07exact/2");
-        out.extend_from_slice(payload);
-        out
-    };
     let entry = |end: u64| [&9u128.to_le_bytes()[..], &end.to_le_bytes(), &[0; 32]].concat();
     // Differences of 5 and 7: quotients of 0 in unary, remainders of 39 bits.
     let differences = 1 | 5 << 1 | 1 << 40 | 7u128 << 41;

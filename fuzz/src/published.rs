@@ -6,8 +6,10 @@ use std::time::Duration;
 use std::{fs, io};
 
 use vesica_lookup::{
-    Client, Content, Database, Declared, MAX_QUERIES, PublishedSet, Service, SetBuilder,
+    Client, Content, Database, Declared, MAX_QUERIES, PublishedSet, Service, SetBuilder, State,
+    Update,
 };
+use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::SecretKey;
 use vesica_session::{Identity, NoProgress, random};
 use vesica_wire::{ChannelOptions, FramedChannel, ReadHalf, WriteHalf};
@@ -190,6 +192,141 @@ pub fn served(bytes: &[u8]) {
         let Err(_) = served
             .database
             .answer(&served.publisher, &mut channel, client, &service);
+    });
+}
+
+/// What is kept of a set, in files that only we can write.
+struct Stored {
+    place: Place,
+    publisher: Identity,
+    set: PublishedSet,
+    key: [u8; 32],
+    /// The file of the key.
+    database: Vec<u8>,
+}
+
+impl Stored {
+    fn new() -> Stored {
+        let Served {
+            place,
+            publisher,
+            database,
+            ..
+        } = Served::new();
+        drop(database);
+        let set = PublishedSet::open(&place.file(1), publisher.fingerprint()).expect("a set");
+        let database = fs::read(place.0.path().join("database/key")).expect("a key");
+        // Makes the directory.
+        let state = place.0.path().join("state");
+        drop(State::open(&state, &publisher, &set).expect("a directory"));
+        Stored {
+            key: *set.header().oprf_key.bytes(),
+            place,
+            publisher,
+            set,
+            database,
+        }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.place.0.path().join("database")
+    }
+
+    /// The name of the ledger.
+    fn ledger(&self) -> PathBuf {
+        let digits = self.key[..8].iter().map(|byte| format!("{byte:02x}"));
+        let name = format!("ledger-{}", digits.collect::<String>());
+        self.database().join(name)
+    }
+
+    /// The content as it is in a file with this head, under a key for this purpose.
+    fn sealed(&self, head: &[u8], purpose: &str, label: &[u8], content: &[u8]) -> Vec<u8> {
+        let key = self.publisher.derive_key(purpose);
+        let mut file = [head, &[7; 32]].concat();
+        let sealed = Sealed::new(&key, &[label, &[7; 32]]).write(head, content, &mut file);
+        sealed.expect("memory");
+        file
+    }
+
+    /// The content of a client's state, after publisher and key.
+    fn state(&self, content: &[u8]) {
+        let directory = self.place.0.path().join("state");
+        let publisher = self.publisher.fingerprint();
+        let content = [publisher.as_bytes(), &self.key, content].concat();
+        let (head, purpose) = (b"vesica look-up 3\n", "vesica/1 state of a look-up");
+        let file = self.sealed(head, purpose, b"state", &content);
+        fs::write(directory.join("state"), file).expect("a file");
+        let open = || State::open(&directory, &self.publisher, &self.set);
+        if let Ok(mut state) = open() {
+            self.set.verify_once(&mut state).expect("a set");
+            let known = (state.answered(), state.pending());
+            drop(state);
+            let state = open().expect("what was written");
+            assert_eq!((state.answered(), state.pending()), known);
+        }
+    }
+
+    /// The head of a ledger, 16 bytes, and its records, 96 each after a byte: zero if the record is as it was written.
+    fn ledger_of(&self, content: &[u8]) {
+        let Some((head, records)) = content.split_first_chunk::<16>() else {
+            return;
+        };
+        let of_identity = self
+            .publisher
+            .derive_key("vesica/1 ledger of a published set");
+        let key: [u8; 32] = blake3::keyed_hash(&of_identity, &self.key).into();
+        let magic = b"vesica ledger 2\n";
+        let mut file = [&magic[..], &[7; 32]].concat();
+        let mut seal = |place: u64, content: &[u8], is_whole: bool| {
+            let sealed = Sealed::new(&key, &[b"ledger", &[7; 32], &place.to_le_bytes()]);
+            sealed.write(magic, content, &mut file).expect("memory");
+            if let (false, Some(last)) = (is_whole, file.last_mut()) {
+                *last ^= 1;
+            }
+        };
+        seal(0, head, true);
+        for (place, record) in (1..).zip(records.chunks(97)) {
+            seal(place, &record[1..], record[0] == 0);
+        }
+        fs::write(self.database().join("key"), &self.database).expect("a file");
+        fs::write(self.ledger(), file).expect("a file");
+        if let Ok(database) = Database::open(&self.database(), &self.publisher) {
+            let answered = database.answered();
+            drop(database);
+            // It is written anew each time.
+            let database = Database::open(&self.database(), &self.publisher).expect("a database");
+            assert_eq!(database.answered(), answered);
+        }
+    }
+
+    /// What the file of a key says.
+    fn key_of(&self, content: &[u8]) {
+        let purpose = "vesica/1 database of a published set";
+        let file = self.sealed(b"vesica database 3\n", purpose, b"key", content);
+        fs::write(self.database().join("key"), file).expect("a file");
+        let _ = Database::open(&self.database(), &self.publisher);
+        let _ = Update::new(
+            &self.database(),
+            &self.publisher,
+            &self.place.file(1),
+            1 << 20,
+        );
+    }
+}
+
+/// What is kept of a set, once it is authentic: after a byte the content of a client's state (0), a ledger (1) or a key (2).
+pub fn kept(bytes: &[u8]) {
+    thread_local! {
+        // Removed with the thread.
+        static STORED: Stored = Stored::new();
+    }
+    let Some((kind, content)) = bytes.split_first() else {
+        return;
+    };
+    STORED.with(|stored| match kind {
+        0 => stored.state(content),
+        1 => stored.ledger_of(content),
+        _ => stored.key_of(content),
     });
 }
 

@@ -19,7 +19,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,12 +27,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vesica_files::{FileId, WholeFile, open_named};
 use vesica_primitives::sealed::{Sealed, TAG};
 use vesica_primitives::voprf::Element;
-use vesica_session::codec::Reader;
+use vesica_session::codec::{Reader, bad};
 use vesica_session::{Fingerprint, Identity, random};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, StoreProblem};
+use crate::header::MAX_QUERIES;
 
 /// What names of its file begin with; the first digits of the key follow.
 const FILE: &str = "ledger";
@@ -115,7 +116,10 @@ impl Record {
             synchronised: reader.u64()?,
         };
         reader.end()?;
-        Ok(record)
+        match record.total <= MAX_QUERIES && record.batch.repeats <= MAX_REPEATS {
+            true => Ok(record),
+            false => Err(bad("record of the ledger", "more than anybody may ask")),
+        }
     }
 }
 
@@ -238,13 +242,11 @@ impl Ledger {
     ) -> Result<Ledger, Error> {
         let path = directory.join(Ledger::name(oprf_key));
         let key = Ledger::key(identity, oprf_key);
-        let mut bytes = Vec::new();
-        let opened = open_named(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-        opened.map_err(|e| match e.kind() {
+        let read = open_named(&path).and_then(|file| read(file, &key));
+        let read = read.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => Error::store(directory, StoreProblem::NoLedger),
             _ => Error::io(&path, &e),
         })?;
-        let read = read(&bytes, &key);
         let (accounts, seen) =
             read.ok_or_else(|| Error::store(directory, StoreProblem::Unreadable(FILE)))?;
         if seen > release {
@@ -260,7 +262,7 @@ impl Ledger {
             key,
             cap,
             open: Mutex::new(Open {
-                reserved: accounts.values().map(|account| account.reserved).sum(),
+                reserved: reserved(&accounts),
                 accounts,
                 release,
                 file: Arc::new(file),
@@ -281,7 +283,8 @@ impl Ledger {
     /// Queries that were answered or lost in a crash.
     pub(crate) fn answered(&self) -> u64 {
         let open = self.lock();
-        open.accounts.values().map(|account| account.used).sum()
+        let used = open.accounts.values().map(|account| account.used);
+        used.fold(0, u64::saturating_add)
     }
 
     /// Queries that this client may still make.
@@ -431,7 +434,7 @@ impl Ledger {
         }
         let rewritten = rewrite(&self.path, &self.key, &open.accounts, open.release);
         let (file, seals, records) = rewritten.map_err(fail)?;
-        open.reserved = open.accounts.values().map(|account| account.reserved).sum();
+        open.reserved = reserved(&open.accounts);
         (open.file, open.seals, open.records) = (Arc::new(file), seals, records);
         self.synchronised.store(records, Ordering::Release);
         Ok(())
@@ -462,6 +465,12 @@ fn total(account: &Account, quota: u64, free: u64, queries: u64) -> Result<u64, 
     Ok(account.reserved + raise)
 }
 
+/// All totals together. Each is bounded, but not how many there are in a file.
+fn reserved(accounts: &Accounts) -> u64 {
+    let totals = accounts.values().map(|account| account.reserved);
+    totals.fold(0, u64::saturating_add)
+}
+
 fn storage(why: &str) -> WireError {
     WireError::limit(
         Limit::Storage,
@@ -470,21 +479,33 @@ fn storage(why: &str) -> WireError {
 }
 
 /// The accounts in a file, and the last release; `None` if a record is missing that was on the disk.
-fn read(bytes: &[u8], key: &Zeroizing<[u8; 32]>) -> Option<(Accounts, u64)> {
-    let (salt, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<SALT>()?;
-    let (head, records) = rest.split_first_chunk::<HEAD>()?;
-    let seals = Seals {
-        key: key.clone(),
-        salt: *salt,
+fn read(file: File, key: &Zeroizing<[u8; 32]>) -> io::Result<Option<(Accounts, u64)>> {
+    let mut input = BufReader::new(file);
+    let mut start = [0; MAGIC.len() + SALT + HEAD];
+    if fill(&mut input, &mut start)? < start.len() {
+        return Ok(None);
+    }
+    let (magic, rest) = start.split_at(MAGIC.len());
+    let (salt, head) = rest.split_first_chunk().expect("salt and head");
+    let (key, salt) = (key.clone(), *salt);
+    let seals = Seals { key, salt };
+    let Some(head) = seals.open(0, head).filter(|_| magic == MAGIC) else {
+        return Ok(None);
     };
-    let head = seals.open(0, head)?;
-    let (count, release) = head.split_first_chunk()?;
-    let mut synchronised = u64::from_le_bytes(*count);
-    let mut release = u64::from_le_bytes(*release.first_chunk()?);
+    let mut reader = Reader::new("head of the ledger", &head);
+    let (Ok(mut synchronised), Ok(mut release)) = (reader.u64(), reader.u64()) else {
+        return Ok(None);
+    };
     let mut accounts = Accounts::new();
-    let mut first_lost = None;
-    for (place, record) in (1..).zip(records.chunks(RECORD)) {
-        let content = seals.open(place, record);
+    let (mut bytes, mut place, mut first_lost) = ([0; RECORD], 0, None);
+    loop {
+        place += 1;
+        let length = fill(&mut input, &mut bytes)?;
+        if length == 0 {
+            let first_lost = first_lost.unwrap_or(place);
+            return Ok((first_lost > synchronised).then_some((accounts, release)));
+        }
+        let content = seals.open(place, &bytes[..length]);
         let Some(record) = content.and_then(|content| Record::decode(&content).ok()) else {
             first_lost.get_or_insert(place);
             continue;
@@ -498,8 +519,20 @@ fn read(bytes: &[u8], key: &Zeroizing<[u8; 32]>) -> Option<(Accounts, u64)> {
             account.remember(record.batch);
         }
     }
-    let first_lost = first_lost.unwrap_or(records.len().div_ceil(RECORD) as u64 + 1);
-    (first_lost > synchronised).then_some((accounts, release))
+}
+
+/// Reads as many bytes as there is room for, or as are left; returns how many.
+fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match input.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
 }
 
 /// Replaces the file with one that says the same in fewer records; returns it, open at its end, and their number.

@@ -356,13 +356,14 @@ impl Release {
         if now.is_some() && now.as_ref() == before {
             return Ok(now);
         }
+        let is_settled = now.is_some_and(|now| now.is_settled());
         for (section, blocks) in self.blocks.iter().enumerate() {
             for block in 0..blocks.len() {
                 self.load(&mut file, section, block)?;
             }
         }
         let is_same = stamp(&file)? == now;
-        Ok(now.filter(|now| is_same && now.is_settled()))
+        Ok(now.filter(|_| is_same && is_settled))
     }
 
     fn load(&self, file: &mut File, section: usize, number: usize) -> Result<Entries, Error> {
