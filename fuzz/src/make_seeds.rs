@@ -444,7 +444,13 @@ fn kept(seeds: &Seeds) -> Result<()> {
     seeds.put("kept", "state", &[&[0], &state[..]].concat())?;
     let record = |is_lost: u8, total: u64, synchronised: u64| {
         let numbers = [0, 1, synchronised].map(u64::to_le_bytes);
-        let parts = [&[is_lost][..], &[5; 32], &count(total), &hash, numbers.as_flattened()];
+        let parts = [
+            &[is_lost][..],
+            &[5; 32],
+            &count(total),
+            &hash,
+            numbers.as_flattened(),
+        ];
         parts.concat()
     };
     let head = [0u64, 1].map(u64::to_le_bytes);
@@ -452,7 +458,14 @@ fn kept(seeds: &Seeds) -> Result<()> {
     let ledger = [head.as_flattened(), &records].concat();
     seeds.put("kept", "ledger", &[&[1], &ledger[..]].concat())?;
     let last = [&one[..], &hash, &one].concat();
-    let key = [&[6; 32][..], &last, &[0; 48], &[0; 4], &declared(b"\x00", 0)].concat();
+    let key = [
+        &[6; 32][..],
+        &last,
+        &[0; 48],
+        &[0; 4],
+        &declared(b"\x00", 0),
+    ]
+    .concat();
     seeds.put("kept", "key", &[&[2], &key[..]].concat())
 }
 
