@@ -6,7 +6,7 @@ use std::path::Path;
 
 use vesica::{Fingerprint, Identity};
 
-use crate::failure::{Failure, NETWORK, RESOURCE};
+use crate::failure::{Failure, INTERRUPTED, NETWORK, RESOURCE};
 use crate::process::{Finished, Process, private_directory};
 use crate::signals::Signals;
 use crate::stdout::print_line;
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         .close()
         .map_err(|e| Failure::new(RESOURCE, format!("the demo's files cannot be removed: {e}")))?;
     match outcome {
-        Err(_) if signals.interrupt().is_raised() => Err(Failure::new(NETWORK, "interrupted")),
+        Err(_) if signals.interrupt().is_raised() => Err(Failure::new(INTERRUPTED, "interrupted")),
         other => other,
     }
 }

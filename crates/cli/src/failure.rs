@@ -21,6 +21,9 @@ const CONTRACT: u8 = 6;
 /// Exit code of a limit of this machine.
 pub(crate) const RESOURCE: u8 = 7;
 
+/// Exit code of a run that was interrupted, unless a signal has another one.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Why the command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -88,6 +91,7 @@ impl From<vesica::Error> for Failure {
                 ErrorClass::Peer => PEER,
                 ErrorClass::Contract => CONTRACT,
                 ErrorClass::Resource => RESOURCE,
+                ErrorClass::Interrupted => INTERRUPTED,
             },
             line: error.to_string(),
             hint: error.remedy().map(|remedy| remedy.spelled(&InCommand)),

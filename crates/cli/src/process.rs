@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vesica::Interrupt;
 
-use crate::failure::{Failure, NETWORK, RESOURCE};
+use crate::failure::{Failure, INTERRUPTED, NETWORK, RESOURCE};
 
 /// Time between two looks at whether a process has ended.
 const POLL: Duration = Duration::from_millis(5);
@@ -187,7 +187,7 @@ pub(crate) fn finish_all(
 }
 
 fn pause(interrupt: &Interrupt) -> Result<(), Failure> {
-    let interrupted = |_| Failure::new(NETWORK, "interrupted");
+    let interrupted = |_| Failure::new(INTERRUPTED, "interrupted");
     interrupt.pause(POLL).map_err(interrupted)
 }
 

@@ -11,7 +11,7 @@ use vesica::Interrupt;
 
 #[cfg(unix)]
 use crate::failure::RESOURCE;
-use crate::failure::{Failure, NETWORK};
+use crate::failure::{Failure, INTERRUPTED, NETWORK};
 use crate::log::{self, Level};
 
 /// The exit code of the signal that asked the process to stop; 0 as long as none has.
@@ -22,7 +22,7 @@ static STOPPED: AtomicU8 = AtomicU8::new(0);
 pub(crate) fn cause(failure: Failure) -> Failure {
     match STOPPED.load(Ordering::SeqCst) {
         0 => failure,
-        code if failure.code == NETWORK => Failure { code, ..failure },
+        code if [INTERRUPTED, NETWORK].contains(&failure.code) => Failure { code, ..failure },
         _ => failure,
     }
 }

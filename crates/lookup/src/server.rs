@@ -130,9 +130,9 @@ impl Database {
     /// side computes does not count.
     ///
     /// # Errors
-    /// `Interrupted`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count of queries
-    /// cannot be written at the end. Data: the files of the set are damaged, or not those that were published last, or the
-    /// database is older than they are.
+    /// `Interrupted` or `Stopped`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count
+    /// of queries cannot be written at the end. Data: the files of the set are damaged, or not those that were published
+    /// last, or the database is older than they are.
     pub fn serve(
         &self,
         identity: &Identity,
@@ -289,7 +289,7 @@ impl Server<'_> {
             self.leave(client);
             let Err(why) = ended;
             if !matches!(why, WireError::Closed) {
-                let is_lost = matches!(why, WireError::Connection(_) | WireError::Interrupted);
+                let is_lost = matches!(why, WireError::Connection(_)) || why.is_interrupt();
                 self.counters
                     .failures
                     .fetch_add((!is_lost).into(), Ordering::Relaxed);
@@ -393,7 +393,7 @@ impl Server<'_> {
             let debit = ledger.debit(client, quota, batch, queries)?;
             let answer = self.evaluate(elements);
             let sent = answer.and_then(|answer| held.wait(|| channel.send(ANSWER, answer)));
-            if matches!(sent, Err(WireError::Interrupted)) && debit == Debit::Paid {
+            if sent.as_ref().is_err_and(WireError::is_interrupt) && debit == Debit::Paid {
                 // Nothing of the answer has left.
                 ledger.give_back(client, batch, queries);
             }

@@ -50,7 +50,7 @@ impl Failed {
     /// Tells those at the other ends, neither of whom hears what the other one has said.
     pub(crate) fn tell(self, connections: &mut [Connection; 2]) -> Error {
         let why = in_words(&self.error);
-        let is_ours = matches!(why, WireError::Overdue(_) | WireError::Interrupted);
+        let is_ours = matches!(why, WireError::Overdue(_)) || why.is_interrupt();
         let whose = self.whose.filter(|_| !is_ours);
         let other = WireError::ThirdParty("another party gave up, or sent no valid request");
         for (i, connection) in connections.iter_mut().enumerate() {

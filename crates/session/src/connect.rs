@@ -306,7 +306,7 @@ fn secure(
 /// which another may succeed.
 fn verdict(failure: Failure, transport: &Transport<'_>) -> Result<Failure, Error> {
     match (failure, transport) {
-        (Failure::Interrupted, _) => Err(WireError::Interrupted.into()),
+        (Failure::Interrupted(why), _) => Err(why.into()),
         (Failure::Stray(stray), _) => Err(stray.error.into()),
         (Failure::WrongPeer(got), Transport::Tls { peer, .. }) => Err(Error::WrongPeer {
             expected: *peer,

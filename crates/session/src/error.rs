@@ -80,6 +80,8 @@ pub enum ErrorClass {
     Resource,
     /// What this side has stored cannot be used.
     Data,
+    /// Nobody's: this side's own user or program has stopped it.
+    Interrupted,
 }
 
 impl From<Blame> for ErrorClass {
@@ -268,6 +270,7 @@ impl Error {
             Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
             Error::Message(_) | Error::OtherInput => ErrorClass::Data,
             Error::Halves { class, .. } => *class,
+            Error::Run(error) if error.is_interrupt() => ErrorClass::Interrupted,
             Error::Run(error) => error.blame().into(),
         }
     }

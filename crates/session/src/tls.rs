@@ -61,7 +61,8 @@ pub(crate) enum Failure {
     TimedOut,
     /// A listener had too many handshakes to do, and this one had not got anywhere yet.
     CrowdedOut,
-    Interrupted,
+    /// What this side's flag says.
+    Interrupted(vesica_wire::Error),
 }
 
 impl Failure {
@@ -88,7 +89,7 @@ impl fmt::Display for Failure {
             Failure::Gone(what) => write!(f, "ended before it was secure ({what})"),
             Failure::TimedOut => f.write_str("the TLS handshake took too long"),
             Failure::CrowdedOut => f.write_str("it was idle while others came"),
-            Failure::Interrupted => f.write_str("interrupted"),
+            Failure::Interrupted(why) => why.fmt(f),
         }
     }
 }
@@ -341,9 +342,11 @@ pub(crate) fn handshake(
             Ok(Step::Done) => {
                 return handshake.finish().map_err(|e| Failure::Gone(e.to_string()));
             }
-            Ok(_) if interrupt.is_raised() => break Failure::Interrupted,
-            Ok(_) if is_over() => break Failure::TimedOut,
-            Ok(_) => {}
+            Ok(_) => match interrupt.check() {
+                Err(why) => break Failure::Interrupted(why),
+                Ok(()) if is_over() => break Failure::TimedOut,
+                Ok(()) => {}
+            },
             Err(failure) => break failure,
         }
     };

@@ -20,7 +20,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorClass {
     /// The request: a bad profile name, an output that cannot be written.
     Usage,
-    /// The input data: a missing file or column, a broken row.
+    /// The input data: a missing file or column, a broken row. Also a database or an object store that has it or gets the
+    /// result, and cannot be reached or refuses.
     Data,
     /// A limit of the machine: the disk is full, too many open files.
     Resource,
@@ -426,8 +427,30 @@ impl Error {
         &self.0.kind
     }
 
+    /// What went wrong between this machine and a store of objects, if that is it.
+    #[cfg(feature = "object-stores")]
+    fn of_a_store(&self) -> Option<&Problem> {
+        match &self.0.kind {
+            ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) => e.get_ref()?.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is of a database or a store that may do better another time.
+    pub fn may_pass(&self) -> bool {
+        #[cfg(feature = "object-stores")]
+        if self.of_a_store().is_some_and(Problem::may_pass) {
+            return true;
+        }
+        matches!(self.0.kind, ErrorKind::Database { .. })
+    }
+
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
+        #[cfg(feature = "object-stores")]
+        if let Some(problem) = self.of_a_store() {
+            return problem.class(matches!(self.0.kind, ErrorKind::Unwritable(_)));
+        }
         match &self.0.kind {
             ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
             ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,

@@ -42,6 +42,11 @@ impl<'a> Matched<'a> {
         }
     }
 
+    /// The rows that match, in no order.
+    pub fn rows(&self) -> &'a RowSet {
+        self.rows
+    }
+
     /// The rows that match, counted from 0: in the common order if there is one, else ascending.
     ///
     /// # Errors

@@ -13,7 +13,8 @@ use crate::memory::{memory_for, show_bytes};
 pub enum ErrorClass {
     /// The caller's: it asked for something impossible.
     Usage,
-    /// The input data's.
+    /// The input data's, or that of the database or object store that has it or gets the result: it cannot be reached, or
+    /// refuses.
     Data,
     /// The network's, or the peer's, which went away.
     Network,
@@ -23,6 +24,8 @@ pub enum ErrorClass {
     Contract,
     /// A limit of this machine or of the run.
     Resource,
+    /// Nobody's: this side's own [`Interrupt`](crate::Interrupt) was raised.
+    Interrupted,
 }
 
 /// Why a run may not use a work directory, or the directory of a run by courier. Displayed behind its name.
@@ -300,6 +303,7 @@ impl From<vesica_session::ErrorClass> for ErrorClass {
             Class::Contract => ErrorClass::Contract,
             Class::Resource => ErrorClass::Resource,
             Class::Data => ErrorClass::Data,
+            Class::Interrupted => ErrorClass::Interrupted,
         }
     }
 }
@@ -318,10 +322,9 @@ impl Error {
         }
     }
 
-    /// Whether a database is the reason, which may do better another time.
-    pub(crate) fn is_of_a_database(&self) -> bool {
-        use vesica_tables::ErrorKind;
-        matches!(self, Error::Table(error) if matches!(error.kind(), ErrorKind::Database { .. }))
+    /// Whether a database or an object store is the reason, which may do better another time.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Error::Table(error) if error.may_pass())
     }
 
     /// Whose fault it is.
@@ -370,7 +373,10 @@ impl Error {
             ErrorClass::Usage => Some(Problem::Options),
             ErrorClass::Data => Some(Problem::Table),
             ErrorClass::Resource => Some(Problem::Resources),
-            ErrorClass::Network | ErrorClass::Peer | ErrorClass::Contract => None,
+            ErrorClass::Network
+            | ErrorClass::Peer
+            | ErrorClass::Contract
+            | ErrorClass::Interrupted => None,
         }
     }
 
@@ -480,6 +486,19 @@ mod tests {
         }
         let none = Error::NoKeys(vesica_tables::Counts::default());
         assert_eq!(none.problem(), Some(Problem::Table));
+    }
+
+    #[test]
+    fn an_interrupt_of_ones_own_is_nobodys_fault() {
+        use vesica_wire::Interrupt;
+        for raise in [Interrupt::raise, Interrupt::stop] {
+            let interrupt = Interrupt::new();
+            raise(&interrupt);
+            let why = interrupt.check().unwrap_err();
+            let error = Error::from(SessionError::from(why));
+            assert_eq!(error.class(), ErrorClass::Interrupted, "{error}");
+            assert_eq!(error.problem(), None);
+        }
     }
 
     #[test]

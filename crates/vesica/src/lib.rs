@@ -53,6 +53,9 @@
 //! The result of a query is a table too (`Query`, feature `adbc`), and rows can go to a table of a database
 //! (`TargetTable`).
 //!
+//! All of this blocks the thread that calls it, for as long as a run takes: call it from an async function by what its
+//! runtime has for that, such as tokio's `spawn_blocking`. Called directly it works, and holds up the other tasks.
+//!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
 //! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has databases, `offline` prepared correlations
 //! (`OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.

@@ -437,8 +437,8 @@ impl Party {
     /// run resumes.
     pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
         let may_pass = match error.class() {
-            ErrorClass::Network | ErrorClass::Resource => true,
-            ErrorClass::Data => error.is_of_a_database(),
+            ErrorClass::Network | ErrorClass::Resource | ErrorClass::Interrupted => true,
+            ErrorClass::Data => error.may_pass(),
             ErrorClass::Usage | ErrorClass::Peer | ErrorClass::Contract => false,
         };
         let work_dir = self.resources.work_dir.as_deref()?;

@@ -164,7 +164,11 @@ impl Publication {
 
     /// What to do after this has failed with an error, if the database has something with which the same publication goes on.
     pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
-        let may_pass = matches!(error.class(), ErrorClass::Network | ErrorClass::Resource);
+        let may_pass = match error.class() {
+            ErrorClass::Network | ErrorClass::Resource | ErrorClass::Interrupted => true,
+            ErrorClass::Data => error.may_pass(),
+            ErrorClass::Usage | ErrorClass::Peer | ErrorClass::Contract => false,
+        };
         (may_pass && has_begun(&self.database)).then(|| {
             "the database keeps what is done: the same command again goes on from there".into()
         })

@@ -118,6 +118,9 @@ pub enum Error {
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
+    /// The program that this side is a part of stopped the run.
+    #[error("stopped by the program that runs it")]
+    Stopped,
 }
 
 /// What a run lacked or exceeded.
@@ -179,7 +182,13 @@ impl Error {
         Error::limit(Limit::Threads, format!("no thread to be had: {cause}"))
     }
 
-    /// Who has to act on it. If the peer gave up, that is whom the peer blames.
+    /// Whether this side's own flag was raised, by its user or its program.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, Error::Interrupted | Error::Stopped)
+    }
+
+    /// Who has to act on it. If the peer gave up, that is whom the peer blames. To the peer, a side that was interrupted or
+    /// stopped is one that went away.
     pub fn blame(&self) -> Blame {
         match self {
             Error::Connection(_)
@@ -188,7 +197,8 @@ impl Error {
             | Error::Stalled(_)
             | Error::Overdue(_)
             | Error::ThirdParty(_)
-            | Error::Interrupted => Blame::Network,
+            | Error::Interrupted
+            | Error::Stopped => Blame::Network,
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,
             Error::ContractDiffers { .. } | Error::ContractImpossible { .. } => Blame::Contract,

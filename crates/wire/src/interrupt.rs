@@ -1,8 +1,8 @@
-//! The user's request to stop, visible to every blocking call.
+//! The request of the user, or of the program, to stop: visible to every blocking call.
 
 #[cfg(unix)]
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,22 @@ pub const POLL: Duration = Duration::from_millis(25);
 
 /// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`].
 ///
-/// Clones share one flag. It is meant to be raised from a Ctrl-C handler.
+/// Clones share one flag. A Ctrl-C handler [raises](Interrupt::raise) it, and a program that gives up [stops](Interrupt::stop)
+/// what shares it: the peer hears which of the two it was.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Flag>);
 
 #[derive(Debug, Default)]
 struct Flag {
-    raised: AtomicBool,
+    /// 0, or by whom.
+    raised: AtomicU8,
     parent: Option<Interrupt>,
     /// When it raises itself, and how long after it was told so that is.
     deadline: Mutex<Option<(Instant, Duration)>>,
 }
+
+const BY_USER: u8 = 1;
+const BY_PROGRAM: u8 = 2;
 
 impl Interrupt {
     /// A flag that is not raised.
@@ -69,9 +74,20 @@ impl Interrupt {
         *deadline = end.map(|end| (end, time));
     }
 
-    /// Asks everything that shares the flag to stop.
+    /// Asks everything that shares the flag to stop, for the user.
     pub fn raise(&self) {
-        self.0.raised.store(true, Ordering::SeqCst);
+        self.raise_by(BY_USER);
+    }
+
+    /// Asks everything that shares the flag to stop, for a reason of the program that no user has given.
+    pub fn stop(&self) {
+        self.raise_by(BY_PROGRAM);
+    }
+
+    fn raise_by(&self, whom: u8) {
+        // The first one counts.
+        let (set, fetch) = (Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.0.raised.compare_exchange(0, whom, set, fetch);
         #[cfg(unix)]
         alarm::ring();
     }
@@ -154,15 +170,18 @@ impl Interrupt {
         }
     }
 
-    /// Fails with [`Error::Interrupted`] when the flag is raised, and with [`Error::Overdue`] when it has raised itself.
+    /// Fails with [`Error::Interrupted`] or [`Error::Stopped`] when the flag is raised, and with [`Error::Overdue`] when it has
+    /// raised itself.
     pub fn check(&self) -> Result<(), Error> {
         let Flag {
             raised,
             parent,
             deadline,
         } = &*self.0;
-        if raised.load(Ordering::SeqCst) {
-            return Err(Error::Interrupted);
+        match raised.load(Ordering::SeqCst) {
+            0 => {}
+            BY_PROGRAM => return Err(Error::Stopped),
+            _ => return Err(Error::Interrupted),
         }
         parent.as_ref().map_or(Ok(()), Interrupt::check)?;
         match *deadline.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -184,6 +203,24 @@ mod tests {
         assert!(alone.is_raised() && !with.is_raised() && !parent.is_raised());
         parent.clone().raise();
         assert!(with.is_raised() && with.child().is_raised());
+    }
+
+    #[test]
+    fn a_flag_says_who_raised_it_first() {
+        let [user, program] = [(); 2].map(|()| Interrupt::new());
+        user.raise();
+        program.stop();
+        for (flag, other) in [
+            (&user, Interrupt::stop as fn(&_)),
+            (&program, Interrupt::raise),
+        ] {
+            let before = flag.child().check().unwrap_err();
+            other(flag);
+            let after = flag.check().unwrap_err();
+            assert_eq!(before.to_string(), after.to_string());
+        }
+        assert!(matches!(user.check(), Err(Error::Interrupted)));
+        assert!(matches!(program.check(), Err(Error::Stopped)));
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Gateway {
     /// changed, and at the end.
     ///
     /// # Errors
-    /// `Interrupted`, once all pairs are done. Resource: the system has no randomness.
+    /// `Interrupted` or `Stopped`, once all pairs are done. Resource: the system has no randomness.
     pub fn serve(
         self,
         options: &GatewayOptions,

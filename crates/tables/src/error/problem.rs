@@ -4,7 +4,7 @@ use std::io;
 
 use vesica_files::Advice;
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorClass, ErrorKind};
 
 /// Why an object cannot be read or written. Nothing in it is from an address's query, or the body of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +59,33 @@ fn in_brackets(text: &Option<String>) -> String {
 }
 
 impl Problem {
+    /// Whose fault it is, of a table that is read or of a result.
+    pub(super) fn class(&self, is_output: bool) -> ErrorClass {
+        match self {
+            Problem::NoThreads | Problem::TooLarge(_) => ErrorClass::Resource,
+            Problem::Missing
+            | Problem::NoBucket
+            | Problem::Denied(_)
+            | Problem::NoCredentials
+            | Problem::Settings(_)
+            | Problem::Region
+            | Problem::Name
+                if is_output =>
+            {
+                ErrorClass::Usage
+            }
+            _ => ErrorClass::Data,
+        }
+    }
+
+    /// Whether it may do better another time.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Problem::Unreachable(_) | Problem::TimedOut | Problem::Refused { .. }
+        )
+    }
+
     /// As the error of a table that is read.
     pub(crate) fn of_input(self) -> Error {
         Error::new(match self {
@@ -90,9 +117,7 @@ impl Problem {
             Problem::NoLength => "fetch it with another program, and name the file".into(),
             Problem::WebPage => "sign the address, or look at it in a browser".into(),
             Problem::Listing(_) => "name a narrower directory or pattern".into(),
-            Problem::TimedOut | Problem::Unreachable(_) | Problem::Refused { .. } => {
-                "run again: nothing was changed".into()
-            }
+            problem if problem.may_pass() => "run again: nothing was changed".into(),
             _ => return None,
         })
     }

@@ -8,8 +8,6 @@ use vesica_files::Argument::{
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
-#[cfg(feature = "object-stores")]
-use super::Problem;
 use super::{Error, ErrorKind};
 use crate::format::Format;
 
@@ -18,9 +16,7 @@ impl Error {
     pub fn remedy(&self) -> Option<Advice> {
         let column = self.0.place.column.as_deref();
         #[cfg(feature = "object-stores")]
-        if let ErrorKind::Unreadable(e) | ErrorKind::Unwritable(e) = &self.0.kind
-            && let Some(problem) = e.get_ref().and_then(|e| e.downcast_ref::<Problem>())
-        {
+        if let Some(problem) = self.of_a_store() {
             return problem.remedy();
         }
         Some(match &self.0.kind {

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
@@ -62,10 +64,45 @@ fn runtime() -> Result<Arc<Runtime>, Problem> {
     }
 }
 
+/// Waits for a future, whose timers and connections are the runtime's. The thread may be one of another runtime, on which an
+/// async function has called us: it is blocked, but not entered twice, as by [`Runtime::block_on`], which panics there.
+///
 /// The stores' libraries have panicked on settings and answers that no server of theirs sends.
 fn wait<F: Future>(future: F) -> Result<F::Output, Problem> {
     let runtime = runtime()?;
-    catching(|| runtime.block_on(future)).map_err(|_| Problem::Malformed)
+    catching(|| {
+        let _context = runtime.enter();
+        // The caller may be a task with a budget, which would let nothing become ready once it is spent.
+        block_on(tokio::task::unconstrained(future))
+    })
+    .map_err(|_| Problem::Malformed)
+}
+
+/// Polls a future on this thread until it is ready.
+fn block_on<F: Future>(future: F) -> F::Output {
+    /// Whether to poll again.
+    #[derive(Default)]
+    struct Woken(Mutex<bool>, Condvar);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.1.notify_one();
+        }
+    }
+
+    let mut future = pin!(future);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let Woken(flag, changed) = &*woken;
+        let flag = flag.lock().unwrap_or_else(PoisonError::into_inner);
+        let flag = changed.wait_while(flag, |woken| !*woken);
+        *flag.unwrap_or_else(PoisonError::into_inner) = false;
+    }
 }
 
 /// What the runtime does beside the caller. Dropped, it is done no longer.

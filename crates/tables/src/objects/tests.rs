@@ -479,6 +479,90 @@ fn an_upload_appears_complete_or_not_at_all() {
 }
 
 #[test]
+fn a_thread_of_another_runtime_can_wait_too() {
+    use std::io::Write;
+    use tokio::runtime::Builder;
+    let bytes = pattern(300 << 10);
+    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let server = ObjectServer::start();
+        server.put("/b/o", bytes.clone());
+        let whole = bytes.clone();
+        let task = async move {
+            // More often than a task may, which has to yield in between.
+            for _ in 0..150 {
+                assert_eq!(find(&server, "s3://b/o").unwrap().len(), 1);
+            }
+            assert!(read(find(&server, "s3://b/o").unwrap()).unwrap() == whole);
+            assert_eq!(find(&server, "s3://b/").unwrap().len(), 1);
+            let begin =
+                |text| Upload::begin_with(&address(text), &server.settings(), Limits::USUAL);
+            let mut upload = begin("s3://b/new").unwrap();
+            upload.write_all(&whole).unwrap();
+            drop(upload);
+            let mut upload = begin("s3://b/new").unwrap();
+            upload.write_all(&whole).unwrap();
+            upload.commit().unwrap();
+            assert_eq!((server.uploads(), server.get("/b/new")), (0, Some(whole)));
+        };
+        let runtime = builder.build().unwrap();
+        runtime.block_on(runtime.spawn(task)).unwrap();
+    }
+}
+
+#[test]
+fn a_store_out_of_reach_is_neither_this_machine_nor_the_request() {
+    use std::io::Write;
+    let server = ObjectServer::start();
+    server.put("/b/o", "id\n1\n");
+    let mut nowhere = server.settings();
+    let closed = {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", port.local_addr().unwrap())
+    };
+    for (_, value) in &mut nowhere {
+        if value.starts_with("http://") {
+            *value = closed.clone();
+        }
+    }
+    assert_ne!(nowhere, server.settings());
+    let mut found = Vec::new();
+    let input = Finder::new(nowhere.clone(), SHORT).find(&address("s3://b/o"), &mut found);
+    let output = Upload::begin_with(&address("s3://b/o"), &nowhere, SHORT);
+    for error in [input.unwrap_err(), output.unwrap_err()] {
+        assert!(error.to_string().contains("cannot be reached"), "{error}");
+        assert!(
+            error.class() == ErrorClass::Data && error.may_pass(),
+            "{error}"
+        );
+    }
+    // It goes away while the result is written.
+    let mut upload = Upload::begin_with(&address("s3://b/o"), &server.settings(), SHORT).unwrap();
+    server.answer(|_| Some(Answer::error(503, "SlowDown")));
+    let written = upload.write_all(b"id\n").and_then(|()| upload.commit());
+    let error = Error::new(ErrorKind::Unwritable(written.unwrap_err()));
+    assert!(
+        error.class() == ErrorClass::Data && error.may_pass(),
+        "{error}"
+    );
+    // What the address and the settings say is the request's for a result.
+    server.answer(|_| Some(Answer::error(403, "AccessDenied")));
+    let error = Upload::begin_with(&address("s3://b/o"), &server.settings(), SHORT).unwrap_err();
+    assert!(
+        error.class() == ErrorClass::Usage && !error.may_pass(),
+        "{error}"
+    );
+    let error = find_within(SHORT, &server, "s3://b/o").unwrap_err();
+    assert!(
+        error.class() == ErrorClass::Data && !error.may_pass(),
+        "{error}"
+    );
+    let out_of_threads = Error::new(ErrorKind::Unreadable(
+        crate::error::Problem::NoThreads.into(),
+    ));
+    assert_eq!(out_of_threads.class(), ErrorClass::Resource);
+}
+
+#[test]
 fn a_place_for_results_need_not_be_readable() {
     use std::io::Write;
     let server = ObjectServer::start();
