@@ -1,5 +1,6 @@
 //! From errors of the library to exceptions of the package.
 
+use pyo3::exceptions::{PyException, PyImportError, PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem};
 
@@ -97,13 +98,14 @@ impl Failure {
 }
 
 /// The exceptions of the package.
-const CLASSES: [(&str, ErrorClass); 6] = [
+const CLASSES: [(&str, ErrorClass); 7] = [
     ("UsageError", ErrorClass::Usage),
     ("DataError", ErrorClass::Data),
     ("NetworkError", ErrorClass::Network),
     ("PeerError", ErrorClass::Peer),
     ("ContractError", ErrorClass::Contract),
     ("ResourceError", ErrorClass::Resource),
+    ("StoppedError", ErrorClass::Interrupted),
 ];
 
 fn name_of(class: ErrorClass) -> &'static str {
@@ -123,16 +125,28 @@ impl From<vesica::Error> for Failure {
     }
 }
 
-/// What Python code has raised that computes a table: the table's fault, unless it says something else.
+/// What Python code has raised that computes a table: the table's fault, unless it says something else. A module that is
+/// missing, and memory, are this machine's.
 impl From<PyErr> for Failure {
     fn from(error: PyErr) -> Failure {
-        let name = Python::attach(|py| {
+        let class = Python::attach(|py| {
             let name = error.get_type(py).name();
-            name.map_or_else(|_| String::new(), |name| name.to_string())
+            let name = name.map_or_else(|_| String::new(), |name| name.to_string());
+            let known = CLASSES.into_iter().find(|(class, _)| *class == name);
+            match known {
+                Some((class, _)) => class,
+                None if !error.is_instance_of::<PyException>(py) => "StoppedError",
+                None if error.is_instance_of::<PyImportError>(py)
+                    || error.is_instance_of::<PyMemoryError>(py) =>
+                {
+                    "ResourceError"
+                }
+                None if error.is_instance_of::<PyTypeError>(py) => "UsageError",
+                None => "DataError",
+            }
         });
-        let known = CLASSES.into_iter().find(|(class, _)| *class == name);
         Failure {
-            class: known.map_or("DataError", |(class, _)| class),
+            class,
             line: error.to_string(),
             hint: None,
             raised: Some(error),

@@ -79,10 +79,10 @@ impl Link {
         self.peer.to_string()
     }
 
-    /// Ends a run over this link from another thread, and every later one: they raise NetworkError, and the peer is
+    /// Ends a run over this link from another thread, and every later one: they raise StoppedError, and the peer is
     /// told. Frees the port of a listening link.
     fn cancel(&self) {
-        self.interrupt.raise();
+        self.interrupt.stop();
         drop(self.endpoint());
     }
 

@@ -24,7 +24,7 @@ use crate::events::Events;
 use crate::identity::Identity;
 use crate::link::Link;
 use crate::options::{Output, Reading, Table, fingerprint, seconds, threads};
-use crate::run::{Rowed, row_numbers};
+use crate::run::{RowNumbers, Rowed};
 use crate::stream::Batches;
 use crate::supervise::watched;
 
@@ -222,8 +222,7 @@ pub(crate) fn open_lookup(
 
 #[pymethods]
 impl LookupHandle {
-    /// The report of a look-up as JSON, the rows as 8 bytes each, and the table of those rows unless there is an output. The
-    /// last one closes this, before anything is looked at that depends on which keys are in the set.
+    /// What a look-up has found, without a table if there is an output. The last one closes this, before anything is looked at that depends on which keys are in the set.
     #[allow(
         clippy::too_many_arguments,
         reason = "it has what the package's method has"
@@ -274,11 +273,13 @@ impl LookupHandle {
                     Some(Batches { schema, batches })
                 }
             };
-            Ok((json, row_numbers(found.matched())?, table))
+            let rows = RowNumbers::of(found.matched(), source.rows())?;
+            Ok((json, rows, table))
         };
         let found = watched(py, &self.interrupt, &self.events, listener, work)?;
         let (json, rows, table) = found;
-        Ok((json, Some(PyBytes::new(py, &rows)), table))
+        let (matching, result) = rows.into_bytes(py);
+        Ok((json, Some(matching), result, table))
     }
 
     /// What is published with a key, a value for each of its columns: column names and texts; `None` if the key is not in
@@ -320,7 +321,7 @@ impl LookupHandle {
 
     /// Leaves the server, and frees the directory of the state.
     fn close(&self, py: Python<'_>) {
-        self.interrupt.raise();
+        self.interrupt.stop();
         py.detach(|| drop(lock(&self.open).take()));
     }
 }
@@ -442,7 +443,6 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
     }));
     let (address, last) = (listener.local_addr().to_string(), Arc::clone(&figures));
     let serving = std::thread::Builder::new().name("vesica-serve".into());
-    let stopped = interrupt.clone();
     let serving = serving.spawn(move || {
         let tell = |event: ServerEvent<'_>| {
             if let ServerEvent::Figures(figures) = event {
@@ -453,9 +453,7 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         match ended.map_err(vesica::Error::from) {
             Ok(()) => Ok(()),
             // That it was stopped.
-            Err(error) if error.class() == ErrorClass::Network && stopped.check().is_err() => {
-                Ok(())
-            }
+            Err(error) if error.class() == ErrorClass::Interrupted => Ok(()),
             Err(error) => Err(error.into()),
         }
     })?;
@@ -509,7 +507,7 @@ impl Server {
     ///
     /// Raises what it has failed with, if it has.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        self.interrupt.raise();
+        self.interrupt.stop();
         self.ended(py)
     }
 

@@ -18,16 +18,53 @@ use crate::options::{Options, Output, Reading, Table};
 use crate::stream::Batches;
 use crate::supervise::{supervise, unless_asked_to_end};
 
-/// A report as JSON, the matching rows as 8 bytes each, and the table of those rows.
-pub(crate) type Rowed<'py> = (String, Option<Bound<'py, PyBytes>>, Option<Batches>);
+/// A report as JSON, the rows that match and those of the result as 8 bytes each, and the table of the result's. The second
+/// are `None` where they are the first.
+pub(crate) type Rowed<'py> = (
+    String,
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyBytes>>,
+    Option<Batches>,
+);
 
 /// What a run leaves.
 pub(crate) struct Finished {
     /// What a work directory keeps of the run is there until the rows are the caller's.
     outcome: Outcome,
-    /// The matching rows, counted from 0, as 8 bytes each in the machine's order.
-    rows: Option<Vec<u8>>,
+    rows: Option<RowNumbers>,
     table: Option<Batches>,
+}
+
+/// Numbers of rows, counted from 0, as 8 bytes each in the machine's order.
+pub(crate) struct RowNumbers {
+    matching: Vec<u8>,
+    /// Those of the result, where it has others.
+    result: Option<Vec<u8>>,
+}
+
+impl RowNumbers {
+    /// Those of a result with these rows of the table.
+    pub(crate) fn of(matched: Matched<'_>, rows: Rows) -> Result<RowNumbers, Failure> {
+        let (all, matching) = (matched.rows(), matched.rows_in_order()?);
+        let result = match rows {
+            Rows::Rest => Some(row_bytes((0..all.rows()).filter(|row| !all.contains(*row)))),
+            Rows::All => Some(row_bytes(0..all.rows())),
+            _ => None,
+        };
+        Ok(RowNumbers {
+            matching: row_bytes(matching.into_iter()),
+            result,
+        })
+    }
+
+    /// As objects of Python.
+    pub(crate) fn into_bytes(
+        self,
+        py: Python<'_>,
+    ) -> (Bound<'_, PyBytes>, Option<Bound<'_, PyBytes>>) {
+        let result = self.result.map(|rows| PyBytes::new(py, &rows));
+        (PyBytes::new(py, &self.matching), result)
+    }
 }
 
 /// The report as the command writes it of a run that succeeds.
@@ -43,8 +80,7 @@ struct Written<'a> {
     report: &'a Report,
 }
 
-/// Runs one side, `receiver` or `sender`, and returns the report as JSON, the matching rows as 8 bytes each, and
-/// the table of those rows.
+/// Runs one side, `receiver` or `sender`, and returns what a run leaves.
 ///
 /// `reading` and `options` are dictionaries with every argument. `listener` hears of warnings and progress.
 #[pyfunction]
@@ -65,7 +101,8 @@ pub(crate) fn run<'py>(
     let intent = Intent::Run(role);
     let job = told(py, intent, || party_that_fails(link), job)?;
     let interrupt = job.party.connect.interrupt.clone();
-    let table = Table::of(table, &reading)?;
+    let table = Table::of(table, &reading).map_err(Failure::from);
+    let table = told(py, intent, || job.party.clone(), table)?;
     let file = job.output.as_ref().and_then(Output::file);
     let checked = table.check_output(file, &reading, &link.identity);
     told(py, intent, || job.party.clone(), checked)?;
@@ -89,12 +126,6 @@ pub(crate) fn role_of(name: &str) -> Result<Role, Failure> {
         "sender" => Ok(Role::Sender),
         _ => Err(Failure::usage("role: a side is the receiver or the sender")),
     }
-}
-
-/// Row numbers, as 8 bytes each in the machine's order.
-pub(crate) fn row_numbers(matched: Matched<'_>) -> Result<Vec<u8>, Failure> {
-    let rows = matched.rows_in_order()?;
-    Ok(row_bytes(rows.iter().copied()))
 }
 
 impl Finished {
@@ -125,7 +156,7 @@ impl Finished {
             }
         };
         Ok(Finished {
-            rows: Some(row_numbers(outcome.matched())?),
+            rows: Some(RowNumbers::of(outcome.matched(), source.rows())?),
             outcome,
             table,
         })
@@ -138,7 +169,7 @@ impl Finished {
         }
     }
 
-    /// The report as JSON, the matching rows, and the table of those.
+    /// What Python gets.
     pub(crate) fn into_parts<'py>(
         self,
         py: Python<'py>,
@@ -157,8 +188,8 @@ impl Finished {
             report: &report,
         })
         .map_err(|e| Failure::usage(format!("the report is not JSON: {e}")))?;
-        let rows = self.rows.map(|rows| PyBytes::new(py, &rows));
-        Ok((json, rows, self.table))
+        let (matching, result) = self.rows.map(|rows| rows.into_bytes(py)).unzip();
+        Ok((json, matching, result.flatten(), self.table))
     }
 }
 

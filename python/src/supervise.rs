@@ -81,7 +81,7 @@ pub(crate) fn wait_for_runs(py: Python<'_>, seconds: f64) {
 /// Runs `work` on a thread of its own while this one calls `each` every so often, with the interpreter's lock, and
 /// returns what the work returns.
 ///
-/// A signal handler or an `each` that raises, such as that of Ctrl-C, raises `interrupt` and ends the wait: within
+/// A signal handler or an `each` that raises, such as that of Ctrl-C, raises or stops `interrupt` and ends the wait: within
 /// some 100 ms, even if the work takes longer to notice. If the work succeeds all the same, an `Exception` goes to
 /// `sys.unraisablehook` instead; what asks the program to end, such as `KeyboardInterrupt`, is still raised.
 pub(crate) fn supervise<T: Send + 'static>(
@@ -109,7 +109,11 @@ pub(crate) fn supervise<T: Send + 'static>(
             None => {}
         }
         if let Err(error) = py.check_signals().and_then(|()| each()) {
-            interrupt.raise();
+            // The peer hears of a user only if there was one.
+            match error.is_instance_of::<PyException>(py) {
+                true => interrupt.stop(),
+                false => interrupt.raise(),
+            }
             return match wait(GRACE) {
                 Some(Ok(Ok(done))) => {
                     unless_asked_to_end(py, error)?;

@@ -96,7 +96,8 @@ pub(crate) fn split(
     };
     let intent = Intent::Split(role);
     let (party, key, source, tasks) = told(py, intent, || party_that_fails(link), ready())?;
-    let table = Table::of(table, &reading)?;
+    let table = Table::of(table, &reading).map_err(Failure::from);
+    let table = told(py, intent, || party.clone(), table)?;
     events.stage("reading");
     let (interrupt, mut heard) = (party.connect.interrupt.clone(), events.clone());
     let directory = limits.job;

@@ -18,6 +18,7 @@ TABLE = polars.DataFrame({"id": ["a", "b"], "n": [1.5, 2.5]})
 NEXT = {
     vesica.UsageError: 2,
     vesica.DataError: 3,
+    vesica.StoppedError: 130,
     vesica.NetworkError: 4,
     vesica.PeerError: 5,
     vesica.ContractError: 6,
@@ -201,6 +202,101 @@ def test_the_peer_hears_of_options_that_cannot_be(background: Any) -> None:
         sender()
 
 
+class Lacking:
+    """A table that cannot be read, for this reason."""
+
+    def __init__(self, why: Exception) -> None:
+        self.why = why
+
+    def __arrow_c_stream__(self, _: object = None) -> object:
+        raise self.why
+
+
+class LazyFrame(Lacking):
+    """One that is computed when the run begins."""
+
+    __arrow_c_stream__ = None  # type: ignore[assignment]
+    __module__ = "polars.lazyframe.frame"
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__arrow_c_stream__":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+    def collect(self) -> Any:
+        raise self.why
+
+
+MACHINE, TABLE_OF_PEER = "the resources of its machine", "its table"
+REASONS = [
+    (ModuleNotFoundError("No module named 'pyarrow'"), MACHINE),
+    (ImportError("libparquet.so: cannot open shared object file"), MACHINE),
+    (MemoryError("out of memory"), MACHINE),
+    (vesica.ResourceError("no threads"), MACHINE),
+    (ValueError("a column is not finished"), TABLE_OF_PEER),
+    (vesica.DataError("it is damaged"), TABLE_OF_PEER),
+    (TypeError("this is no table"), "its options"),
+]
+
+
+@pytest.mark.parametrize("kind", [Lacking, LazyFrame])
+@pytest.mark.parametrize(("why", "words"), REASONS, ids=lambda each: repr(each)[:20])
+def test_the_peer_hears_whose_fault_a_table_is(
+    why: Exception, words: str, kind: type[Lacking], background: Any
+) -> None:
+    left, right = vesica.pair()
+    sender = background(vesica.send, TABLE, on="id", link=right)
+    with pytest.raises(type(why), match=str(why)):
+        vesica.receive(kind(why), on="id", link=left)
+    with pytest.raises(vesica.RunWarning, match=f"the peer reports a problem with {words}"):
+        sender()
+
+
+def test_the_drivers_of_a_job_hear_whose_fault_a_table_is(background: Any, tmp_path: Path) -> None:
+    for number, kind in enumerate([Lacking, LazyFrame]):
+        left, right = vesica.pair()
+        job = {"role": "sender", "job": tmp_path / f"sender-{number}", "on": "id", "link": right}
+        sender = background(vesica.split, TABLE, **job)
+        job = {"role": "receiver", "job": tmp_path / f"ours-{number}", "on": "id", "link": left}
+        with pytest.raises(ModuleNotFoundError):
+            vesica.split(kind(ModuleNotFoundError("pyarrow")), **job)
+        with pytest.raises(vesica.RunWarning, match=f"a problem with {MACHINE}"):
+            sender()
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("enough"), KeyboardInterrupt()])
+def test_the_peer_hears_who_stopped_a_run(raised: BaseException, background: Any) -> None:
+    """A function of the program that fails is no user."""
+
+    def progress(event: vesica.Progress) -> None:
+        if event.stage not in ("reading", "meeting"):
+            raise raised
+
+    left, right = vesica.pair()
+    sender = background(vesica.send, TABLE, on="id", link=right)
+    with pytest.raises(type(raised)):
+        vesica.receive(TABLE, on="id", link=left, progress=progress)
+    is_user = isinstance(raised, KeyboardInterrupt)
+    words = "interrupted by the user" if is_user else "stopped by its program"
+    with pytest.raises(vesica.NetworkError, match=f"the peer gave up: {words}"):
+        sender()
+
+
+def test_the_peer_of_a_cancelled_link_hears_of_no_user(background: Any) -> None:
+    left, right = vesica.pair()
+    sender = background(vesica.send, TABLE, on="id", link=right)
+
+    def progress(event: vesica.Progress) -> None:
+        if event.stage not in ("reading", "meeting"):
+            left.cancel()
+            time.sleep(0.3)
+
+    with pytest.raises(vesica.StoppedError, match="stopped by the program"):
+        vesica.receive(TABLE, on="id", link=left, progress=progress)
+    with pytest.raises(vesica.NetworkError, match="the peer gave up: stopped by its program"):
+        sender()
+
+
 def test_network() -> None:
     left, right = vesica.pair()
     began = time.monotonic()
@@ -230,10 +326,10 @@ def test_a_cancelled_link(background: Any) -> None:
     time.sleep(0.3)
     began = time.monotonic()
     left.cancel()
-    with pytest.raises(vesica.NetworkError, match="interrupted"):
+    with pytest.raises(vesica.StoppedError, match="stopped by the program"):
         receiver()
     assert time.monotonic() - began < 1
-    with pytest.raises(vesica.NetworkError, match="interrupted"):
+    with pytest.raises(vesica.StoppedError, match="stopped by the program"):
         vesica.receive(TABLE, on="id", link=left)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(left.address.rsplit(":", 1))

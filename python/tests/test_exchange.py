@@ -45,10 +45,23 @@ def test_messages_make_a_run(tmp_path: Path) -> None:
     for wrong in (spoilt, offer, answered.message, b""):
         with pytest.raises(vesica.DataError):
             vesica.exchange("answer", wrong, **sender)
+    # With another table the run does not go on, and the peer is not blamed.
+    others = polars.DataFrame({"id": [1, 2, 5]})
+    with pytest.raises(vesica.DataError, match="over other keys"):
+        vesica.exchange("finish", answered.message, **{**receiver, "table": others})
+    with pytest.raises(vesica.DataError, match="over other keys"):
+        vesica.exchange("answer", question, **{**sender, "table": others})
     finished = vesica.exchange("finish", answered.message, **receiver)
     assert finished.message is None and finished.result is not None
     assert list(finished.result.rows or []) == [1, 2]
     assert finished.result.table.to_polars()["id"].to_list() == [2, 4]
+    for step, message in (("finish", answered.message), ("finish", b""), ("start", offer)):
+        with pytest.raises(vesica.UsageError, match="over on this side"):
+            vesica.exchange(step, message, **receiver)  # type: ignore[arg-type]
+    # Whether the answer has arrived, the sender does not know.
+    assert vesica.exchange("answer", question, **sender).message == answered.message
+    with pytest.raises(vesica.UsageError, match="over on this side"):
+        vesica.exchange("offer", **sender)
 
 
 def test_a_query_is_matched_and_rows_go_to_a_table(tmp_path: Path) -> None:

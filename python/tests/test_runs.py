@@ -322,7 +322,7 @@ def test_a_link_ends_with_its_block(background: Any) -> None:
         sender = background(vesica.send, RIGHT, on="id", link=right)
         assert vesica.receive(LEFT, on="id", link=link).size == 20
         sender()
-    with pytest.raises(vesica.NetworkError):
+    with pytest.raises(vesica.StoppedError):
         vesica.receive(LEFT, on="id", link=left, wait=5)
 
 

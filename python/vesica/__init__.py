@@ -24,6 +24,7 @@ from ._errors import (
     PeerError,
     ResourceError,
     RunWarning,
+    StoppedError,
     UsageError,
 )
 from ._exchange import Exchanged, exchange
@@ -65,6 +66,7 @@ __all__ = [
     "RunWarning",
     "Server",
     "SplitJob",
+    "StoppedError",
     "Table",
     "UsageError",
     "__version__",

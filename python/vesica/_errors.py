@@ -33,7 +33,7 @@ class DataError(Error):
 
 
 class NetworkError(Error):
-    """The network failed, the peer went away, or the link was cancelled."""
+    """The network failed, or the peer went away."""
 
     exit_code = 4
 
@@ -54,6 +54,12 @@ class ResourceError(Error):
     """A limit of this machine or of the run."""
 
     exit_code = 7
+
+
+class StoppedError(Error):
+    """This side stopped the run itself: its link was cancelled, or its look-up closed."""
+
+    exit_code = 130
 
 
 class RunWarning(UserWarning):

@@ -12,7 +12,7 @@ from ._runs import Database, Format, Mode, Path, Result, Rows, Texts, reading_of
 from ._vesica import Identity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exchanged:
     """What a step of a run by courier has made."""
 
@@ -20,6 +20,11 @@ class Exchanged:
     """The message for the peer, if there is one."""
     result: Result | None
     """What the run left on this side, if it is over here."""
+
+    def __repr__(self) -> str:
+        of = "no message" if self.message is None else f"a message of {len(self.message)} bytes"
+        result = "the run goes on" if self.result is None else self.result
+        return f"<Exchanged {of}, {result}>"
 
 
 def exchange(

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from . import _vesica
 from ._errors import UsageError
 from ._progress import Listener, ProgressOption
-from ._runs import Database, Format, Mode, Path, Rows, Texts, reading_of, table_of, texts
+from ._runs import (
+    Database,
+    Format,
+    Mode,
+    Path,
+    Rows,
+    Texts,
+    parts_of,
+    reading_of,
+    table_of,
+    texts,
+)
 from ._table import Table, facts
 from ._vesica import Identity, Link, Server
 
@@ -126,8 +137,11 @@ class LookupResult:
 
     report: dict[str, Any]
     """The report of the look-up, as `vesica lookup --log-format json` writes it."""
-    rows: array[int]
+    matching: array[int]
     """Which rows are in the set, counted from 0, ascending."""
+    rows: array[int]
+    """Which rows the result has, ascending: those of `table`, or of `output`. They are those in the set, but with
+    `rows="rest"` the others, and with `rows="all"` all of them."""
     _table: Table | None = field(default=None, repr=False)
 
     @property
@@ -200,14 +214,12 @@ class OpenLookup:
         table, rows, output = (arguments[name] for name in ("table", "rows", "output"))
         reading = reading_of({**arguments, **self._form})
         with listener:
-            report, found, batches = self._handle.find(
+            found = self._handle.find(
                 table, reading, rows, output, is_last, self._link, listener
             )
-        return LookupResult(
-            json.loads(report),
-            array("q", found or b""),
-            None if batches is None else Table(batches),
-        )
+        report, matching, numbers, batches = parts_of(found)
+        none = array("q")
+        return LookupResult(report, matching or none, numbers or none, batches)
 
     def get(self, *key: Key) -> dict[str, str | None] | None:
         """What the publisher has put beside a key: its columns by their names. `None` if the key is not in the set.

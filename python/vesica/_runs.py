@@ -18,7 +18,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Callable, Literal, Union
 
 from . import _vesica
-from ._errors import NetworkError, PeerError, RunWarning, UsageError
+from ._errors import NetworkError, PeerError, RunWarning, StoppedError, UsageError
 from ._progress import REHEARSAL, Listener, ProgressOption
 from ._sources import address, readable
 from ._table import Table, facts
@@ -51,13 +51,21 @@ class Threshold(str):
 Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares"], Threshold]
 
 
-def threshold(count: int, *, matches: bool = False) -> Threshold:
-    """For `reveal`: whether at least `count` keys match; or, with `matches`, the rows that match if so many do.
+def threshold(above: int, *, matches: bool = False) -> Threshold:
+    """For `reveal`: how many keys match, if more than `above` do; or, with `matches`, the rows that match, if they have more
+    keys than that. Otherwise `Result.below` is `above + 1`.
 
     >>> vesica.threshold(100), vesica.threshold(100, matches=True)
     ('threshold:100', 'threshold-matches:100')
+    >>> table = polars.DataFrame({"id": range(100)})
+    >>> for above in (19, 20):
+    ...     received, _ = vesica.rehearse({"table": table[:60], "on": "id"}, {"table": table[40:], "on": "id"},
+    ...         reveal=vesica.threshold(above), security="semi-honest")
+    ...     received.size, received.below
+    (20, None)
+    (None, 21)
     """
-    return Threshold(f"threshold{'-matches' * matches}:{count}")
+    return Threshold(f"threshold{'-matches' * matches}:{above}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,14 +74,17 @@ class Result:
 
     report: dict[str, Any]
     """The report of the run, as `vesica receive --report` writes it."""
-    rows: array[int] | None = None
+    matching: array[int] | None = None
     """Which of this side's rows match, counted from 0, ascending, or with `align` in the order that both sides share;
     `None` if this side does not learn it."""
+    rows: array[int] | None = None
+    """Which of this side's rows the result has, in its order: those of `table`, or of `output`. They are those that match,
+    but with `rows="rest"` the others, and with `rows="all"` all of them; `None` if this side gets no rows."""
     _table: Table | None = field(default=None, repr=False)
 
     @property
     def table(self) -> Table:
-        """The matching rows of this side's table, with all columns and in its order.
+        """The rows of the result, with all columns: those of this side's table that `rows` says, in this order.
 
         Raises UsageError if there are none: this side does not learn them, they were written to `output` or
         `output_table`, or the table is a CSV or JSON Lines file, which has no types.
@@ -83,14 +94,10 @@ class Result:
         return table_of(self._table)
 
     @staticmethod
-    def of(made: tuple[str, bytes | None, Batches | None]) -> Result:
+    def of(made: Rowed) -> Result:
         """Of what the engine hands over."""
-        report, rows, batches = made
-        return Result(
-            json.loads(report),
-            None if rows is None else array("q", rows),
-            None if batches is None else Table(batches),
-        )
+        report, matching, rows, table = parts_of(made)
+        return Result(report, matching, rows, table)
 
     @property
     def value(self) -> int | Decimal | None:
@@ -141,6 +148,18 @@ class Result:
 
     def _repr_html_(self) -> str:
         return facts({**self._known(), "run": self._about()})
+
+
+Rowed = tuple[str, Union[bytes, None], Union[bytes, None], Union[Batches, None]]
+"""What the engine hands over: a report, rows that match, rows of the result where these are others, and their table."""
+
+
+def parts_of(made: Rowed) -> tuple[dict[str, Any], array[int] | None, array[int] | None, Table | None]:
+    """The report, the rows that match, those of the result, and their table."""
+    report, found, others, batches = made
+    matching = None if found is None else array("q", found)
+    rows = matching if others is None else array("q", others)
+    return json.loads(report), matching, rows, None if batches is None else Table(batches)
 
 
 def receive(
@@ -335,7 +354,7 @@ def table_of(table: Table | None) -> Table:
     """The rows of a result, if they are in memory."""
     if table is None:
         raise UsageError(
-            "the matching rows are not in memory: they were written to `output` or to a database, or the table is a text file",
+            "the rows of the result are not in memory: they were written to `output` or to a database, or the table is a text file",
             "read a text file with polars or pandas and pass the frame",
         )
     return table
@@ -530,7 +549,8 @@ def rehearse(
     other.join()
     if failures:
         # What one of them did to the other is not the reason.
-        reasons = (f for f in failures if not isinstance(f, (NetworkError, PeerError)))
+        results_of_others = (NetworkError, PeerError, StoppedError)
+        reasons = (f for f in failures if not isinstance(f, results_of_others))
         raise next(reasons, failures[0])
     for text in said:
         warnings.warn(text, RunWarning, stacklevel=2)

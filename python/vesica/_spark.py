@@ -260,9 +260,12 @@ def _cpus(spark: _sql.SparkSession) -> int:
 
 
 def _said_by_executors(failure: Exception) -> Exception:
-    """What is wrong with a table, if a failure of Spark's has that in it; or else the failure."""
+    """What is wrong with a table or an executor, if a failure of Spark's has that in it; or else the failure."""
     found = re.search(r"vesica\._errors\.DataError: (.*)", str(failure))
-    return failure if found is None else DataError(f"the table: {found[1]}")
+    if found is not None:
+        return DataError(f"the table: {found[1]}")
+    found = re.search(r"(?:ModuleNotFound|Import)Error: (.*)", str(failure))
+    return failure if found is None else ImportError(f"an executor: {found[1]}")
 
 
 def _write(path: str, value: dict[str, Any]) -> None:

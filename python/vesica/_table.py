@@ -65,7 +65,18 @@ class Table:
         return _table_of, (self._batches.to_ipc(),)
 
     def __repr__(self) -> str:
-        return f"<Table of {len(self)} rows: {', '.join(self.column_names)}>"
+        names = [_short(name) for name in self.column_names[:_SHOWN]]
+        others = len(self.column_names) - len(names)
+        names += [f"and {others} others"] * (others > 0)
+        return f"<Table of {len(self)} rows: {', '.join(names)}>"
+
+
+# Columns that a text of a table names, and characters of each name.
+_SHOWN, _LONGEST = 10, 40
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _table_of(stream: bytes) -> Table:

@@ -210,7 +210,9 @@ class Collected:
 
     def __init__(self, rows: array[int], table: Table | None) -> None:
         self.rows = rows
-        """Which rows match, counted from 0, ascending."""
+        """Which rows match, counted from 0, ascending: those of `table`, or of `output`."""
+        self.matching = rows
+        """The same, by the name that it has where a result can have other rows too."""
         self._table = table
 
     @property

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol, final
+from typing import Any, Protocol, TypeAlias, final
 
 __all__ = [
     "TERMS",
@@ -128,7 +128,7 @@ class LookupHandle:
         is_last: bool,
         link: Link,
         listener: _Listener,
-    ) -> tuple[str, bytes | None, Batches | None]: ...
+    ) -> _Rowed: ...
     def get(self, key: list[Any], listener: _Listener) -> list[tuple[str, str | None]] | None: ...
     def close(self) -> None: ...
 
@@ -142,6 +142,9 @@ class Server:
     def stop(self) -> None: ...
     def __enter__(self) -> Server: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+# A report as JSON, the rows that match, those of the result where it has others, and the table of these.
+_Rowed: TypeAlias = tuple[str, bytes | None, bytes | None, Batches | None]
 
 class _Listener(Protocol):
     def warn(self, text: str) -> None: ...
@@ -166,7 +169,7 @@ def run(
     options: dict[str, Any],
     link: Link,
     listener: _Listener,
-) -> tuple[str, bytes | None, Batches | None]: ...
+) -> _Rowed: ...
 def publish(
     table: Any,
     add: Any,
@@ -188,7 +191,7 @@ def exchange(
     options: dict[str, Any],
     identity: Identity,
     listener: _Listener,
-) -> tuple[bytes | None, tuple[str, bytes | None, Batches | None] | None]: ...
+) -> tuple[bytes | None, _Rowed | None]: ...
 def check(
     table: Any, reading: dict[str, Any], value: list[str], value_width: int | None
 ) -> tuple[str, str]: ...

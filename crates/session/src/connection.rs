@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use vesica_wire::{
-    Blame, Channel, ChannelOptions, Clock, Error as WireError, FramedChannel, Interrupt, Link,
-    ReadHalf, WriteHalf, tcp_halves,
+    Blame, Channel, ChannelOptions, Clock, FramedChannel, Interrupt, Link, ReadHalf, WriteHalf,
+    tcp_halves,
 };
 
 use crate::contract::{HELLO, MAX_HELLO};
@@ -140,7 +140,7 @@ impl Connection {
         let Err(left) = self.channel.look(MAX_HELLO, most) else {
             return Ok(None);
         };
-        if matches!(left, WireError::Interrupted) || left.blame() != Blame::Network {
+        if left.is_interrupt() || left.blame() != Blame::Network {
             return Err(left.into());
         }
         // What it said before it left.

@@ -65,7 +65,8 @@ fn run(places: [&'static str; 2]) -> [Result<u64, Error>; 2] {
                     let party = Party::new(&me, peer, endpoint).with(&LEARNS, Learns::Both);
                     let source = open(table)?;
                     let output = Some(Destination::File(Path::new(place)));
-                    let outcome = party.run(role, &source, &key(), output, &mut NoProgress)?;
+                    let outcome =
+                        party.run(role, || Ok(&source), &key(), output, &mut NoProgress)?;
                     Ok(outcome.finish()?.rows_written.unwrap())
                 })
             })
