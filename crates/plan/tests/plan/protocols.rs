@@ -359,7 +359,8 @@ fn both_learn_the_matches() {
         assert_eq!(told.unwrap(), Some(plain(&theirs, &ours)));
     }
     let (receiving, sending) = memory_pair();
-    let receiving = Tamper::new(receiving, 1, Spoil::Replace(301u32.to_le_bytes().to_vec()));
+    // A bit for each of the sender's items, and more of them than the receiver has.
+    let receiving = Tamper::new(receiving, 1, Spoil::Replace(vec![0xff; 800 / 8]));
     let (_, told) = run_over(protocol("dh"), both(), &ours, &theirs, receiving, sending);
     assert_eq!(
         misbehaviour(told),
