@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +75,56 @@ def test_a_query_is_looked_up_and_rows_go_to_a_table(shop: Shop) -> None:
             assert list(opened.find(**asked).rows) == [0, 1]
             with pytest.raises(vesica.UsageError, match="either output or output_table"):
                 opened.find(output="x.csv", **asked, **to)
+
+
+def _until(server: vesica.Server, questions: int, connected: int) -> None:
+    """Waits until so many questions were asked, and so many clients are connected."""
+    end = time.monotonic() + 30
+    while (server.figures["questions"], server.figures["connected"]) != (questions, connected):
+        assert time.monotonic() < end, server.figures
+        time.sleep(0.05)
+
+
+_LOOK_UP = """
+import sys, vesica
+table, key, set, address, peer = sys.argv[1:]
+link = vesica.connect(address, identity=vesica.Identity.load(key), peer=peer)
+vesica.lookup(table, on="id", set=set, link=link, output="-")
+"""
+
+
+def test_a_look_up_leaves_the_server_before_it_writes_rows(shop: Shop) -> None:
+    key, table = shop.place / "client.key", shop.place / "ids.csv"
+    shop.client.save(key)
+    table.write_text("id,text\n" + "".join(f"{i},{'x' * 8192}\n" for i in range(300)))
+    with shop.serve() as server:
+        words = [table, key, shop.set, server.address, shop.identity.fingerprint]
+        line = [sys.executable, "-c", _LOOK_UP, *map(str, words)]
+        with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            # Nobody takes its rows, which are more than a pipe holds.
+            _until(server, questions=1, connected=0)
+            assert process.poll() is None
+            rows = process.stdout.read()
+        assert process.returncode == 0 and len(rows) > 1 << 20
+        # A set that stays open stays connected.
+        with vesica.open_lookup(shop.set, on="id", link=shop.link(server)) as opened:
+            assert opened.find(polars.DataFrame({"id": [1, 2]})).matches == 2
+            _until(server, questions=2, connected=1)
+        _until(server, questions=2, connected=0)
+
+
+def test_a_server_is_held_for_so_long(shop: Shop) -> None:
+    arguments: dict[str, Any] = {"set": shop.set, "on": "id"}
+    with shop.serve(deadline=0.5) as server:
+        link = shop.link(server)
+        with vesica.open_lookup(link=link, deadline=60, **arguments) as opened:
+            assert opened.has(1)
+            _until(server, questions=1, connected=0)
+            # It comes again.
+            assert opened.has(2)
+        with pytest.raises(vesica.UsageError, match="deadline"):
+            vesica.lookup(customers(0, 3), link=link, deadline=-1, **arguments)
 
 
 def test_a_frame_is_looked_up_with_the_publishers_columns(shop: Shop) -> None:

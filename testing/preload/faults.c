@@ -1,5 +1,5 @@
-/* Makes one system call of a process fail, or records what processes do to files: preload it (LD_PRELOAD) into the
- * command under test.
+/* Makes one system call of a process fail, slows calls down, or records what processes do to files: preload it (LD_PRELOAD)
+ * into the command under test.
  *
  * File calls are caught by seccomp, which traps those of the C library, of the standard library and inline system
  * calls alike, and hands them to a signal handler. Sockets and pipes never fail, except for standard output.
@@ -11,6 +11,7 @@
  *   onward   so do all after it
  *   each     each call fails the first time, and works when the same thread tries again (ERRNO is EINTR)
  *   short    each read and write moves half of the bytes that it could
+ *   slow     each call takes NUMBER milliseconds longer
  *
  * FAULTS_LOG names a file to which each call is added that has succeeded, once it has: a `struct log`, then for each
  * call a `struct entry`. Processes may share it. What one does after it has heard from another is behind it.
@@ -35,6 +36,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -43,9 +45,9 @@ enum class { OPEN, READ, WRITE, SYNC, RENAME, UNLINK, LINK, LOCK, OTHER, ALLOCAT
 static const char *const names[CLASSES] = {"open",   "read", "write", "sync",  "rename",
                                            "unlink", "link", "lock",  "other", "allocate"};
 
-enum mode { ONCE, ONWARD, EACH, SHORT };
+enum mode { ONCE, ONWARD, EACH, SHORT, SLOW };
 
-static const char *const modes[] = {"once", "onward", "each", "short"};
+static const char *const modes[] = {"once", "onward", "each", "short", "slow"};
 
 struct state {
     uint64_t seen[CLASSES];
@@ -283,6 +285,11 @@ static void trapped(int signal, siginfo_t *info, void *context) {
             registers[REG_RAX] = -plan.error;
             return;
         }
+        if (plan.mode == SLOW && call->class == plan.class) {
+            struct timespec pause = {(time_t)(plan.number / 1000), (long)(plan.number % 1000) * 1000000};
+            note(call, NULL, arguments[0]);
+            faults_system_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+        }
         if (plan.mode == SHORT && call->class == plan.class) {
             note(call, NULL, arguments[0]);
             switch (call->number) {
@@ -366,7 +373,7 @@ __attribute__((constructor)) static void begin(void) {
             give_up(text);
         for (plan.class = 0; plan.class < CLASSES && strcmp(class, names[plan.class]) != 0;)
             plan.class++;
-        for (plan.mode = 0; plan.mode < SHORT && strcmp(mode, modes[plan.mode]) != 0;)
+        for (plan.mode = 0; plan.mode < SLOW && strcmp(mode, modes[plan.mode]) != 0;)
             plan.mode++;
         plan.number = number;
         plan.error = error;

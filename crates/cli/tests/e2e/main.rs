@@ -15,6 +15,8 @@ mod crash;
 mod databases;
 mod doubtful;
 mod faults;
+#[cfg(unix)]
+mod hang_up;
 mod input;
 mod large;
 mod lengths;
@@ -36,6 +38,7 @@ mod support;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod system_faults;
 mod tables;
+mod tap;
 mod tasks;
 mod timing;
 mod trial;

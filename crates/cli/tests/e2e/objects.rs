@@ -5,7 +5,7 @@ use vesica_testing::{Answer, ObjectServer};
 use crate::support::{Arguments, Place, exchange};
 
 /// A command for a shell that sets what clients of the server need.
-fn settings(server: &ObjectServer) -> String {
+pub(crate) fn settings(server: &ObjectServer) -> String {
     let settings = server.settings();
     let words = settings
         .iter()

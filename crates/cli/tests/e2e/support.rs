@@ -294,7 +294,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Running {
+    pub(crate) fn start(command: Command) -> Running {
+        Running::start_held(command, || {})
+    }
+
+    /// Takes nothing of its standard output until `hold` returns.
+    pub(crate) fn start_held(
+        mut command: Command,
+        hold: impl FnOnce() + Send + 'static,
+    ) -> Running {
         let mut process = command.spawn().unwrap();
         let errors = BufReader::new(process.stderr.take().unwrap());
         let mut out = process.stdout.take().unwrap();
@@ -307,6 +315,7 @@ impl Running {
             }
         });
         let out = std::thread::spawn(move || {
+            hold();
             let mut bytes = Vec::new();
             out.read_to_end(&mut bytes).unwrap();
             bytes
@@ -337,7 +346,12 @@ impl Running {
 
     /// Where it listens, as the option for the other side.
     pub(crate) fn endpoint(&mut self) -> String {
-        format!("--connect {}", self.wait_for("listening on "))
+        format!("--connect {}", self.address())
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&mut self) -> String {
+        self.wait_for("listening on ")
     }
 
     /// Where it listens, or nothing if it ends before.
