@@ -1,6 +1,6 @@
 //! Files and directories that outlive a run or that somebody else has named: opened without waiting, written whole or
 //! not at all, and in places that only this user may change. Also what errors of every crate share: whether a limit of
-//! the system was met, and [what to do](Advice).
+//! the system was met, [what to do](Advice), and what is [never shown](holds_key).
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -13,6 +13,7 @@ mod nearest;
 mod open;
 mod private;
 mod readers;
+mod secret;
 mod stamp;
 mod whole;
 
@@ -23,8 +24,9 @@ pub use id::FileId;
 pub use limits::is_exhausted;
 pub use locks::{NotLocked, has_no_locks, lock};
 pub use nearest::nearest;
-pub use open::{open_named, open_pipe, open_regular, read_regular};
+pub use open::{open_named, open_own, open_pipe, open_regular, read_regular};
 pub use private::PrivateFile;
 pub use readers::Readers;
+pub use secret::holds_key;
 pub use stamp::FileStamp;
 pub use whole::{WholeFile, keep_name, sync_name};

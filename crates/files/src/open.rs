@@ -80,6 +80,42 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
+/// Opens a regular file of this user's for reading and writing, and makes it if `makes` says so. No link
+/// is followed, nothing is waited for, and a file with another name is refused: whoever else can write to the directory could
+/// have put any of these there.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] for anything else than such a file, else the file system's.
+pub fn open_own(path: &Path, makes: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(makes);
+    #[cfg(unix)]
+    {
+        use nix::fcntl::OFlag;
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        options.custom_flags(flags.bits());
+    }
+    let refused = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    let file = match options.open(path) {
+        Err(e) if is_loop(&e) => return Err(is_link()),
+        opened => opened?,
+    };
+    let metadata = file.metadata()?;
+    check(&metadata)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        if metadata.uid() != nix::unistd::geteuid().as_raw() {
+            return refused("it belongs to another user");
+        }
+        if metadata.nlink() > 1 {
+            return refused("it is a file with another name, too");
+        }
+    }
+    Ok(file)
+}
+
 /// Opens a named pipe for reading, or what else is no regular file. A pipe has to have a writer by the time that `wait`
 /// is over; without it this waits for as long as it takes.
 ///
@@ -217,6 +253,35 @@ mod tests {
         let refused = |name: &str| open_named(&at(name)).unwrap_err().kind();
         assert_eq!(refused("directory"), io::ErrorKind::IsADirectory);
         assert_eq!(refused("missing"), io::ErrorKind::NotFound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_to_but_a_file_of_ones_own() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::fs::write(at("other"), "text").unwrap();
+        std::fs::hard_link(at("other"), at("name")).unwrap();
+        std::os::unix::fs::symlink(at("other"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("nowhere"), at("dangling")).unwrap();
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for (name, words) in [
+            ("name", "another name"),
+            ("link", "a symbolic link"),
+            ("dangling", "a symbolic link"),
+            ("pipe", "a pipe"),
+        ] {
+            for makes in [false, true] {
+                let error = open_own(&at(name), makes).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}");
+                assert!(error.to_string().contains(words), "{error}");
+            }
+        }
+        assert!(!at("nowhere").exists());
+        let error = open_own(&at("own"), false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        open_own(&at("own"), true).unwrap();
+        open_own(&at("own"), false).unwrap();
     }
 
     #[cfg(unix)]

@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use vesica_files::{FileId, NotLocked, is_exhausted, lock, sync_name};
+use vesica_files::{FileId, NotLocked, is_exhausted, lock, open_own, sync_name};
 use vesica_session::codec::differ;
 use vesica_session::{Deadline, Fingerprint, Progress};
 use vesica_wire::{Error as WireError, FramedChannel, Limit, recv_exact};
@@ -140,8 +140,7 @@ impl Part {
         let mut path = OsString::from(&target);
         path.push(".part");
         let path = PathBuf::from(path);
-        let mut options = File::options();
-        match options.read(true).write(true).create(create).open(&path) {
+        match open_own(&path, create) {
             Ok(file) => Ok(Part {
                 path,
                 target,

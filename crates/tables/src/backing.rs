@@ -121,9 +121,9 @@ impl Stamp {
         self.identity.is_some() && self.identity == other.identity
     }
 
-    /// Whether `metadata` is of the very file.
-    pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
-        self.identity.is_some() && self.identity == identity(metadata)
+    /// Device and inode, if it is of a file.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        self.identity
     }
 }
 
@@ -138,14 +138,15 @@ fn changed(_: &Metadata) -> Option<(i64, i64)> {
     None
 }
 
+/// Device and inode.
 #[cfg(unix)]
-fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
+pub(crate) fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]
-fn identity(_: &Metadata) -> Option<(u64, u64)> {
+pub(crate) fn identity(_: &Metadata) -> Option<(u64, u64)> {
     None
 }
 

@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
+use crate::objects::address::unescaped;
 use crate::options::SourceOptions;
 use crate::part::Part;
 
@@ -127,6 +128,18 @@ impl AdbcDatabase {
         self
     }
 
+    /// The database, if it is a file of SQLite.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Whether both are one database, as far as their addresses or files tell.
+    pub(crate) fn is_same(&self, other: &AdbcDatabase) -> bool {
+        let files = self.file.iter().zip(&other.file);
+        let mut places = files.map(|(a, b)| (a.canonicalize().ok(), b.canonicalize().ok()));
+        self.uri == other.uri || places.any(|(a, b)| a.is_some() && a == b)
+    }
+
     /// Connects. A file of SQLite has to be there.
     pub(crate) fn connect(&self, access: Access) -> Result<ManagedConnection> {
         // What is no path may have a password in it.
@@ -223,10 +236,10 @@ impl AdbcDatabase {
 }
 
 /// A query, and the database that answers it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Query {
-    sql: String,
-    database: AdbcDatabase,
+    pub(crate) sql: String,
+    pub(crate) database: AdbcDatabase,
 }
 
 impl Query {
@@ -415,23 +428,6 @@ fn secrets(uri: &str) -> Option<Vec<Cow<'_, str>>> {
         all.push(Cow::Borrowed(secret));
     }
     Some(all)
-}
-
-/// The text that percent signs and digits stand for.
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// Gives a statement its query, and lets the database understand that, before it looks at any data.

@@ -5,6 +5,8 @@ use std::io;
 
 use vesica_files::{Advice, is_exhausted};
 
+use crate::paths::Overlap;
+
 #[cfg(feature = "object-stores")]
 mod problem;
 mod remedy;
@@ -217,8 +219,17 @@ pub enum ErrorKind {
         /// What to do instead, where something helps.
         remedy: Option<Advice>,
     },
-    /// The output is the input.
-    OutputIsInput,
+    /// What is written would take the place of something else.
+    TakesPlace {
+        /// What a command calls the one.
+        what: String,
+        /// What it calls the other.
+        other: String,
+        /// In which way.
+        how: Overlap,
+    },
+    /// A table that the result goes to is one that the query reads.
+    TableIsRead,
     /// The output cannot be created or written.
     Unwritable(io::Error),
     /// There is no room for the keys on the disk.
@@ -452,7 +463,9 @@ impl Error {
             return problem.class(matches!(self.0.kind, ErrorKind::Unwritable(_)));
         }
         match &self.0.kind {
-            ErrorKind::Usage { .. } | ErrorKind::OutputIsInput => ErrorClass::Usage,
+            ErrorKind::Usage { .. } | ErrorKind::TakesPlace { .. } | ErrorKind::TableIsRead => {
+                ErrorClass::Usage
+            }
             ErrorKind::Unwritable(e) if is_about_the_request(e) => ErrorClass::Usage,
             ErrorKind::Unwritable(_)
             | ErrorKind::NoRoom { .. }
@@ -643,7 +656,13 @@ impl fmt::Display for Error {
             }
             ErrorKind::Changed => f.write_str("changed while it was being used"),
             ErrorKind::Usage { reason, .. } => f.write_str(&one_line(reason)),
-            ErrorKind::OutputIsInput => f.write_str("the output is the input itself"),
+            ErrorKind::TakesPlace { what, other, how } => match how {
+                Overlap::Same => write!(f, "{what} and {other} are the same file"),
+                Overlap::SameDirectory => write!(f, "{what} and {other} are the same directory"),
+                Overlap::Among => write!(f, "{what} would be one of the files of {other}"),
+                Overlap::Inside => write!(f, "{what} would be in the directory of {other}"),
+            },
+            ErrorKind::TableIsRead => f.write_str("the query reads it"),
             ErrorKind::Unwritable(e) => {
                 write!(f, "cannot be written: {}", one_line(&e.to_string()))
             }

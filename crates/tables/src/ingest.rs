@@ -16,12 +16,13 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use vesica_files::{Argument, advice};
 
-use crate::database::{Access, AdbcDatabase, Kind, failed, of_status};
+use crate::database::{Access, AdbcDatabase, Kind, Query, failed, of_status};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::scratch::{ScratchReader, ScratchWriter, unwritable};
 use crate::text::read_error;
 
+mod asked;
 mod types;
 
 /// How long PostgreSQL waits for a lock on a table; who comes later waits behind it.
@@ -121,11 +122,37 @@ impl TargetTable {
         })
     }
 
+    /// The database that it is in.
+    pub(crate) fn database(&self) -> &AdbcDatabase {
+        &self.database
+    }
+
     /// What messages call it.
     pub(crate) fn shown(&self) -> String {
         match &self.schema {
             Some(schema) => format!("table {schema:?}.{:?}", self.name),
             None => format!("table {:?}", self.name),
+        }
+    }
+
+    /// Fails if the table is one that a query of the same database reads: rows that were asked for would go, or more come.
+    ///
+    /// # Errors
+    /// Usage: it is. Data: the database cannot be reached.
+    pub(crate) fn check_not_read(&self, query: &Query) -> Result<()> {
+        let checks = || {
+            Ok(self.mode != IngestMode::Create
+                && query.database.is_same(&self.database)
+                && asked::reads(
+                    &query.sql,
+                    &self.database,
+                    self.schema.as_deref(),
+                    &self.name,
+                )?)
+        };
+        match catching(checks).map_err(|panic| failed("broke off", &panic))?? {
+            true => Err(Error::new(ErrorKind::TableIsRead)),
+            false => Ok(()),
         }
     }
 

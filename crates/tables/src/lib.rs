@@ -141,13 +141,13 @@ pub use key::{KeyColumn, KeySpec};
 pub use keys::{KeyBytes, KeyColumns, Keys};
 pub use labels::TextColumns;
 pub use number::ValueColumn;
-pub use objects::address::{is_address, shown};
+pub use objects::address::{is_address, redacted, shown};
 #[cfg(feature = "object-stores")]
 pub use objects::store::abort_uploads;
 pub use options::{Passes, Rows, SourceOptions};
 pub use order::CommonOrder;
 pub use output::{Destination, Output};
-pub use paths::{is_in, same_file};
+pub use paths::{Overlap, PathKind, Paths};
 #[cfg(feature = "phone")]
 pub use profile::Region;
 pub use profile::{Normalized, Profile};

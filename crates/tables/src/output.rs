@@ -1,7 +1,6 @@
 //! Result files that appear complete or not at all.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Seek, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 #[cfg(feature = "adbc")]
 use std::sync::Arc;
@@ -25,6 +24,8 @@ use crate::objects::address::{Address, shown};
 use crate::objects::upload::Upload;
 #[cfg(feature = "adbc")]
 use crate::options::Rows;
+use crate::paths::{PathKind, Paths};
+use crate::scratch::{ScratchReader, ScratchWriter, unwritable};
 use crate::sniff;
 use crate::source::Source;
 
@@ -44,6 +45,19 @@ impl<'a> Destination<'a> {
     pub fn of(table: Option<&'a TargetTable>, file: Option<&'a Path>) -> Option<Destination<'a>> {
         let file = file.map(Destination::File);
         table.map(Destination::Table).or(file)
+    }
+
+    /// Adds it to what a command writes.
+    pub fn add_to(self, paths: &mut Paths) {
+        match self {
+            Destination::File(path) => paths.writes("the output", PathKind::File, path),
+            #[cfg(feature = "adbc")]
+            Destination::Table(table) => {
+                if let Some(file) = table.database().file() {
+                    paths.writes("the database", PathKind::Database, file);
+                }
+            }
+        }
     }
 
     /// The path, if it is one.
@@ -75,8 +89,8 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Target {
-    /// With text that was written before all of it is known, in a file without a name.
-    Stdout(Option<File>),
+    /// With text that was written before all of it is known, in an encrypted file without a name.
+    Stdout(Option<ScratchWriter>),
     File(WholeFile),
     #[cfg(feature = "object-stores")]
     Object(Upload),
@@ -130,9 +144,14 @@ impl Output {
                 let container = Container::stream(columns(source, Format::Arrow)?);
                 rehearse(source, &container)?;
                 let written = with_own(&container.columns, source);
-                let ingest = Ingest::begin(table, &written, scratch);
+                let begin = || {
+                    source
+                        .asked()
+                        .map_or(Ok(()), |query| table.check_not_read(query))?;
+                    Ingest::begin(table, &written, scratch)
+                };
                 Ok(Output {
-                    target: Target::Table(ingest.map_err(|e| e.in_path(&name))?),
+                    target: Target::Table(begin().map_err(|e| e.in_path(&name))?),
                     name,
                     compression: None,
                     container,
@@ -174,8 +193,9 @@ impl Output {
             });
         }
         let (name, address) = (shown(path), Address::of(path).transpose()?);
+        check_apart(path, source)?;
         let created = match address {
-            Some(address) => create_object(&address, &name, source, &container),
+            Some(address) => create_object(&address, &name, &container),
             None => create(path, &name, source, &container),
         };
         let (target, compression) = created.map_err(|e| e.in_path(&name))?;
@@ -236,7 +256,7 @@ impl Output {
         f: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
     ) -> Result<()> {
         if let Target::Stdout(held @ None) = &mut self.target {
-            *held = Some(tempfile::tempfile().map_err(unwritable)?);
+            *held = Some(ScratchWriter::create(&std::env::temp_dir()).map_err(unwritable)?);
         }
         let written = self.write(|out| f(out).map_err(unwritable));
         written.map_err(|e| e.in_path(&self.name))
@@ -288,11 +308,10 @@ fn with_own(columns: &Schema, source: &Source) -> Schema {
 }
 
 /// Writes what was held back to standard output.
-fn give_out(held: Option<File>) -> io::Result<()> {
+fn give_out(held: Option<ScratchWriter>) -> io::Result<()> {
     let mut out = io::stdout();
-    if let Some(mut held) = held {
-        held.rewind()?;
-        io::copy(&mut held, &mut out)?;
+    if let Some(held) = held {
+        io::copy(&mut ScratchReader::new(held.finish()?.into()), &mut out)?;
     }
     out.flush()
 }
@@ -312,8 +331,12 @@ fn through<T>(
     })
 }
 
-fn unwritable(e: io::Error) -> Error {
-    Error::new(ErrorKind::Unwritable(e))
+/// Refuses an output in the place of a file of the input.
+fn check_apart(path: &Path, source: &Source) -> Result<()> {
+    let mut paths = Paths::default();
+    source.add_to(&mut paths);
+    paths.writes("the output", PathKind::File, path);
+    paths.check()
 }
 
 fn create(
@@ -323,13 +346,8 @@ fn create(
     container: &Container,
 ) -> Result<(Target, Option<Compression>)> {
     check_name(name, container)?;
-    if let Ok(existing) = path.metadata() {
-        if existing.is_dir() {
-            return Err(Error::usage_with("is a directory", "name a file in it"));
-        }
-        if source.is_same_file(&existing) {
-            return Err(Error::new(ErrorKind::OutputIsInput));
-        }
+    if path.is_dir() {
+        return Err(Error::usage_with("is a directory", "name a file in it"));
     }
     let (_, compression) = Compression::split_name(name);
     let mut file = WholeFile::create(path).map_err(unwritable)?;
@@ -341,28 +359,15 @@ fn create(
 fn create_object(
     address: &Address,
     name: &str,
-    source: &Source,
     container: &Container,
 ) -> Result<(Target, Option<Compression>)> {
     check_name(name, container)?;
-    if source
-        .parts()
-        .iter()
-        .any(|part| part.name() == address.shown())
-    {
-        return Err(Error::new(ErrorKind::OutputIsInput));
-    }
     let (_, compression) = Compression::split_name(name);
     Ok((Target::Object(Upload::begin(address)?), compression))
 }
 
 #[cfg(not(feature = "object-stores"))]
-fn create_object(
-    _: &Address,
-    _: &str,
-    _: &Source,
-    _: &Container,
-) -> Result<(Target, Option<Compression>)> {
+fn create_object(_: &Address, _: &str, _: &Container) -> Result<(Target, Option<Compression>)> {
     Err(crate::objects::address::not_built())
 }
 
@@ -411,12 +416,13 @@ mod tests {
                 .write_text(|out| out.write_all(piece.as_bytes()))
                 .unwrap();
         }
-        let Target::Stdout(Some(mut held)) = output.target else {
+        let Target::Stdout(Some(held)) = output.target else {
             panic!("nothing is held");
         };
-        held.rewind().unwrap();
         let mut text = String::new();
-        held.read_to_string(&mut text).unwrap();
+        ScratchReader::new(held.finish().unwrap().into())
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "row,match\n1,0\n");
     }
 }

@@ -1,8 +1,6 @@
 //! One file of a table, or what stands for one: standard input, bytes in memory, record batches.
 
-#[cfg(unix)]
 use std::fs::File;
-use std::fs::Metadata;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -19,6 +17,7 @@ use crate::encoding::Encoding;
 use crate::error::{Difference, Error, ErrorKind, Result};
 use crate::format::{ARROW_FILE_START, Format};
 use crate::options::{Passes, SourceOptions};
+use crate::paths::{PathKind, Paths};
 use crate::records::guess_delimiter;
 use crate::scratch::ScratchFile;
 use crate::sniff;
@@ -56,28 +55,30 @@ pub(crate) struct Part {
     waited: Waited,
 }
 
-/// Who may read the file that standard input is redirected from.
+/// The file that standard input is redirected from, if it is from one.
 #[cfg(unix)]
-fn readers_of_standard_input() -> Readers {
+fn file_of_standard_input() -> Option<File> {
     use std::os::fd::AsFd;
     let copy = io::stdin().as_fd().try_clone_to_owned();
     let file = copy.map(File::from).ok();
-    let file = file.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()));
-    file.and_then(|file| Readers::of(&file).ok())
-        .unwrap_or(Readers::OWNER)
+    file.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
 }
 
 #[cfg(not(unix))]
-fn readers_of_standard_input() -> Readers {
-    Readers::OWNER
+fn file_of_standard_input() -> Option<File> {
+    None
 }
 
 impl Part {
     /// Opens a file; `-` is standard input.
     pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Part> {
         if path.as_os_str() == "-" {
+            let file = file_of_standard_input();
+            let readers = file.as_ref().and_then(|file| Readers::of(file).ok());
+            let metadata = file.and_then(|file| file.metadata().ok());
             return Ok(Part {
-                readers: readers_of_standard_input(),
+                readers: readers.unwrap_or(Readers::OWNER),
+                stamp: metadata.map_or(Stamp::PRIVATE, |metadata| Stamp::of(&metadata)),
                 ..Part::from_reader("standard input", io::stdin(), options)?
             });
         }
@@ -360,9 +361,16 @@ impl Part {
         self.backing.verify_unchanged(&self.stamp)
     }
 
-    /// Whether `metadata` is of the file itself.
-    pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
-        self.stamp.is_same_file(metadata)
+    /// Adds its file to what is read, of this kind, or that of the database which it is the answer of.
+    pub(crate) fn add_to(&self, kind: PathKind, paths: &mut Paths) {
+        let name = match &self.backing {
+            Backing::Path(path) => path,
+            #[cfg(feature = "object-stores")]
+            Backing::Object(_) => Path::new(&self.name),
+            // Of a database the file is known.
+            _ => Path::new(""),
+        };
+        paths.reads_file("the input", kind, name, self.stamp.identity());
     }
 
     /// Whether both are the same file.

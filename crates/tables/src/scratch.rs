@@ -286,6 +286,13 @@ pub(crate) struct ScratchWriter {
     block: Vec<u8>,
 }
 
+/// Hides what is not encrypted yet.
+impl std::fmt::Debug for ScratchWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ScratchWriter").field(&self.file).finish()
+    }
+}
+
 impl ScratchWriter {
     /// An empty file in `directory`.
     pub(crate) fn create(directory: &Path) -> io::Result<ScratchWriter> {

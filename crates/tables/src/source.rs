@@ -1,6 +1,5 @@
 //! Opening tables: files, standard input, bytes in memory.
 
-use std::fs::Metadata;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use crate::key::KeySpec;
 use crate::objects::address::shown;
 use crate::options::{Rows, SourceOptions};
 use crate::part::Part;
+use crate::paths::{PathKind, Paths};
 
 /// A table that can be read as often as its options say: one file, or several in order.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Source {
     parts: Vec<Part>,
     rows: Rows,
     allow_no_rows: bool,
+    #[cfg(feature = "adbc")]
+    query: Option<crate::Query>,
 }
 
 impl Source {
@@ -124,7 +126,17 @@ impl Source {
     /// a row. Resource: no room for the copy.
     #[cfg(feature = "adbc")]
     pub fn query(query: &crate::Query, options: &SourceOptions) -> Result<Self> {
-        Source::of(String::new(), vec![query.run(options)?], options)
+        let source = Source::of(String::new(), vec![query.run(options)?], options)?;
+        Ok(Source {
+            query: Some(query.clone()),
+            ..source
+        })
+    }
+
+    /// The query whose result it is.
+    #[cfg(feature = "adbc")]
+    pub(crate) fn asked(&self) -> Option<&crate::Query> {
+        self.query.as_ref()
     }
 
     /// Parts as one table. Without a name it is called after its first part.
@@ -163,6 +175,8 @@ impl Source {
             parts,
             rows: options.rows,
             allow_no_rows: options.allow_no_rows,
+            #[cfg(feature = "adbc")]
+            query: None,
         })
     }
 
@@ -255,9 +269,17 @@ impl Source {
         readers.reduce(Readers::and).unwrap_or(Readers::OWNER)
     }
 
-    /// Whether `metadata` is of a file of the table.
-    pub(crate) fn is_same_file(&self, metadata: &Metadata) -> bool {
-        self.parts.iter().any(|part| part.is_same_file(metadata))
+    /// Adds its files to what a command reads.
+    pub fn add_to(&self, paths: &mut Paths) {
+        #[cfg(feature = "adbc")]
+        let is_answer = self.query.is_some();
+        #[cfg(not(feature = "adbc"))]
+        let is_answer = false;
+        let kind = match is_answer {
+            true => PathKind::Database,
+            false => PathKind::File,
+        };
+        self.parts.iter().for_each(|part| part.add_to(kind, paths));
     }
 
     /// Names the file of an error that a first pass met. The row of the error is counted over all files; afterwards

@@ -21,8 +21,9 @@ use vesica_session::{
     Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Report,
     Role, Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
 };
-use vesica_tables::{Destination, KeySpec, Rows, SetHash, Source};
+use vesica_tables::{Destination, KeySpec, PathKind, Rows, SetHash, Source};
 
+use crate::apart::check_apart;
 use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
 use crate::stored::Stored;
 use crate::work_dir::refused;
@@ -266,6 +267,9 @@ impl Courier<'_> {
     ) -> Result<Carried, Error> {
         let (party, again) = (self.party, taken == Taken::Before);
         let has_rows = step == CourierStep::Finish && self.gets == Gets::Rows;
+        check_apart(&[source], output, |paths| {
+            paths.writes("the state", PathKind::Directory, &self.kept.path);
+        })?;
         let job = with_column_types(self.job.clone(), source, self.key)?;
         let output = output.filter(|_| has_rows);
         let ready = party.prepare(&job, source, output, observer)?;

@@ -61,6 +61,7 @@
 //! (`OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod courier;
 mod error;
 mod items;
@@ -93,8 +94,8 @@ pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
-pub use options::adbc_database;
-pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, spelled};
+pub use options::{adbc_database, add_database};
+pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, holds_key, spelled};
 pub use vesica_lookup::{
     Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, ServerEvent, Service,
     SetProblem, StoreProblem,
@@ -127,8 +128,8 @@ pub use vesica_tables::{
 };
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Destination, DigestSet, Encoding,
-    Error as TableError, Format, KeyColumn, KeySpec, Matched, Passes, Profile, RecordBatch, RowSet,
-    Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn, check, check_within,
-    import_batches, is_address, is_in, panic_is_caught, row_digests, same_file, select_rows, shown,
-    sort_digests,
+    Error as TableError, Format, KeyColumn, KeySpec, Matched, Overlap, Passes, PathKind, Paths,
+    Profile, RecordBatch, RowSet, Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn,
+    check, check_within, import_batches, is_address, panic_is_caught, redacted, row_digests,
+    select_rows, shown, sort_digests,
 };

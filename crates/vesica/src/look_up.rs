@@ -12,11 +12,12 @@ use vesica_session::{
 };
 use vesica_tables::{
     ColumnType, Counts, Destination, HandedOver, KeySpec, KeyStore, Keys, Matched, Output,
-    PeerColumn, RowSet, Rows, Source, read_keys_within, write_rows,
+    PathKind, PeerColumn, RowSet, Rows, Source, read_keys_within, write_rows,
 };
 use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
 
+use crate::apart::check_apart;
 use crate::party::beside;
 use crate::published::check_key;
 use crate::{Error, ErrorClass, Observer};
@@ -294,6 +295,13 @@ impl OpenLookUp {
             source.check_added_texts()?;
         }
         let scratch = beside(output);
+        let LookUp { set, state, .. } = &self.options;
+        check_apart(&[source], output, |paths| {
+            paths.reads("the set", PathKind::Set, set);
+            if let Some(state) = state {
+                paths.writes("the state", PathKind::Directory, state);
+            }
+        })?;
         let file = output
             .map(|output| Output::open(output, source, &scratch))
             .transpose()?;

@@ -4,18 +4,22 @@
 use std::path::Path;
 
 #[cfg(feature = "adbc")]
-use vesica_files::Argument::{Database, DatabaseFile};
+use vesica_files::Argument::{Database, DatabaseFile, Driver};
 use vesica_files::Argument::{Offline, Protocol};
 use vesica_files::{Advice, advice};
+#[cfg(feature = "adbc")]
+use vesica_files::{Argument, Face};
 use vesica_psi::Spec;
 use vesica_session::{
     LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, ProtocolRequest, Registry, Reveal, Reveals, Role,
 };
 use vesica_tables::{KeySpec, TextColumns, ValueColumn};
+#[cfg(feature = "adbc")]
+use vesica_tables::{PathKind, Paths};
 
 use crate::Error;
 #[cfg(feature = "adbc")]
-use crate::{AdbcDatabase, read_secret};
+use crate::{AdbcDatabase, database_path, read_secret};
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
@@ -157,6 +161,43 @@ pub fn adbc_database(
     Ok(AdbcDatabase::new(uri, driver)?)
 }
 
+/// Adds what these arguments of a database name: its file if it has one, the file with its address, and the driver's library.
+/// `face` spells the arguments, and `is_written` says that a result goes there.
+#[cfg(feature = "adbc")]
+pub fn add_database(
+    paths: &mut Paths,
+    face: &dyn Face,
+    database: Option<&str>,
+    file: Option<&Path>,
+    driver: Option<&str>,
+    is_written: bool,
+) {
+    let mut add = |argument: Argument, path: &Path| match is_written {
+        true => paths.writes(face.argument(argument), PathKind::Database, path),
+        false => paths.reads(face.argument(argument), PathKind::Database, path),
+    };
+    if let Some(path) = database.and_then(|uri| database_path(uri, driver)) {
+        add(Database, &path);
+    }
+    // What cannot be read is complained of when it is used.
+    let of_file = file.and_then(|file| adbc_database(None, Some(file), driver).ok());
+    if let Some(path) = of_file.as_ref().and_then(AdbcDatabase::file) {
+        add(Database, path);
+    }
+    if let Some(file) = file {
+        paths.reads(face.argument(DatabaseFile), PathKind::File, file);
+    }
+    if let Some(driver) = driver.filter(|driver| driver.contains(['/', '\\'])) {
+        paths.reads(face.argument(Driver), PathKind::File, driver.as_ref());
+    }
+    // Of one line, whatever they are.
+    for (argument, text) in [(Database, database), (Driver, driver)] {
+        if let Some(text) = text {
+            paths.reads(face.argument(argument), PathKind::Address, text.as_ref());
+        }
+    }
+}
+
 /// An address with a port, as `localhost:7340` or `[::1]:7340`.
 ///
 /// # Errors
@@ -165,7 +206,11 @@ pub fn parse_address(text: &str) -> Result<String, Error> {
     let problem = || usage("an address is HOST:PORT, as localhost:7340 or [::1]:7340");
     let (host, port) = text.rsplit_once(':').ok_or_else(problem)?;
     let is_ipv6 = host.contains(':');
-    if host.is_empty() || port.parse::<u16>().is_err() || is_ipv6 && !host.starts_with('[') {
+    if text.contains(char::is_control)
+        || host.is_empty()
+        || port.parse::<u16>().is_err()
+        || is_ipv6 && !host.starts_with('[')
+    {
         return Err(problem());
     }
     Ok(text.to_owned())

@@ -20,12 +20,13 @@ use vesica_session::{
     buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, Destination, KeyBytes, KeyClass, KeySpec, Matched, Output, Passes, RowSet,
-    Rows, Source, TextColumns, ValueColumn, approximate_rows, is_address, read_keys_within,
-    write_rows,
+    ColumnType, Counts, Destination, KeyBytes, KeyClass, KeySpec, Matched, Output, Passes,
+    PathKind, RowSet, Rows, Source, TextColumns, ValueColumn, approximate_rows, is_address,
+    read_keys_within, write_rows,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
+use crate::apart::check_apart;
 use crate::courier::Kept;
 use crate::memory::{Storage, bucket_memory, key_memory};
 use crate::split_job::{SplitJob, Tasks};
@@ -923,6 +924,7 @@ impl Party {
         if matches!(self.labels, LabelExchange::Wanted { .. }) {
             source.check_added_texts()?;
         }
+        self.check_apart(source, output)?;
         warn_of_weights(job, observer);
         let work = self.work_dir(job)?;
         let gets = Gets::of(job.role, &job.terms);
@@ -935,6 +937,26 @@ impl Party {
             work,
             file,
             directory,
+        })
+    }
+
+    /// Refuses an output in the place of what is read, or in a directory that belongs to the run.
+    fn check_apart(&self, source: &Source, output: Option<Destination<'_>>) -> Result<(), Error> {
+        let Resources {
+            work_dir,
+            offline_store,
+            ..
+        } = &self.resources;
+        let owned = [
+            ("the work directory", work_dir),
+            ("the store", offline_store),
+        ];
+        check_apart(&[source], output, |paths| {
+            for (what, directory) in owned {
+                if let Some(directory) = directory {
+                    paths.writes(what, PathKind::Directory, directory);
+                }
+            }
         })
     }
 
@@ -1024,6 +1046,9 @@ pub fn collect(
     output: Option<Destination<'_>>,
 ) -> Result<RowSet, Error> {
     let directory = beside(output);
+    check_apart(&[source], output, |paths| {
+        paths.writes("the job", PathKind::Directory, job.directory());
+    })?;
     let file = output
         .map(|output| Output::open(output, source, &directory))
         .transpose()?;

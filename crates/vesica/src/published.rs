@@ -14,9 +14,10 @@ use vesica_session::codec::differ;
 use vesica_session::{
     Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
 };
-use vesica_tables::{KeySpec, KeyStore, Source, TextColumns, read_keys_within};
+use vesica_tables::{KeySpec, KeyStore, PathKind, Source, TextColumns, read_keys_within};
 use zeroize::Zeroizing;
 
+use crate::apart::check_apart;
 use crate::{Error, ErrorClass, Observer};
 
 /// Keys that are evaluated between two reports of progress.
@@ -100,6 +101,10 @@ impl Publication {
     ) -> Result<Published, Error> {
         let start = Instant::now();
         let scratch = directory_of(output);
+        check_apart(&[source], None, |paths| {
+            paths.writes("the set", PathKind::Set, output);
+            paths.writes("its database", PathKind::Directory, &self.database);
+        })?;
         let share = share(self.memory);
         let keys = read_published(source, key, self.payload.as_ref(), share, scratch, observer)?;
         let counts = *keys.counts();
@@ -247,6 +252,11 @@ impl SetUpdate {
         observer: &mut dyn Observer,
     ) -> Result<Updated, Error> {
         let start = Instant::now();
+        let sources: Vec<&Source> = add.into_iter().chain(remove).collect();
+        check_apart(&sources, None, |paths| {
+            paths.writes("the set", PathKind::Set, &self.set);
+            paths.writes("its database", PathKind::Directory, &self.database);
+        })?;
         let (scratch, share) = (directory_of(&self.set), share(self.memory));
         let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;
         let declared = update.declared().clone();

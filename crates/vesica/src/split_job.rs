@@ -400,6 +400,11 @@ impl SplitJob {
         }
     }
 
+    /// Its directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Opens the job in a directory.
     ///
     /// # Errors

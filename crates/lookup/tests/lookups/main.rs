@@ -1034,6 +1034,37 @@ fn a_client_fetches_what_it_lacks_and_goes_on_after_a_cut() {
     assert!(figures.file_bytes >= 2 * whole);
 }
 
+/// Whoever may write to the directory may have put something else there.
+#[cfg(unix)]
+#[test]
+fn a_client_fetches_into_no_file_but_its_own() {
+    let published = Published::new(100, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let client = Fetcher::new(&published, &me);
+    let [other, part] = ["other", "set.vset.part"].map(|name| client.file(name));
+    let plants: [&dyn Fn(); 4] = [
+        &|| std::os::unix::fs::symlink(&other, &part).unwrap(),
+        &|| std::os::unix::fs::symlink(client.file("nowhere"), &part).unwrap(),
+        &|| std::fs::hard_link(&other, &part).unwrap(),
+        &|| {
+            let made = std::process::Command::new("mkfifo").arg(&part).status();
+            assert!(made.unwrap().success());
+        },
+    ];
+    published.serve(&[me.fingerprint()], 100, |address| {
+        for plant in plants {
+            std::fs::write(&other, "another file").unwrap();
+            plant();
+            let refused = client.fetch(address).unwrap_err();
+            assert_eq!(refused.class(), ErrorClass::Usage, "{refused}");
+            assert_eq!(std::fs::read(&other).unwrap(), b"another file");
+            assert_eq!(client.names(), ["other", "set.vset.part"]);
+            std::fs::remove_file(&part).unwrap();
+        }
+        client.fetch(address).unwrap();
+    });
+}
+
 #[test]
 fn a_client_gets_the_files_so_often_a_day() {
     let published = Published::new(3000, 1 << 20);

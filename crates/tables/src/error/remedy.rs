@@ -120,7 +120,8 @@ impl Error {
                 format!("export it as {}", Format::all_in_words()).into()
             }
             ErrorKind::Changed => "leave the input alone while the command runs".into(),
-            ErrorKind::OutputIsInput => "name another output".into(),
+            ErrorKind::TakesPlace { .. } => "give what is written a place of its own".into(),
+            ErrorKind::TableIsRead => "name another table for the result".into(),
             ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
                 "free some space, or write the output to another disk".into()
             }

@@ -1,8 +1,10 @@
 //! What stands where a path could: `s3://bucket/key`.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use glob::Pattern;
+use vesica_files::holds_key;
 
 use crate::error::{Error, Result};
 use crate::names::{FITTING, is_no_data, names_no_data};
@@ -27,6 +29,16 @@ pub(crate) struct Address {
     key: String,
     /// What is requested over HTTPS. Its query may hold a signature, which nobody is shown.
     secret_url: Option<String>,
+}
+
+/// What names an object for good.
+struct StoredObject {
+    store: Scheme,
+    /// Of Azure, if it is known.
+    account: String,
+    /// The bucket or container; of other servers their name.
+    bucket: String,
+    key: String,
 }
 
 impl std::fmt::Debug for Address {
@@ -102,6 +114,67 @@ impl Address {
     )]
     pub(crate) fn shown(&self) -> String {
         format!("{}{}", self.base, self.key)
+    }
+
+    /// Whether both are of one object, whichever of a store's names and protocols they take. An address that leaves the
+    /// account to the environment may be of any.
+    pub(crate) fn is_same_object(&self, other: &Address) -> bool {
+        let (own, other) = (self.object(), other.object());
+        let is_open = |object: &StoredObject| object.account.is_empty();
+        (own.store, &own.bucket, &own.key) == (other.store, &other.bucket, &other.key)
+            && (own.account == other.account || is_open(&own) || is_open(&other))
+    }
+
+    /// The object in its store.
+    fn object(&self) -> StoredObject {
+        let server = self.base.split_once("://").map_or("", |(_, host)| host);
+        let server = server.trim_end_matches('/');
+        let in_bucket = |store, account: &str, bucket: &str, key: &str| StoredObject {
+            store,
+            account: account.to_owned(),
+            bucket: bucket.to_owned(),
+            key: key.trim_start_matches('/').to_owned(),
+        };
+        match (self.scheme, server.split_once('@')) {
+            (Scheme::Http, _) => {}
+            (Scheme::Azure, Some((container, host))) => {
+                let account = host.split('.').next().unwrap_or_default();
+                return in_bucket(Scheme::Azure, account, container, &self.key);
+            }
+            (store, _) => return in_bucket(store, "", server, &self.key),
+        }
+        // Over HTTPS, by the bucket in the server's name or in front of the key.
+        let key = unescaped(&self.key).unwrap_or_else(|| self.key.clone());
+        let (first, rest) = key.split_once('/').unwrap_or((&key, ""));
+        let names: Vec<&str> = server.split('.').collect();
+        let is_s3 = |name: &&str| *name == "s3" || name.starts_with("s3-");
+        let endpoint = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(std::env::var);
+        let is_endpoint = |url: &String| {
+            let host = url.split_once("://").map_or("", |(_, host)| host);
+            host.trim_end_matches('/') == server
+        };
+        match &names[..] {
+            _ if endpoint.iter().flatten().any(is_endpoint) => {
+                in_bucket(Scheme::S3, "", first, rest)
+            }
+            [.., "amazonaws", "com"] | [.., "amazonaws", "com", "cn"] => {
+                match names.iter().position(|name| is_s3(&name)) {
+                    Some(0) => in_bucket(Scheme::S3, "", first, rest),
+                    Some(at) => in_bucket(Scheme::S3, "", &names[..at].join("."), &key),
+                    None => in_bucket(Scheme::Http, "", server, &key),
+                }
+            }
+            ["storage", "googleapis", "com"] => {
+                in_bucket(Scheme::GoogleCloudStorage, "", first, rest)
+            }
+            [bucket @ .., "storage", "googleapis", "com"] => {
+                in_bucket(Scheme::GoogleCloudStorage, "", &bucket.join("."), &key)
+            }
+            [account, "blob" | "dfs", "core", "windows", "net"] => {
+                in_bucket(Scheme::Azure, account, first, rest)
+            }
+            _ => in_bucket(Scheme::Http, "", server, &key),
+        }
     }
 
     /// Whether an object would be among those of this address, a directory or a pattern.
@@ -181,6 +254,37 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
+/// A text with every address in it as [`shown`] calls it, and nothing of a text with a private key in it.
+///
+/// ```
+/// let line = vesica_tables::redacted("no option 'https://host/a.csv?sig=secret'");
+/// assert_eq!(line, "no option 'https://host/a.csv'");
+/// ```
+pub fn redacted(text: &str) -> Cow<'_, str> {
+    if holds_key(text.as_bytes()) {
+        return "there is a private key in what would be said, which is not shown".into();
+    }
+    if !text.contains('?') && !text.contains("://") {
+        return text.into();
+    }
+    let ends_word = |c: char| c.is_whitespace() || "'\"`<>".contains(c);
+    let words = text.split_inclusive(ends_word).map(|piece| {
+        let (word, end) = match piece.char_indices().next_back() {
+            Some((at, last)) if ends_word(last) => piece.split_at(at),
+            _ => (piece, ""),
+        };
+        let Some(colon) = word.find("://") else {
+            // An address may have blanks before what signs it.
+            return format!("{}{end}", split_secret(Scheme::S3, word).0);
+        };
+        let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        let before = word[..colon].trim_end_matches(is_scheme).len();
+        let (before, address) = word.split_at(before);
+        format!("{before}{}{end}", shown(Path::new(address)))
+    });
+    words.collect::<String>().into()
+}
+
 /// The scheme of an address and what comes after it.
 fn split(path: &Path) -> Option<(&str, &str)> {
     let (scheme, rest) = path.to_str()?.split_once("://")?;
@@ -208,6 +312,23 @@ fn split_secret(scheme: Scheme, key: &str) -> (&str, bool) {
         Some(at) if is_secret(&key[at..]) => (&key[..at], true),
         _ => (key, false),
     }
+}
+
+/// The text that percent signs and digits stand for.
+pub(crate) fn unescaped(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Whether nothing but a port is after the name of a server.
@@ -301,6 +422,17 @@ mod tests {
     #[test]
     fn credentials_are_not_shown() {
         for (text, expected) in [
+            ("no /a b.csv?sig=SECRET: x", "no /a b.csv x"),
+            ("is it a?b.csv or c? no", "is it a?b.csv or c? no"),
+            ("(https://h/a?SECRET)", "(https://h/a"),
+            (
+                "a MC4CAQAwBQYDK2VwBCIEIAAA",
+                "there is a private key in what would be said, which is not shown",
+            ),
+        ] {
+            assert_eq!(redacted(text), expected);
+        }
+        for (text, expected) in [
             ("https://h/a.csv?X-Amz-Signature=SECRET", "https://h/a.csv"),
             ("https://h?SECRET", "https://h"),
             ("https://u:SECRET@h/a#SECRET", "https://h/a"),
@@ -318,6 +450,10 @@ mod tests {
             ("dir/a?b.csv", "dir/a?b.csv"),
         ] {
             assert_eq!(shown(Path::new(text)), expected);
+            assert!(!redacted(&format!("{text} {text}")).contains("SECRET"));
+            let said = redacted(&format!("--x='{text}': is \"{text}\" and {text}")).into_owned();
+            let expected = format!("--x='{expected}': is \"{expected}\" and {expected}");
+            assert_eq!(said, expected);
             if let Some(parsed) = parse(text) {
                 let told = match parsed {
                     Ok(address) => format!("{address:?}"),
