@@ -1,6 +1,8 @@
 //! The command line.
 
+mod paths;
 mod published;
+mod secrets;
 mod tasks;
 mod terms;
 mod values;
@@ -8,7 +10,7 @@ mod values;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -25,11 +27,11 @@ use vesica::terms::{KEY_BITS, LEARNS, REVEAL, SECURITY};
 use vesica::{
     AdbcDatabase, ConnectOptions, CourierStep, CsvOptions, Encoding, Endpoint, Fingerprint,
     FingerprintError, Format, Identity, IngestMode, KeySpec, LabelExchange, Learns,
-    MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, PayloadColumn, PeerLimits, Query, Resources, Reveal,
-    Role, Rows, Source, SourceOptions, TargetTable, Terms, TextColumns, ValueColumn, adbc_database,
-    database_path, find_protocol, half_of_the_machine, has_credentials, label_exchange,
+    MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, Paths, PayloadColumn, PeerLimits, Query, Resources,
+    Reveal, Role, Rows, Source, SourceOptions, TargetTable, Terms, TextColumns, ValueColumn,
+    adbc_database, find_protocol, half_of_the_machine, has_credentials, label_exchange,
     parse_address, parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
-    parse_protocol, parse_size, prepare_work_dir, text_columns, value_columns,
+    parse_protocol, parse_size, prepare_work_dir, shown, text_columns, value_columns,
 };
 use vesica_kernels::Backend;
 use vesica_kernels::process::leave_no_core;
@@ -45,6 +47,11 @@ use crate::offline::{Dealer, Generator, Offline};
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
+pub use paths::PathUse;
+pub(crate) use paths::{
+    DatabaseUri, DriverName, FetchedSet, InputPath, InputSet, InputTable, OutputPath, OutputSet,
+    OwnDirectory, path_use,
+};
 pub(crate) use published::{Lookup, Publish, Serve};
 pub(crate) use tasks::{Attempts, Bucket, Collect, Gateway, Split, Total};
 use terms::{TermOptions, typed};
@@ -75,7 +82,7 @@ struct Cli {
         dead_code,
         reason = "it is read before the other options are understood"
     )]
-    config: Option<PathBuf>,
+    config: Option<InputPath>,
     /// What lines on standard error are
     #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
     log_format: LogFormat,
@@ -144,14 +151,14 @@ pub(crate) enum Command {
 pub(crate) struct Keygen {
     /// File for the new identity; never overwritten
     #[arg(long, value_name = "FILE", default_value = "vesica.key")]
-    pub(crate) out: PathBuf,
+    pub(crate) out: OutputPath,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FingerprintOf {
     /// Identity, made by `vesica keygen`
     #[arg(long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
 }
 
 #[derive(Debug, Args)]
@@ -180,7 +187,7 @@ pub(crate) struct Table {
         required_unless_present = "query",
         conflicts_with = "query"
     )]
-    pub(crate) input: Vec<PathBuf>,
+    pub(crate) input: Vec<InputTable>,
     /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
     /// --output stands for, or else is an Arrow stream
     #[arg(help_heading = "Table", long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
@@ -188,13 +195,13 @@ pub(crate) struct Table {
     /// Database of --query and --output-table: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
     /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
     #[arg(help_heading = "Table", long, value_name = "URI")]
-    database: Option<String>,
+    database: Option<DatabaseUri>,
     /// File with the URI of the database, which only its owner may read
     #[arg(help_heading = "Table", long, value_name = "FILE")]
-    database_file: Option<PathBuf>,
+    database_file: Option<InputPath>,
     /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
     #[arg(help_heading = "Table", long, value_name = "NAME|PATH")]
-    driver: Option<String>,
+    driver: Option<DriverName>,
     #[command(flatten)]
     form: TableForm,
 }
@@ -203,7 +210,7 @@ pub(crate) struct Table {
 pub(crate) struct Opener<'a> {
     options: SourceOptions,
     query: Option<Query>,
-    input: &'a [PathBuf],
+    input: &'a [InputTable],
 }
 
 impl Opener<'_> {
@@ -215,7 +222,7 @@ impl Opener<'_> {
         }
         let source = match &self.query {
             Some(query) => Source::query(query, &self.options),
-            None => Source::open_all(self.input, &self.options),
+            None => Source::open_all(&InputTable::all(self.input), &self.options),
         };
         Ok(source.inspect_err(|_| {
             if let Some(scratch) = scratch {
@@ -348,16 +355,6 @@ impl Table {
         })
     }
 
-    /// The files that a database is about, and what they are.
-    pub(crate) fn database_files(&self) -> Vec<(&'static str, PathBuf)> {
-        let uri = self.database.as_deref();
-        let path = uri.and_then(|uri| database_path(uri, self.driver.as_deref()));
-        let database = path.map(|path| ("the database", path));
-        let address = self.database_file.clone();
-        let address = address.map(|path| ("the database's address", path));
-        database.into_iter().chain(address).collect()
-    }
-
     fn database(&self) -> Result<AdbcDatabase, Failure> {
         let (uri, file) = (self.database.as_deref(), self.database_file.as_deref());
         Ok(adbc_database(uri, file, self.driver.as_deref())?)
@@ -411,7 +408,7 @@ pub(crate) struct Meeting {
     point: MeetingPoint,
     /// This side's identity, made by `vesica keygen`
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
     /// The peer's fingerprint, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
@@ -465,7 +462,7 @@ pub(crate) struct Meeting {
     offline: Option<String>,
     /// With --protocol ole: directory of prepared correlations (see `vesica offline`), of which the run takes one pair
     #[arg(help_heading = "Prepared correlations", long, value_name = "DIR")]
-    offline_store: Option<PathBuf>,
+    offline_store: Option<OwnDirectory>,
     /// With --offline dealer or tee: take only a pair whose dealer, or both of whose generators, have shown this, as
     /// `vesica offline ls` prints it: a platform, or "PLATFORM MEASUREMENT"; otherwise any but one with a simulated report
     #[arg(
@@ -503,7 +500,7 @@ pub(crate) struct Meeting {
     /// that was found but not written is written without the peer. Created if missing, removed when the
     /// result is in its place
     #[arg(long, value_name = "DIR")]
-    work_dir: Option<PathBuf>,
+    work_dir: Option<OwnDirectory>,
     /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
     #[arg(long)]
     pub(crate) allow_empty: bool,
@@ -518,7 +515,7 @@ pub(crate) struct Meeting {
     pub(crate) deadline: Option<Duration>,
     /// Write a report of the run as JSON; `-` is standard output, where it takes the place of a value
     #[arg(help_heading = "Result", long, value_name = "FILE.json")]
-    pub(crate) report: Option<PathBuf>,
+    pub(crate) report: Option<OutputPath>,
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
     pub(crate) progress: ProgressMode,
@@ -663,8 +660,8 @@ impl Meeting {
         party.resources = Resources {
             memory: self.memory.or_else(half_of_the_machine),
             threads: self.threads,
-            work_dir: self.work_dir.clone(),
-            offline_store: self.offline_store.clone(),
+            work_dir: self.work_dir.as_ref().map(|path| path.to_path_buf()),
+            offline_store: self.offline_store.as_ref().map(|path| path.to_path_buf()),
             attested: self.attested.clone(),
         };
         party.allow_empty = self.allow_empty;
@@ -737,7 +734,7 @@ pub(crate) struct Receive {
     /// CSV. `-`, the default, is standard output. May be an object: s3://bucket/key, gs://, az://, abfs://. A value goes
     /// to standard output alone
     #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
@@ -771,24 +768,24 @@ pub(crate) struct Exchange {
     pub(crate) table: Table,
     /// This side's identity, made by `vesica keygen`
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
     /// The peer's fingerprint, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
     /// Directory for what this side keeps from step to step, encrypted; made by the first. A copy of it takes no step.
     /// Remove it when the run is over
     #[arg(long, value_name = "DIR")]
-    pub(crate) state: PathBuf,
+    pub(crate) state: OwnDirectory,
     /// The peer's message, but for offer
     #[arg(long, value_name = "FILE")]
-    pub(crate) message: Option<PathBuf>,
+    pub(crate) message: Option<InputPath>,
     /// File for the message to the peer. The last step again, with the same message and keys, makes the same one
     #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) out: Option<OutputPath>,
     /// With finish: file for the matching rows, in the format that its name stands for, or else in that of the input; `-`,
     /// the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
     #[command(flatten)]
@@ -863,7 +860,7 @@ pub(crate) struct Send {
     /// With --both: file for the matching rows, in the format that its name stands for, or else in that of the input; with
     /// --reveal shares: for this side's shares, in CSV. `-`, the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
     /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a
@@ -1000,7 +997,7 @@ pub(crate) struct Plan {
     pub(crate) agreed: TermOptions,
     /// Prices of machines and traffic, in the form of crates/plan/data/prices.json, in place of those
     #[arg(long, value_name = "FILE.json")]
-    pub(crate) prices: Option<PathBuf>,
+    pub(crate) prices: Option<InputPath>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -1012,7 +1009,7 @@ pub(crate) struct Plan {
     pub(crate) calibrate: bool,
     /// File of the calibration; vesica/calibration.json below XDG_CONFIG_HOME or ~/.config if not given
     #[arg(long, value_name = "FILE.json")]
-    pub(crate) calibration: Option<PathBuf>,
+    pub(crate) calibration: Option<OutputPath>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -1135,15 +1132,22 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
         .mut_subcommands(|command| command.mut_args(from_environment))
 }
 
-pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Stop> {
+/// A command, and the paths that it names.
+pub(crate) struct Parsed {
+    pub(crate) command: Command,
+    pub(crate) paths: Paths,
+}
+
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop> {
     let args: Vec<OsString> = args.collect();
     // Whatever is wrong with the options is said in this form too.
     if config::is(&args, "log-format", "json") {
         log::set(LogFormat::Json);
     }
-    let definition = definition(&args);
+    let mut definition = definition(&args);
+    secrets::check(&args, &definition).map_err(Stop::Failed)?;
     let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
-    let matches = definition.try_get_matches_from(args);
+    let matches = definition.try_get_matches_from_mut(args);
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((cli, matches))
@@ -1162,7 +1166,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
                     "--allow-core-dumps would give the host what the hardware keeps from it",
                 )));
             }
-            return Ok(cli.command);
+            return Ok(Parsed {
+                command: cli.command,
+                paths: paths::named(&definition, &matches),
+            });
         }
         Err(error) => error,
     };
@@ -1181,7 +1188,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Sto
 
 /// Checks what is typed about a database. What is in the environment is for any run that needs it.
 fn check_database(options: &ArgMatches) -> Result<(), Failure> {
-    if let Ok(Some(directory)) = options.try_get_one::<PathBuf>("database") {
+    if let Ok(Some(directory)) = options.try_get_one::<OwnDirectory>("database") {
         // That of a published set is a directory.
         return match is_uri(&directory.to_string_lossy()) {
             false => Ok(()),
@@ -1206,7 +1213,10 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
     if typed(&"database") && typed(&"database_file") {
         return Err(Failure::usage("give either --database or --database-file"));
     }
-    let uri = options.try_get_one::<String>("database").ok().flatten();
+    let uri = options
+        .try_get_one::<DatabaseUri>("database")
+        .ok()
+        .flatten();
     if typed(&"database") && uri.is_some_and(|uri| has_credentials(uri)) {
         return Err(Failure::usage(
             "--database may have a password in it, which other users can see",
@@ -1232,13 +1242,31 @@ fn usage_failure(error: &clap::Error) -> Failure {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Failure::usage("no command given").hint(general);
     }
-    let text = error.to_string();
+    let mut text = error.to_string();
+    for (_, value) in error.context() {
+        let values = match value {
+            ContextValue::String(value) => std::slice::from_ref(value),
+            ContextValue::Strings(values) => values,
+            _ => &[],
+        };
+        for value in values.iter().filter(|value| !value.is_empty()) {
+            text = text.replace(value, &fit_to_show(value));
+        }
+    }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let paragraph = text.split("\n\n").next().unwrap_or(text);
     let hint = of_the_value(error)
         .or_else(|| of_another_spelling(error))
         .or_else(|| of_a_bare_word(error));
     Failure::usage(paragraph).hint(hint.unwrap_or_else(|| general.to_owned()))
+}
+
+/// What was typed, unless it has several lines, as a secret may have; of an address without what may be a signature.
+fn fit_to_show(value: &str) -> String {
+    match value.trim().contains(['\n', '\r']) {
+        true => "…".to_owned(),
+        false => shown(Path::new(value)),
+    }
 }
 
 /// What to do about a value that a library has refused.
@@ -1266,7 +1294,7 @@ fn of_another_spelling(error: &clap::Error) -> Option<String> {
 
 /// How the command is used, for a word that no option stands before: with that word, if there is only one place for it.
 fn of_a_bare_word(error: &clap::Error) -> Option<String> {
-    let word = error.get(ContextKind::InvalidArg)?.to_string();
+    let word = fit_to_show(&error.get(ContextKind::InvalidArg)?.to_string());
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return None;
     }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
-use vesica_files::{is_exhausted, nearest, read_regular};
+use vesica::{PathKind, Paths};
+use vesica_files::{holds_key, is_exhausted, nearest, read_regular};
 
 use crate::failure::{Failure, RESOURCE, USAGE};
 use crate::log::{self, LogFormat};
@@ -73,12 +74,23 @@ pub(crate) fn with_file(
         return Ok(args);
     };
     let path = Path::new(&path);
+    let mut paths = Paths::default();
+    paths.reads("--config", PathKind::File, path);
+    paths.check()?;
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
     let bytes = read_regular(path, MAX_BYTES).map_err(|e| Failure {
         code: if is_exhausted(&e) { RESOURCE } else { USAGE },
         ..wrong(format!("cannot be read: {e}"))
     })?;
     let text = str::from_utf8(&bytes).map_err(|_| wrong("is not UTF-8".into()))?;
+    if holds_key(text.as_bytes()) {
+        let line = text.lines().position(|line| holds_key(line.as_bytes()));
+        let line = line.map_or(0, |line| line + 1);
+        let problem = wrong(format!(
+            "line {line} has a private key in it, which is not shown"
+        ));
+        return Err(problem.hint("give the path of the key's file"));
+    }
     // The parser would quote the line, which may have a secret in it.
     let table: Table = text.parse().map_err(|e: toml::de::Error| {
         let before = e.span().map_or("", |span| &text[..span.start]);
@@ -154,7 +166,7 @@ pub(crate) fn with_file(
 }
 
 /// The command that the arguments name, and where its own arguments begin.
-fn command<'c>(args: &[OsString], commands: &'c Command) -> (&'c Command, usize) {
+pub(crate) fn command<'c>(args: &[OsString], commands: &'c Command) -> (&'c Command, usize) {
     let (mut command, mut at) = (commands, 1);
     while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
         let subcommand = command.find_subcommand(word);

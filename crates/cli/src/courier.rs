@@ -6,7 +6,6 @@ use std::path::Path;
 
 use vesica::{
     CourierStep, Destination, Gets, Identity, MAX_MESSAGE, Role, Rows, SourceOptions, WholeFile,
-    is_in, same_file,
 };
 use vesica_files::is_exhausted;
 
@@ -15,7 +14,6 @@ use crate::exchange::tell;
 use crate::failure::{DATA, Failure, RESOURCE, USAGE};
 use crate::log::{self, Level};
 use crate::progress::Progress;
-use crate::report::not_among_inputs;
 use crate::signals::Signals;
 
 pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
@@ -42,7 +40,7 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
         let problem = "this side learns no rows, and has nothing to finish: it answers";
         return Err(Failure::usage(problem));
     }
-    check_files(options, output)?;
+    check_message(options)?;
     let message = match (&options.message, options.step) {
         (None, CourierStep::Offer) => None,
         (Some(path), CourierStep::Start | CourierStep::Answer | CourierStep::Finish) => {
@@ -91,8 +89,8 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses files in the place of each other.
-fn check_files(options: &Exchange, output: Option<&Path>) -> Result<(), Failure> {
+/// Refuses a message where there is none, and none where there is one.
+fn check_message(options: &Exchange) -> Result<(), Failure> {
     let makes = match options.step {
         CourierStep::Offer | CourierStep::Start | CourierStep::Answer => true,
         // A receiver tells the sender what matches.
@@ -110,25 +108,6 @@ fn check_files(options: &Exchange, output: Option<&Path>) -> Result<(), Failure>
             ));
         }
         _ => {}
-    }
-    let read = [Some(&*options.identity), options.message.as_deref()];
-    let written = [options.out.as_deref(), output];
-    for (at, file) in written.iter().enumerate() {
-        let Some(file) = file else { continue };
-        let mut others = read.iter().chain(&written[..at]).flatten();
-        if others.any(|other| same_file(file, other)) {
-            let line = format!("{} would be two files of this step", file.display());
-            return Err(Failure::usage(line));
-        }
-        not_among_inputs(file, &options.table)?;
-        if is_in(file, &options.state) {
-            let line = format!("{} would be in the state's directory", file.display());
-            return Err(Failure::usage(line));
-        }
-        let databases = options.table.database_files();
-        if let Some((what, _)) = databases.iter().find(|(_, path)| same_file(path, file)) {
-            return Err(Failure::usage(format!("{} is {what}", file.display())));
-        }
     }
     Ok(())
 }

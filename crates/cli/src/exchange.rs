@@ -7,7 +7,7 @@ use serde_json::json;
 use vesica::terms::REVEAL;
 use vesica::{
     Destination, Gets, Identity, Intent, KeySpec, LabelExchange, Party, Report, Role, Rows,
-    SourceOptions, TargetTable, no_match_hint, same_file,
+    SourceOptions, TargetTable, no_match_hint,
 };
 
 use crate::args::{Meeting, Opener, OutputTable, Receive, Send, Table};
@@ -15,7 +15,7 @@ use crate::conditions::Conditions;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, Level};
 use crate::progress::Progress;
-use crate::report::{Record, not_among_inputs};
+use crate::report::Record;
 use crate::signals::{self, Signals};
 use crate::stdout::print_line;
 use crate::summary::summary;
@@ -58,29 +58,25 @@ struct Side<'a> {
     conditions: Conditions,
 }
 
-impl Side<'_> {
-    /// Tells the peer that this side cannot take part, if it may know of the failure, before there is a party.
-    fn tell_peer(&self, identity: &Identity, failure: &Failure) {
-        if let (Some(problem), Ok(endpoint)) = (failure.problem(), self.link.endpoint())
-            && identity.check_peer(self.link.peer).is_ok()
-        {
-            let party = Party {
-                plaintext_for_benchmarks_only: self.conditions.is_plaintext,
-                ..Party::new(identity, self.link.peer, endpoint)
-            };
-            party.tell_problem(Intent::Run(self.role), problem);
-        }
+/// Tells the peer that this side cannot take part, if it may know of the failure, before there is a party.
+pub(crate) fn tell_of(failure: &Failure, role: Role, link: &Meeting, conditions: Conditions) {
+    if let Ok(identity) = Identity::load(&link.identity)
+        && let (Some(problem), Ok(endpoint)) = (failure.problem(), link.endpoint())
+        && identity.check_peer(link.peer).is_ok()
+    {
+        let party = Party {
+            plaintext_for_benchmarks_only: conditions.is_plaintext,
+            ..Party::new(&identity, link.peer, endpoint)
+        };
+        party.tell_problem(Intent::Run(role), problem);
     }
 }
 
 /// A run with its report.
 fn recorded(side: &Side<'_>) -> Result<(), Failure> {
-    let record = Record::open(side.role, side.table, side.link, side.output);
-    let mut record = record.inspect_err(|failure| {
-        if let Ok(identity) = Identity::load(&side.link.identity) {
-            side.tell_peer(&identity, failure);
-        }
-    })?;
+    let record = Record::open(side.role, side.link, side.output);
+    let mut record =
+        record.inspect_err(|failure| tell_of(failure, side.role, side.link, side.conditions))?;
     let (output, report) = match run(side, &mut record) {
         Ok(done) => done,
         Err(failure) => {
@@ -153,21 +149,10 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
         return Err(Failure::usage("--take-values is for rows that match"));
     }
     if let Some(output) = output {
-        if same_file(&link.identity, output) {
-            return Err(Failure::usage(
-                "the identity and the output are the same file",
-            ));
-        }
         if record.is_stdout() && output == Path::new("-") {
             return Err(Failure::usage(
                 "--report -: standard output has the result already",
             ));
-        }
-        not_among_inputs(output, table)?;
-        let read = table.database_files();
-        if let Some((what, _)) = read.iter().find(|(_, path)| same_file(path, output)) {
-            let line = format!("the output and {what} are the same file");
-            return Err(Failure::usage(line));
         }
     }
     let key = table.key()?;
@@ -195,7 +180,7 @@ fn run<'a>(
         target,
         labels,
         key,
-    } = wanted.inspect_err(|failure| side.tell_peer(&identity, failure))?;
+    } = wanted.inspect_err(|failure| tell_of(failure, role, link, side.conditions))?;
     let mut progress = Progress::new(link.progress, signals.clone(), "reading the table");
     let mut party = Party::new(&identity, link.peer, link.endpoint()?);
     party.connect = link.connect(&progress, &signals, side.conditions);

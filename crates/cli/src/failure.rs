@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem};
+use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem, redacted};
 use vesica_wire::is_hidden;
 
 use crate::log;
@@ -149,10 +149,13 @@ impl Face for InCommand {
     }
 }
 
-/// The text as one line that cannot steer a terminal.
+/// The text as one line that cannot steer a terminal, without keys and signatures.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.chars().filter(|c| !is_hidden(*c)).collect()
+    redacted(&words)
+        .chars()
+        .filter(|c| !is_hidden(*c))
+        .collect()
 }
 
 #[cfg(test)]

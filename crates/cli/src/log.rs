@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
-use vesica::rfc3339;
+use vesica::{redacted, rfc3339};
 use vesica_wire::is_hidden;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,7 +92,7 @@ fn line(level: Level, event: Option<&str>, message: &str, fields: &Value) {
         time: rfc3339(SystemTime::now()),
         level,
         event,
-        message,
+        message: &redacted(message),
         fields,
     };
     // Strings and numbers are always JSON.
@@ -118,6 +118,7 @@ fn escaped(json: &str) -> String {
 
 /// Lines for people, without characters that could steer a terminal.
 fn text(level: Level, message: &str) -> String {
+    let message = redacted(message);
     let shown = message.chars().filter(|c| *c == '\n' || !is_hidden(*c));
     format!("{}{}\n", level.prefix(), shown.collect::<String>())
 }

@@ -1,39 +1,10 @@
-//! The `vesica` command: private set intersection between two tables.
+//! The `vesica` command.
 #![forbid(unsafe_code)]
 
-mod args;
-mod bench;
-mod check;
-mod conditions;
-mod config;
-mod courier;
-mod demo;
-mod exchange;
-mod failure;
-mod keygen;
-mod log;
-mod manual;
-mod memory;
-mod offline;
-mod patience;
-mod plan;
-mod process;
-mod progress;
-mod published;
-mod report;
-mod signals;
-mod stdout;
-mod summary;
-mod tasks;
-
-use std::panic;
 use std::process::ExitCode;
 
-use args::Command;
-use conditions::Conditions;
-use failure::Failure;
 use vesica_kernels::memory::HugePages;
-use vesica_kernels::process::{OrExit, ignore_file_size_signal};
+use vesica_kernels::process::OrExit;
 
 /// Runs touch a lot of fresh memory, in random order.
 #[global_allocator]
@@ -41,56 +12,9 @@ static ALLOCATOR: OrExit<HugePages> = OrExit {
     allocator: HugePages,
     message: "vesica: out of memory\n\
               hint: give --memory a smaller size, or this process a larger limit (ulimit -v)\n",
-    code: failure::RESOURCE,
+    code: vesica_cli::OUT_OF_RESOURCES,
 };
 
 fn main() -> ExitCode {
-    ignore_file_size_signal();
-    let report = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        // What a damaged file does to the library that reads it becomes an error of its own.
-        match (vesica::panic_is_caught(), log::is_json()) {
-            (true, _) => {}
-            (false, true) => log::say(log::Level::Error, &failure::one_line(&info.to_string())),
-            (false, false) => report(info),
-        }
-    }));
-    let command = match args::parse(std::env::args_os()) {
-        Ok(command) => command,
-        Err(args::Stop::Shown) => return ExitCode::SUCCESS,
-        Err(args::Stop::Failed(failure)) => return failure.report(),
-    };
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => signals::cause(failure).report(),
-    }
-}
-
-fn run(command: Command) -> Result<(), Failure> {
-    match command {
-        Command::Demo => demo::run(),
-        Command::Keygen(options) => keygen::run(&options),
-        Command::Fingerprint(options) => keygen::fingerprint(&options),
-        Command::Receive(options) => exchange::receive(&options, Conditions::REAL),
-        Command::Send(options) => exchange::send(&options, Conditions::REAL),
-        Command::Exchange(options) => courier::run(&options),
-        Command::Check(options) => check::run(&options),
-        Command::Offline(options) => offline::run(&options, Conditions::REAL),
-        Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
-        Command::Generator(options) => offline::generator(&options, Conditions::REAL),
-        Command::Publish(options) => published::publish(&options),
-        Command::Serve(options) => published::serve(&options),
-        Command::Lookup(options) => published::lookup(&options),
-        Command::Bench(options) => bench::run(&options),
-        Command::Plan(options) => plan::run(&options),
-        Command::Split(options) => tasks::split(&options, Conditions::REAL),
-        Command::Bucket(options) => tasks::bucket(&options, Conditions::REAL),
-        Command::Gateway(options) => tasks::gateway(&options),
-        Command::Attempts(options) => tasks::attempts(&options, Conditions::REAL),
-        Command::Collect(options) => tasks::collect(&options),
-        Command::Total(options) => tasks::total(&options, Conditions::REAL),
-        Command::Completions(options) => manual::completions(&options),
-        Command::Man(options) => manual::man(&options),
-        Command::BenchParty(options) => bench::party(&options),
-    }
+    vesica_cli::main()
 }

@@ -2,7 +2,7 @@
 
 mod shown;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
@@ -11,12 +11,14 @@ use serde_json::json;
 use vesica::{
     ConnectOptions, Endpoint, Fingerprint, HalfRequest, Identity, Intent, Name, Observer,
     OfflineStore, OfflineTerms, Registry, Role, StoredHalf, attester, deal, fetch_half,
-    find_protocol, generate, half_of_the_machine, make_half, parse_bytes, parse_size, rfc3339,
+    find_protocol, generate, half_of_the_machine, make_half, parse_address, parse_bytes,
+    parse_size, rfc3339,
 };
 use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
 use vesica_wire::Channel;
 
+use crate::args::{InputPath, OwnDirectory};
 use crate::conditions::Conditions;
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::log::{self, Level};
@@ -94,14 +96,14 @@ struct Make {
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     lambda: u32,
     /// Wait for the peer at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", conflicts_with_all = ["dealer", "generator"])]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address, conflicts_with_all = ["dealer", "generator"])]
     listen: Option<String>,
     /// Connect to the peer, the dealer or this side's generator at HOST:PORT
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
     /// This side's identity, made by `vesica keygen`
     #[arg(long, value_name = "FILE")]
-    identity: PathBuf,
+    identity: InputPath,
     /// The fingerprint of the run's other party, vs1:…
     #[arg(long, value_name = "FINGERPRINT")]
     peer: Fingerprint,
@@ -117,7 +119,7 @@ struct Make {
     peer_shown: PeerShown,
     /// Directory for the half, created if missing
     #[arg(long, value_name = "DIR")]
-    offline_store: PathBuf,
+    offline_store: OwnDirectory,
     #[command(flatten)]
     patience: Patience,
     /// How to show progress on standard error
@@ -129,10 +131,10 @@ struct Make {
 struct Ls {
     /// Directory of halves
     #[arg(long, value_name = "DIR")]
-    offline_store: PathBuf,
+    offline_store: OwnDirectory,
     /// The identity that uses the store
     #[arg(long, value_name = "FILE")]
-    identity: PathBuf,
+    identity: InputPath,
     /// Print a JSON array instead of text
     #[arg(long)]
     json: bool,
@@ -146,20 +148,20 @@ struct Named {
     names: Vec<Name>,
     /// Directory of halves
     #[arg(long, value_name = "DIR")]
-    offline_store: PathBuf,
+    offline_store: OwnDirectory,
     /// The identity that stored them
     #[arg(long, value_name = "FILE")]
-    identity: PathBuf,
+    identity: InputPath,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Dealer {
     /// Wait for both parties at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     listen: String,
     /// The dealer's identity, made by `vesica keygen`
     #[arg(long, value_name = "FILE")]
-    identity: PathBuf,
+    identity: InputPath,
     /// The fingerprint of the side that will receive
     #[arg(long, value_name = "FINGERPRINT")]
     receiver: Fingerprint,
@@ -186,14 +188,14 @@ pub(crate) struct Dealer {
 pub(crate) struct Generator {
     /// Wait for the party that this serves, and for the other generator unless --connect is given, at HOST:PORT; port 0
     /// picks a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     listen: String,
     /// Connect to the other generator, which listens, at HOST:PORT
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
     /// This generator's identity, made by `vesica keygen`
     #[arg(long, value_name = "FILE")]
-    identity: PathBuf,
+    identity: InputPath,
     /// The fingerprint of the party that this serves, and nobody else
     #[arg(long, value_name = "FINGERPRINT")]
     party: Fingerprint,

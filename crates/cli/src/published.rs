@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,39 +10,23 @@ use serde_json::{Value, json};
 use vesica::{
     ConnectOptions, Database, Destination, Figures, Fingerprint, Identity, KeySpec, LabelTerms,
     LookUp, LookUpReport, Observer, OnIncident, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
-    Service, SetUpdate, Source, SourceOptions, half_of_the_machine, is_in, same_file,
+    Service, SetUpdate, Source, SourceOptions, half_of_the_machine,
 };
 use vesica_files::read_regular;
 use vesica_session::Listener;
 
-use crate::args::{Lookup, Publish, Serve};
+use crate::args::{InputTable, Lookup, Publish, Serve};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::peak_memory_bytes;
 use crate::progress::{Progress, ProgressMode};
-use crate::report::not_among_inputs;
 use crate::signals::Signals;
 
 /// Time between two lines of figures.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Longest list of clients, in bytes: some hundred thousand.
 const MAX_CLIENTS: u64 = 8 << 20;
-
-/// Fails if two files would be one.
-fn check_apart(files: &[(&str, &Path)]) -> Result<(), Failure> {
-    for (index, (what, path)) in files.iter().enumerate() {
-        if let Some((other, _)) = files[..index]
-            .iter()
-            .find(|(_, other)| same_file(path, other))
-        {
-            return Err(Failure::usage(format!(
-                "{what} and {other} are the same file"
-            )));
-        }
-    }
-    Ok(())
-}
 
 /// The columns that go with a key.
 fn payload(options: &Publish) -> Result<Option<LabelTerms>, Failure> {
@@ -56,22 +40,7 @@ fn payload(options: &Publish) -> Result<Option<LabelTerms>, Failure> {
 
 pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
     let signals = Signals::install()?;
-    check_apart(&[
-        ("the identity", &options.identity),
-        ("the output", &options.output),
-    ])?;
-    let mut inputs = options
-        .input
-        .iter()
-        .chain(&options.add)
-        .chain(&options.remove);
-    if inputs.any(|input| is_in(&options.output, input)) {
-        let output = options.output.display();
-        return Err(Failure::usage(format!(
-            "{output} would be one of the files of the input"
-        )));
-    }
-    if options.output == Path::new("-") {
+    if *options.output == *Path::new("-") {
         return Err(Failure::usage("a published set is a file"));
     }
     let memory = options.memory.or_else(half_of_the_machine);
@@ -81,20 +50,20 @@ pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
     }
 }
 
-fn open(options: &Publish, files: &[PathBuf], memory: Option<u64>) -> Result<Source, Failure> {
+fn open(options: &Publish, files: &[InputTable], memory: Option<u64>) -> Result<Source, Failure> {
     let form = options.form.options(SourceOptions {
         passes: Passes::One,
         memory,
         ..SourceOptions::default()
     })?;
-    Ok(Source::open_all(files, &form)?)
+    Ok(Source::open_all(&InputTable::all(files), &form)?)
 }
 
 fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(), Failure> {
     let key = options.form.key()?;
     let publication = Publication {
         identity: Identity::load(&options.identity)?,
-        database: options.database.clone(),
+        database: options.database.to_path_buf(),
         rotates: options.rotate,
         lambda: options.lambda,
         queries: options.queries,
@@ -134,14 +103,14 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
     let key = options.form.key()?;
     let update = SetUpdate {
         identity: Identity::load(&options.identity)?,
-        database: options.database.clone(),
-        set: options.output.clone(),
+        database: options.database.to_path_buf(),
+        set: options.output.to_path_buf(),
         memory,
         threads: options.threads,
         interrupt: signals.interrupt().clone(),
     };
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
-    let source = |files: &[PathBuf]| {
+    let source = |files: &[InputTable]| {
         let files = (!files.is_empty()).then_some(files);
         files.map(|files| open(options, files, memory)).transpose()
     };
@@ -201,7 +170,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         .or_else(|| std::thread::available_parallelism().ok());
     let service = Service {
         clients,
-        set: options.set.clone(),
+        set: options.set.as_ref().map(|set| set.to_path_buf()),
         quota: options.quota,
         connections: options.connections as usize,
         threads: threads.map_or(1, NonZeroUsize::get),
@@ -279,17 +248,6 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
     let target = options.table.target(&options.output_table)?;
     let stdout = target.is_none().then_some(Path::new("-"));
     let output = options.output.as_deref().or(stdout);
-    let read = options.table.database_files();
-    let mut files = vec![
-        ("the identity", &*options.identity),
-        ("the set", &options.set),
-    ];
-    files.extend(output.map(|output| ("the output", output)));
-    files.extend(read.iter().map(|(what, path)| (*what, &**path)));
-    check_apart(&files)?;
-    if let Some(output) = output {
-        not_among_inputs(output, &options.table)?;
-    }
     let key = options.table.key()?;
     let identity = Identity::load(&options.identity)?;
     identity.check_peer(options.peer)?;
@@ -297,9 +255,9 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
     let look_up = LookUp {
         publisher: options.peer,
         address: options.connect.clone(),
-        set: options.set.clone(),
+        set: options.set.to_path_buf(),
         fetch: options.fetch,
-        state: options.state.clone(),
+        state: options.state.as_ref().map(|state| state.to_path_buf()),
         connect: ConnectOptions {
             deadline: options.deadline,
             ..options

@@ -5,13 +5,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vesica::{
-    Fingerprint, Report, Role, Source, WholeFile, is_address, is_in, rfc3339, same_file, shown,
-};
+use vesica::{Fingerprint, Report, Role, Source, WholeFile, is_address, rfc3339};
 use vesica_files::is_exhausted;
 use vesica_kernels::process::standard_output_was_open;
 
-use crate::args::{Meeting, Table};
+use crate::args::Meeting;
 use crate::failure::{Failure, RESOURCE, USAGE, one_line};
 use crate::memory::peak_memory_bytes;
 use crate::stdout::print;
@@ -59,7 +57,6 @@ impl<'a> Record<'a> {
     /// fail. `output` is where the result is to go.
     pub(crate) fn open(
         role: Role,
-        table: &Table,
         link: &'a Meeting,
         output: Option<&Path>,
     ) -> Result<Record<'a>, Failure> {
@@ -77,19 +74,6 @@ impl<'a> Record<'a> {
                 return Err(Failure::usage(problem));
             }
             Some(path) => {
-                let outputs = output.map(|output| ("the output", output));
-                let inputs = table.input.iter().map(|input| ("the input", &**input));
-                let identity = [("the identity", &*link.identity)];
-                let mut others = identity.into_iter().chain(outputs).chain(inputs);
-                let other = others.find(|(_, other)| same_file(path, other));
-                let read = table.database_files();
-                let mut read = read.iter().map(|(what, path)| (*what, &**path));
-                let other = other.or_else(|| read.find(|(_, other)| same_file(path, other)));
-                if let Some((what, _)) = other {
-                    let line = format!("the report and {what} are the same file");
-                    return Err(Failure::usage(line));
-                }
-                not_among_inputs(path, table)?;
                 let unwritable = |e| unwritable(path, &e);
                 let file = WholeFile::create(path).map_err(unwritable)?;
                 if path.is_file() {
@@ -160,17 +144,6 @@ impl<'a> Record<'a> {
                 .and_then(|()| file.commit())
                 .map_err(|e| Failure::new(RESOURCE, unwritable(path, &e).line)),
         }
-    }
-}
-
-/// Fails if a file would be one of those of an input: a directory, or a pattern.
-pub(crate) fn not_among_inputs(path: &Path, table: &Table) -> Result<(), Failure> {
-    match table.input.iter().any(|input| is_in(path, input)) {
-        true => Err(Failure::usage(format!(
-            "{} would be one of the files of the input",
-            shown(path)
-        ))),
-        false => Ok(()),
     }
 }
 

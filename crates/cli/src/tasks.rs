@@ -17,7 +17,6 @@ use crate::exchange::print_values;
 use crate::failure::Failure;
 use crate::log;
 use crate::progress::{Progress, ProgressMode};
-use crate::report::not_among_inputs;
 use crate::signals::Signals;
 use crate::stdout::print_line;
 
@@ -188,9 +187,6 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
 
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
     let output = options.output.as_deref();
-    if let Some(output) = output {
-        not_among_inputs(output, &options.table)?;
-    }
     let target = options.table.target(&options.output_table)?;
     let key = options.table.key()?;
     let job = SplitJob::open(&options.job)?;

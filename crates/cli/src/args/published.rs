@@ -1,7 +1,6 @@
 //! The options of `publish`, `serve` and `lookup`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,7 +9,10 @@ use vesica::{
     Fingerprint, MAX_LABEL_BYTES, MAX_QUERIES, Rows, parse_address, parse_bytes, parse_items,
 };
 
-use super::{OutputTable, Table, TableForm, parse_threads};
+use super::{
+    FetchedSet, InputPath, InputSet, InputTable, OutputPath, OutputSet, OutputTable, OwnDirectory,
+    Table, TableForm, parse_threads,
+};
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
 
@@ -25,14 +27,14 @@ pub(crate) struct Publish {
     /// Table, in a format of --format; `-` is standard input. Directories, patterns and several files are as
     /// for `vesica send`
     #[arg(help_heading = "Table", long, value_name = "FILE", required_unless_present_any = ["add", "remove"])]
-    pub(crate) input: Vec<PathBuf>,
+    pub(crate) input: Vec<InputTable>,
     /// Adds the keys of this table to the set in --output, as a file beside it: SET.vset.2, then SET.vset.3, and so on. A
     /// key that is there with another payload gets the new one. The set may be served meanwhile
     #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
-    pub(crate) add: Vec<PathBuf>,
+    pub(crate) add: Vec<InputTable>,
     /// Takes the keys of this table out of the set, in the same file as --add
     #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
-    pub(crate) remove: Vec<PathBuf>,
+    pub(crate) remove: Vec<InputTable>,
     /// Publishes --input under a new key in place of that of the database, which nobody may serve meanwhile. The old set
     /// and its later files are replaced, and counts of queries begin anew
     #[arg(long, conflicts_with_all = ["add", "remove"])]
@@ -41,15 +43,15 @@ pub(crate) struct Publish {
     pub(crate) form: TableForm,
     /// This side's identity, made by `vesica keygen`: it signs the set, and serves it
     #[arg(long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
     /// Directory for the secret key and the count of queries, created if missing, and meanwhile for what is computed: after
     /// a failure the same command goes on from there. Whoever has it and the identity can test guesses of every key of
     /// the set, for ever
     #[arg(long, value_name = "DIR")]
-    pub(crate) database: PathBuf,
+    pub(crate) database: OwnDirectory,
     /// File of the set, for clients; whoever has it alone learns only how many keys there are
     #[arg(help_heading = "Result", long, value_name = "SET.vset")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: OutputSet,
     /// Queries that the key answers in its life, of all clients together, as 2^20; the server stops at that. More cost
     /// a bit of each mask with every doubling, and half a bit of the key's security
     #[arg(long, value_name = "N", value_parser = parse_life, default_value = "2^20")]
@@ -84,21 +86,21 @@ pub(crate) struct Publish {
 pub(crate) struct Serve {
     /// Directory that `vesica publish` has made
     #[arg(long, value_name = "DIR")]
-    pub(crate) database: PathBuf,
+    pub(crate) database: OwnDirectory,
     /// Wait for clients at HOST:PORT; port 0 picks a free one
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: String,
     /// The identity that has published the set
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
     /// File with the fingerprints of all clients, one per line; what follows after a blank or # is a remark. Everybody
     /// else is turned away
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) clients: PathBuf,
+    pub(crate) clients: InputPath,
     /// File of the published set, with those of later releases beside it, for clients that fetch them: each gets at most
     /// four times their bytes a day, counted from the start of this server. Not handed out if not given
     #[arg(long, value_name = "SET.vset")]
-    pub(crate) set: Option<PathBuf>,
+    pub(crate) set: Option<InputSet>,
     /// Queries of each client under the key, at most, also across restarts
     #[arg(long, value_name = "N", value_parser = parse_life)]
     pub(crate) quota: u64,
@@ -123,7 +125,7 @@ pub(crate) struct Lookup {
     pub(crate) table: Table,
     /// File of the published set, with those of later releases beside it
     #[arg(long, value_name = "SET.vset")]
-    pub(crate) set: PathBuf,
+    pub(crate) set: FetchedSet,
     /// Fetches what of these files is missing here from the server, where an earlier attempt has stopped. A file has the
     /// name SET.vset.part, or SET.vset.2.part, until all of it is verified
     #[arg(long)]
@@ -131,20 +133,20 @@ pub(crate) struct Lookup {
     /// Directory for what the server has answered, encrypted under the identity and created if missing: later look-ups
     /// ask about no key again, and one that was interrupted pays for nothing twice
     #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    pub(crate) state: Option<OwnDirectory>,
     /// Where `vesica serve` listens, HOST:PORT
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) connect: String,
     /// This side's identity, made by `vesica keygen`, whose fingerprint the server has on its list
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
     /// The fingerprint of who has published the set and serves it, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
     /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-`, the default,
     /// is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
     /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both

@@ -1,13 +1,15 @@
 //! The options of jobs whose buckets are tasks of their own.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use vesica::{Endpoint, Fingerprint, TaskEndpoint, parse_address, parse_bytes};
 
-use super::{Meeting, MeetingPoint, OutputTable, Table, parse_threads};
+use super::{
+    InputPath, Meeting, MeetingPoint, OutputPath, OutputTable, OwnDirectory, Table, parse_threads,
+};
 use crate::failure::Failure;
 use crate::offline::Side;
 use crate::patience::{Patience, seconds};
@@ -24,7 +26,7 @@ pub(crate) struct Split {
     pub(crate) link: Meeting,
     /// Directory for the job, which only this user may read. Tasks need all of it; job.json in it has the keys to the rest
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: PathBuf,
+    pub(crate) job: OwnDirectory,
     /// Approximate memory of a task for its bucket, such as 512M or 4G, by which the number of buckets is chosen; the
     /// smaller one of both sides counts
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1G")]
@@ -73,7 +75,7 @@ impl TaskMeetingPoint {
 pub(crate) struct Bucket {
     /// Directory of the job, made by `vesica split`
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: PathBuf,
+    pub(crate) job: OwnDirectory,
     /// The bucket, counted from 0
     #[arg(long, value_name = "N")]
     pub(crate) bucket: u32,
@@ -99,7 +101,7 @@ pub(crate) struct Gateway {
     pub(crate) listen: String,
     /// gateway.json of a job, which either side has; one for each job whose tasks are to meet
     #[arg(long, value_name = "FILE", required = true)]
-    pub(crate) admit: Vec<PathBuf>,
+    pub(crate) admit: Vec<InputPath>,
     /// Pairs of tasks at once, with those tasks that wait for the other side's
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
     pub(crate) pairs: u32,
@@ -115,12 +117,12 @@ pub(crate) struct Gateway {
 pub(crate) struct Attempts {
     /// Directory of the job, made by `vesica split`, in which the results of tasks are
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: PathBuf,
+    pub(crate) job: OwnDirectory,
     #[command(flatten)]
     pub(crate) point: MeetingPoint,
     /// This side's identity, with which the table was split
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: PathBuf,
+    pub(crate) identity: InputPath,
     /// The peer's fingerprint, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
@@ -136,7 +138,7 @@ pub(crate) struct Attempts {
 pub(crate) struct Total {
     /// Directory of the job, made by `vesica split`, with the results of all buckets
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: PathBuf,
+    pub(crate) job: OwnDirectory,
     /// Wait for the peer's driver at HOST:PORT; port 0 picks a free one. Without --listen and --connect it is the total that
     /// this side has from before
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
@@ -151,7 +153,7 @@ pub(crate) struct Total {
         value_name = "FILE",
         requires = "endpoint"
     )]
-    identity: Option<PathBuf>,
+    identity: Option<InputPath>,
     /// The peer's fingerprint, vs1:…
     #[arg(
         help_heading = "Peer",
@@ -180,7 +182,7 @@ impl Total {
 pub(crate) struct Collect {
     /// Directory of the job, with the results of all buckets
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: PathBuf,
+    pub(crate) job: OwnDirectory,
     #[command(flatten)]
     pub(crate) table: Table,
     /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-` is standard
@@ -191,7 +193,7 @@ pub(crate) struct Collect {
         value_name = "FILE",
         required_unless_present = "output_table"
     )]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
     /// Approximate memory, such as 512M or 4G; half of this machine's if not given

@@ -2,12 +2,12 @@
 
 #[cfg(feature = "tee")]
 use std::path::Path;
-use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use vesica::{Expected, Measurement, Platform, Simulated};
 use vesica_psi::Origin;
 
+use crate::args::InputPath;
 #[cfg(feature = "tee")]
 use crate::failure::DATA;
 use crate::failure::Failure;
@@ -83,7 +83,7 @@ pub(super) struct Shown {
     vmpl: Option<u32>,
     /// Certificate of the processor's key (sev-snp; if the report comes without) or collateral of the platform (tdx)
     #[arg(long, value_name = "FILE", requires = "attestation")]
-    endorsements: Option<PathBuf>,
+    endorsements: Option<InputPath>,
 }
 
 /// What the other side's generator has to show; without --peer-attestation all that this side's has to.
@@ -112,7 +112,7 @@ pub(super) struct PeerShown {
     peer_vmpl: Option<u32>,
     /// As --endorsements
     #[arg(long, value_name = "FILE", requires = "peer_attestation")]
-    peer_endorsements: Option<PathBuf>,
+    peer_endorsements: Option<InputPath>,
 }
 
 impl PeerShown {

@@ -24,7 +24,7 @@ const SAME_SPEED: f64 = 1.2;
 
 pub(crate) fn run(options: &Plan) -> Result<(), Failure> {
     let path = match &options.calibration {
-        Some(path) => Some(path.clone()),
+        Some(path) => Some(path.to_path_buf()),
         None => calibration_path(),
     };
     if options.calibrate {

@@ -125,7 +125,7 @@ fn outputs_that_cannot_be_written() {
     for (output, words) in [
         ("nowhere/out.csv", "cannot be written"),
         (".", "directory"),
-        ("good.csv", "the input itself"),
+        ("good.csv", "--output and --input are the same file"),
         ("out.xlsx", "a spreadsheet"),
     ] {
         place
@@ -180,11 +180,11 @@ fn no_file_is_used_for_two_things() {
     );
     query
         .wait()
-        .expect_failure(2, "the report and the database are the same file");
+        .expect_failure(2, "--report and --database are the same file");
     place
         .sender(&good.with("--report ./sender.key"), nowhere)
         .wait()
-        .expect_failure(2, "the report and the identity are the same file");
+        .expect_failure(2, "--report and --identity are the same file");
     assert_eq!(keys, (place.read("receiver.key"), place.read("sender.key")));
     assert_eq!(place.names(), before);
 }

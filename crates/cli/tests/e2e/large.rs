@@ -106,7 +106,10 @@ fn too_little_memory_and_bad_limits() {
         ("--memory 4X", "size"),
         ("--threads 0", "threads"),
         ("--work-dir no/where", "no/where"),
-        ("--work-dir ours.csv", "ours.csv"),
+        (
+            "--work-dir ours.csv",
+            "--work-dir and --input are the same file",
+        ),
     ] {
         let receiver = arguments[0].clone().with(words);
         place

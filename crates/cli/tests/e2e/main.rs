@@ -13,6 +13,8 @@ mod courier;
 mod crash;
 #[cfg(unix)]
 mod databases;
+#[cfg(unix)]
+mod declared;
 mod doubtful;
 mod faults;
 #[cfg(unix)]
@@ -26,6 +28,8 @@ mod life;
 mod limits;
 mod objects;
 mod offline;
+#[cfg(unix)]
+mod paths;
 mod peers;
 mod permutation;
 mod plan;
@@ -34,6 +38,8 @@ mod published;
 mod random;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod recorder;
+#[cfg(unix)]
+mod secrets;
 mod support;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod system_faults;

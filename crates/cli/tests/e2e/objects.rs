@@ -97,13 +97,13 @@ fn what_a_store_cannot_do_is_said_before_the_peer_is_met() {
             "s3://b/a.csv",
             "s3://b/a.csv",
             2,
-            "the output is the input itself",
+            "--output and --input are the same file",
         ),
         (
             "s3://b/*",
             "s3://b/b.csv",
             2,
-            "would be one of the files of the input",
+            "--output would be one of the files of --input",
         ),
         (
             "s3://b/a.csv",

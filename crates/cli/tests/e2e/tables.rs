@@ -167,7 +167,7 @@ fn tables_in_several_files_and_other_dialects() {
     for input in ["ours", "our?/part-*"] {
         let ours = Arguments::new(input, "key").output("ours/part-3.csv");
         let ended = place.receiver(&ours, "--connect 127.0.0.1:1").wait();
-        ended.expect_failure(2, "one of the files of the input");
+        ended.expect_failure(2, "one of the files of --input");
     }
 }
 

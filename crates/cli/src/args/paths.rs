@@ -1,0 +1,146 @@
+//! Paths among the options. The type of an option says whether its path is read or written: from that, and not from each
+//! command, follows that nothing is written in the place of anything else ([`Paths::check`]).
+
+use std::any::TypeId;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{
+    MapValueParser, PathBufValueParser, StringValueParser, TypedValueParser, ValueParserFactory,
+};
+use clap::{Arg, ArgMatches, Command};
+use vesica::{PathKind, Paths, add_database};
+
+use crate::failure::InCommand;
+
+/// What a command does with the path in an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathUse {
+    /// It is read.
+    Reads(PathKind),
+    /// It is written, or made, or changed.
+    Writes(PathKind),
+    /// It is read, and written with `--fetch`.
+    Fetches(PathKind),
+    /// It is a database's, which is written to with `--output-table`.
+    Database,
+    /// It is a library, or the name of one.
+    Library,
+}
+
+macro_rules! paths {
+    ($($(#[$doc:meta])* $name:ident($inner:ty, $parser:ident) $use:expr;)+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug)]
+            pub(crate) struct $name($inner);
+
+            impl Deref for $name {
+                type Target = <$inner as Deref>::Target;
+
+                fn deref(&self) -> &Self::Target {
+                    &self.0
+                }
+            }
+
+            impl ValueParserFactory for $name {
+                type Parser = MapValueParser<$parser, fn($inner) -> $name>;
+
+                fn value_parser() -> Self::Parser {
+                    $parser::new().map($name)
+                }
+            }
+        )+
+
+        /// What a command does with the path in an option, if there is one.
+        pub(crate) fn path_use(arg: &Arg) -> Option<PathUse> {
+            let of = arg.get_value_parser().type_id();
+            $(
+                if of == TypeId::of::<$name>() {
+                    return Some($use);
+                }
+            )+
+            None
+        }
+    };
+}
+
+paths! {
+    /// A file that is read.
+    InputPath(PathBuf, PathBufValueParser) PathUse::Reads(PathKind::File);
+    /// A table that is read: a file, a directory, a pattern or an address.
+    InputTable(PathBuf, PathBufValueParser) PathUse::Reads(PathKind::Table);
+    /// A file, or an object, that is written.
+    OutputPath(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::File);
+    /// A directory that belongs to the command.
+    OwnDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory);
+    /// A published set that is written.
+    OutputSet(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Set);
+    /// A published set that is read, and fetched if that is asked for.
+    FetchedSet(PathBuf, PathBufValueParser) PathUse::Fetches(PathKind::Set);
+    /// A published set that is read.
+    InputSet(PathBuf, PathBufValueParser) PathUse::Reads(PathKind::Set);
+    /// The URI of a database, which may be a file.
+    DatabaseUri(String, StringValueParser) PathUse::Database;
+    /// The name or the path of a driver's library.
+    DriverName(String, StringValueParser) PathUse::Library;
+}
+
+impl InputTable {
+    /// The paths of tables.
+    pub(crate) fn all(tables: &[InputTable]) -> Vec<PathBuf> {
+        tables.iter().map(|table| table.to_path_buf()).collect()
+    }
+}
+
+/// The paths that a command names, by its options.
+pub(super) fn named(command: &Command, matches: &ArgMatches) -> Paths {
+    let mut paths = Paths::default();
+    add(command, matches, &mut paths);
+    paths.writes("standard output", PathKind::File, Path::new("-"));
+    paths
+}
+
+fn add(command: &Command, matches: &ArgMatches, paths: &mut Paths) {
+    for arg in command.get_arguments() {
+        let values = matches.try_get_raw(arg.get_id().as_str());
+        let (Some(of), Ok(Some(values))) = (path_use(arg), values) else {
+            continue;
+        };
+        let name = arg.get_long().unwrap_or(arg.get_id().as_str());
+        let fetches = || matches.try_get_one::<bool>("fetch").ok().flatten() == Some(&true);
+        for value in values.map(Path::new) {
+            let name = format!("--{name}");
+            match of {
+                // That it is written to goes for every command.
+                PathUse::Writes(_) if value == Path::new("-") => {}
+                PathUse::Writes(kind) => paths.writes(name, kind, value),
+                PathUse::Fetches(kind) if fetches() => paths.writes(name, kind, value),
+                PathUse::Reads(kind) | PathUse::Fetches(kind) => paths.reads(name, kind, value),
+                PathUse::Database | PathUse::Library => {}
+            }
+        }
+    }
+    let uri = matches
+        .try_get_one::<DatabaseUri>("database")
+        .ok()
+        .flatten();
+    let file = matches
+        .try_get_one::<InputPath>("database_file")
+        .ok()
+        .flatten();
+    let driver = matches.try_get_one::<DriverName>("driver").ok().flatten();
+    let (uri, file, driver) = (
+        uri.map(|uri| &**uri),
+        file.map(|file| &**file),
+        driver.map(|driver| &**driver),
+    );
+    let is_written = matches.try_contains_id("output_table").unwrap_or(false);
+    add_database(paths, &InCommand, uri, file, driver, is_written);
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        add(command, matches, paths);
+    }
+}

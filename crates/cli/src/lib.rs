@@ -1,0 +1,118 @@
+//! The `vesica` command: private set intersection between two tables. The program is [`main`]; what else is public is for
+//! its tests.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod check;
+mod conditions;
+mod config;
+mod courier;
+mod demo;
+mod exchange;
+mod failure;
+mod keygen;
+mod log;
+mod manual;
+mod memory;
+mod offline;
+mod patience;
+mod plan;
+mod process;
+mod progress;
+mod published;
+mod report;
+mod signals;
+mod stdout;
+mod summary;
+mod tasks;
+
+use std::panic;
+use std::process::ExitCode;
+
+#[doc(hidden)]
+pub use args::PathUse;
+use args::{Command, Parsed};
+use conditions::Conditions;
+use failure::Failure;
+#[doc(hidden)]
+pub use vesica::PathKind;
+use vesica_kernels::process::ignore_file_size_signal;
+
+/// The exit code of a limit of this machine.
+pub const OUT_OF_RESOURCES: u8 = failure::RESOURCE;
+
+/// The commands and their options.
+#[doc(hidden)]
+pub fn definition() -> clap::Command {
+    args::definition(&[])
+}
+
+/// What a command does with the path in an option, if there is one.
+#[doc(hidden)]
+pub fn path_use(arg: &clap::Arg) -> Option<PathUse> {
+    args::path_use(arg)
+}
+
+/// Runs the command that this process was started with.
+pub fn main() -> ExitCode {
+    ignore_file_size_signal();
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        // What a damaged file does to the library that reads it becomes an error of its own.
+        match (vesica::panic_is_caught(), log::is_json()) {
+            (true, _) => {}
+            (false, true) => log::say(log::Level::Error, &failure::one_line(&info.to_string())),
+            (false, false) => report(info),
+        }
+    }));
+    let parsed = match args::parse(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(args::Stop::Shown) => return ExitCode::SUCCESS,
+        Err(args::Stop::Failed(failure)) => return failure.report(),
+    };
+    match run(parsed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => signals::cause(failure).report(),
+    }
+}
+
+fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
+    paths
+        .check()
+        .map_err(Failure::from)
+        .inspect_err(|failure| {
+            let link = match &command {
+                Command::Receive(options) => &options.link,
+                Command::Send(options) => &options.link,
+                _ => return,
+            };
+            exchange::tell_of(failure, link, Conditions::REAL);
+        })?;
+    match command {
+        Command::Demo => demo::run(),
+        Command::Keygen(options) => keygen::run(&options),
+        Command::Fingerprint(options) => keygen::fingerprint(&options),
+        Command::Receive(options) => exchange::receive(&options, Conditions::REAL),
+        Command::Send(options) => exchange::send(&options, Conditions::REAL),
+        Command::Exchange(options) => courier::run(&options),
+        Command::Check(options) => check::run(&options),
+        Command::Offline(options) => offline::run(&options, Conditions::REAL),
+        Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
+        Command::Generator(options) => offline::generator(&options, Conditions::REAL),
+        Command::Publish(options) => published::publish(&options),
+        Command::Serve(options) => published::serve(&options),
+        Command::Lookup(options) => published::lookup(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Plan(options) => plan::run(&options),
+        Command::Split(options) => tasks::split(&options, Conditions::REAL),
+        Command::Bucket(options) => tasks::bucket(&options, Conditions::REAL),
+        Command::Gateway(options) => tasks::gateway(&options),
+        Command::Attempts(options) => tasks::attempts(&options, Conditions::REAL),
+        Command::Collect(options) => tasks::collect(&options),
+        Command::Total(options) => tasks::total(&options, Conditions::REAL),
+        Command::Completions(options) => manual::completions(&options),
+        Command::Man(options) => manual::man(&options),
+        Command::BenchParty(options) => bench::party(&options),
+    }
+}
