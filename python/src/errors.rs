@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyException, PyImportError, PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
-use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem};
+use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem, redacted};
 
 /// Why a run failed: the name of the exception, a line, and what to do about it.
 #[derive(Debug)]
@@ -175,7 +175,8 @@ impl From<Failure> for PyErr {
             let class = py
                 .import("vesica._errors")
                 .and_then(|module| module.getattr(failure.class));
-            match class.and_then(|class| class.call1((failure.line, failure.hint))) {
+            let line = redacted(&failure.line);
+            match class.and_then(|class| class.call1((line, failure.hint))) {
                 Ok(error) => PyErr::from_value(error),
                 Err(error) => error,
             }

@@ -99,8 +99,6 @@ pub(crate) fn exchange<'py>(
         ..SourceOptions::default()
     })?;
     let table = Table::of(table, &reading)?;
-    let file = output.as_ref().and_then(Output::file);
-    table.check_output(file, &reading, &identity.0)?;
     events.stage("reading");
     let (mut heard, raised) = (events.clone(), interrupt.clone());
     let work = move || -> Result<_, Failure> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::same_file;
+use vesica::{PathKind, Paths};
 
 use crate::errors::Failure;
 
@@ -22,10 +22,10 @@ impl KeyPair {
         files.push(path);
     }
 
-    /// Whether `path` is one of these files.
-    pub(crate) fn is_kept_in(&self, path: &Path) -> bool {
+    /// These files.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.iter().any(|file| same_file(file, path))
+        files.clone()
     }
 }
 
@@ -44,6 +44,13 @@ impl Identity {
     }
 }
 
+/// Refuses a key in the place of a path.
+fn check_path(path: &Path) -> Result<(), Failure> {
+    let mut paths = Paths::default();
+    paths.reads("`path`", PathKind::File, path);
+    Ok(paths.check()?)
+}
+
 #[pymethods]
 impl Identity {
     /// Makes a fresh identity from the operating system's randomness.
@@ -57,6 +64,7 @@ impl Identity {
     /// Raises UsageError if it cannot be read, is malformed, or can be read by other users of the machine.
     #[staticmethod]
     fn load(path: PathBuf) -> Result<Identity, Failure> {
+        check_path(&path)?;
         let identity = Identity::of(vesica::Identity::load(&path)?);
         identity.0.note_file(path);
         Ok(identity)
@@ -79,6 +87,7 @@ impl Identity {
     ///
     /// Raises UsageError if the file exists or cannot be written.
     fn save(&self, path: PathBuf) -> Result<(), Failure> {
+        check_path(&path)?;
         self.0.key.save(&path)?;
         self.0.note_file(path);
         Ok(())

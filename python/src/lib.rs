@@ -5,6 +5,7 @@
 //! events to Python, and looks for Ctrl-C.
 #![deny(unsafe_code)]
 
+mod arguments;
 mod check;
 mod digests;
 mod errors;
@@ -33,6 +34,8 @@ mod _vesica {
 
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::arguments::check_arguments;
     #[pymodule_export]
     use crate::check::check;
     #[pymodule_export]

@@ -13,14 +13,13 @@ use vesica::{
     AdbcDatabase, ConnectOptions, CsvOptions, Destination, Encoding, Fingerprint, FingerprintError,
     Format, KeyColumn, KeySpec, LabelExchange, Learns, OnIncident, PayloadColumn, PeerLimits,
     Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, TargetTable,
-    Terms, ValueColumn, adbc_database, database_path, half_of_the_machine, import_batches, is_in,
-    label_exchange, parse_bandwidth, parse_bytes, parse_character, parse_delimiter,
-    parse_max_items, parse_protocol, same_file, shown, value_columns,
+    Terms, ValueColumn, adbc_database, half_of_the_machine, import_batches, label_exchange,
+    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
+    parse_protocol, value_columns,
 };
 
 use crate::errors::Failure;
 use crate::events::Events;
-use crate::identity::KeyPair;
 use crate::link::Link;
 use crate::stream;
 
@@ -52,41 +51,6 @@ impl Table {
                 "a table is a path, several, or has __arrow_c_stream__; this is a {found}"
             ))
         })
-    }
-
-    /// Refuses an output in the place of a file of the table.
-    pub(crate) fn check_not_an_input(&self, output: &Path) -> Result<(), Failure> {
-        match self {
-            Table::Paths(paths) if paths.iter().any(|input| is_in(output, input)) => {
-                let line = "would be one of the files of the input";
-                Err(Failure::usage(format!("{}: {line}", shown(output))))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses a file for the output in the place of something that the run reads.
-    pub(crate) fn check_output(
-        &self,
-        output: Option<&Path>,
-        reading: &Reading,
-        identity: &KeyPair,
-    ) -> Result<(), Failure> {
-        let Some(output) = output else {
-            return Ok(());
-        };
-        self.check_not_an_input(output)?;
-        let refuse = |what: &str| Err(Failure::usage(format!("{}: {what}", shown(output))));
-        if identity.is_kept_in(output) {
-            return refuse("the output is the identity file");
-        }
-        let uri = reading.database.as_deref();
-        let database = uri.and_then(|uri| database_path(uri, reading.driver.as_deref()));
-        let mut read = database.iter().chain(&reading.database_file);
-        match read.any(|path| same_file(path, output)) {
-            true => refuse("the output is the database, or the file with its address"),
-            false => Ok(()),
-        }
     }
 
     /// Opens the table, without the interpreter's lock. This may take as long as the table takes to be computed.

@@ -79,9 +79,7 @@ pub(crate) fn publish(
     })?;
     let of = |table: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Table>> {
         let Some(table) = table else { return Ok(None) };
-        let table = Table::of(table, &reading)?;
-        table.check_output(Some(&options.output), &reading, &identity.0)?;
-        Ok(Some(table))
+        Ok(Some(Table::of(table, &reading)?))
     };
     let (table, add, remove) = (of(table)?, of(add)?, of(remove)?);
     let (memory, threads) = (reading.memory()?, threads(options.threads)?);
@@ -235,7 +233,6 @@ impl LookupHandle {
         rows: &str,
         output: Option<PathBuf>,
         is_last: bool,
-        link: &Link,
         listener: &Bound<'py, PyAny>,
     ) -> PyResult<Rowed<'py>> {
         let options = reading.source(SourceOptions {
@@ -246,8 +243,6 @@ impl LookupHandle {
         })?;
         let table = Table::of(table, &reading)?;
         let output = reading.output(py, output)?;
-        let file = output.as_ref().and_then(Output::file);
-        table.check_output(file, &reading, &link.identity)?;
         let (open, key) = (Arc::clone(&self.open), self.key.clone());
         let (mut events, interrupt) = (self.events.clone(), self.interrupt.clone());
         events.stage("reading");

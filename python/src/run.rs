@@ -103,9 +103,6 @@ pub(crate) fn run<'py>(
     let interrupt = job.party.connect.interrupt.clone();
     let table = Table::of(table, &reading).map_err(Failure::from);
     let table = told(py, intent, || job.party.clone(), table)?;
-    let file = job.output.as_ref().and_then(Output::file);
-    let checked = table.check_output(file, &reading, &link.identity);
-    told(py, intent, || job.party.clone(), checked)?;
     events.stage("reading");
     let heard = events.clone();
     let tell = || events.tell(listener);

@@ -326,9 +326,6 @@ impl SplitJob {
         };
         let table = Table::of(table, &reading)?;
         let output = reading.output(py, output)?;
-        if let Some(file) = output.as_ref().and_then(Output::file) {
-            table.check_not_an_input(file)?;
-        }
         let job = Arc::clone(&self.0);
         let (rows, table) = supervise(
             py,

@@ -152,9 +152,9 @@ def test_no_output_takes_the_place_of_what_a_run_reads(tmp_path: Path) -> None:
     me.save(secret)
     kept = secret.read_bytes()
     for paths, output, line in (
-        (str(table), secret, "the output is the identity file"),
-        (str(tmp_path), tmp_path / "u.csv", "would be one of the files of the input"),
-        (str(tmp_path / "*.csv"), tmp_path / "u.csv", "would be one of the files of the input"),
+        (str(table), secret, "`output` and the identity file are the same file"),
+        (str(tmp_path), tmp_path / "u.csv", "`output` would be one of the files of `table`"),
+        (str(tmp_path / "*.csv"), tmp_path / "u.csv", "`output` would be one of the files of `table`"),
     ):
         with pytest.raises(vesica.UsageError, match=line):
             vesica.receive(paths, on="id", link=link, output=output)

@@ -161,7 +161,7 @@ def test_rows_go_to_a_file(
     assert polars.read_parquet(output)["id"].to_list() == MATCHING == list(found.rows)
     with pytest.raises(vesica.UsageError, match="were written to `output`"):
         _ = found.table
-    with pytest.raises(vesica.UsageError, match="is the input itself"):
+    with pytest.raises(vesica.UsageError, match="`output` and `table` are the same file"):
         near.collect(tmp_path / "ours.parquet", on="id", output=tmp_path / "ours.parquet")
     database = tmp_path / "shared.db"
     database.touch()

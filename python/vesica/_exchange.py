@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import _vesica
+from ._arguments import Database, InputPath, OutputPath, OwnDirectory, Rows, checked
 from ._progress import Listener, ProgressOption
-from ._runs import Database, Format, Mode, Path, Result, Rows, Texts, reading_of, terms_of
+from ._runs import Format, Mode, Result, Texts, reading_of, terms_of
 from ._vesica import Identity
 
 
@@ -27,6 +28,7 @@ class Exchanged:
         return f"<Exchanged {of}, {result}>"
 
 
+@checked
 def exchange(
     step: Literal["offer", "start", "answer", "finish"],
     message: bytes | None = None,
@@ -36,8 +38,8 @@ def exchange(
     role: Literal["receiver", "sender"],
     identity: Identity,
     peer: str,
-    state: Path,
-    output: Path | None = None,
+    state: OwnDirectory,
+    output: OutputPath | None = None,
     output_table: str | None = None,
     output_table_mode: Mode = "create",
     normalize: Mapping[str, str] | None = None,
@@ -52,7 +54,7 @@ def exchange(
     null: Texts = (),
     query: str | None = None,
     database: Database | None = None,
-    database_file: Path | None = None,
+    database_file: InputPath | None = None,
     driver: str | None = None,
     format: Format | None = None,
     delimiter: str | None = None,

@@ -7,11 +7,11 @@ import os
 from typing import Any, Union
 
 from . import _vesica
+from ._arguments import InputPath, checked
 from ._runs import terms_of
 
-Path = Union[str, "os.PathLike[str]"]
 
-
+@checked
 def plan(
     receiver_size: int,
     sender_size: int | None = None,
@@ -26,8 +26,8 @@ def plan(
     bandwidth: int | None = None,
     rtt: float = 0.0,
     threads: int = 1,
-    prices: Path | None = None,
-    calibration: Path | None = None,
+    prices: InputPath | None = None,
+    calibration: InputPath | None = None,
 ) -> dict[str, Any]:
     """What a run over sets of these sizes would take with each protocol that serves: the object that
     `vesica plan --json` prints.

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Union
 
 from . import _vesica
+from ._arguments import (
+    Database,
+    InputPath,
+    InputSet,
+    OutputPath,
+    OutputSet,
+    OwnDirectory,
+    Rows,
+    check_arguments,
+    checked,
+)
 from ._errors import UsageError
 from ._progress import Listener, ProgressOption
-from ._runs import (
-    Database,
-    Format,
-    Mode,
-    Path,
-    Rows,
-    Texts,
-    parts_of,
-    reading_of,
-    table_of,
-    texts,
-)
+from ._runs import Format, Mode, Texts, parts_of, reading_of, table_of, texts
 from ._table import Table, facts
 from ._vesica import Identity, Link, Server
 
@@ -33,13 +33,14 @@ Key = Union[str, int, bytes]
 """A value of a key column."""
 
 
+@checked
 def publish(
     table: Rows = None,
     *,
     on: Texts,
     identity: Identity,
-    database: Path,
-    output: Path,
+    database: OwnDirectory,
+    output: OutputSet,
     add: Rows = None,
     remove: Rows = None,
     rotate: bool = False,
@@ -102,14 +103,15 @@ def publish(
     return published
 
 
+@checked
 def serve(
-    database: Path,
+    database: OwnDirectory,
     address: str,
     *,
     identity: Identity,
     clients: Sequence[str],
     quota: int,
-    set: Path | None = None,
+    set: InputSet | None = None,
     connections: int = 1024,
     threads: int | None = None,
     timeout: float = 120,
@@ -183,13 +185,13 @@ class OpenLookup:
         self,
         table: Rows = None,
         *,
-        output: Path | None = None,
+        output: OutputPath | None = None,
         output_table: str | None = None,
         output_table_mode: Mode = "create",
         rows: Literal["matching", "rest", "all"] = "matching",
         query: str | None = None,
         database: Database | None = None,
-        database_file: Path | None = None,
+        database_file: InputPath | None = None,
         driver: str | None = None,
         format: Format | None = None,
         delimiter: str | None = None,
@@ -207,6 +209,7 @@ class OpenLookup:
         """
         arguments = dict(locals())
         del arguments["self"]
+        check_arguments(OpenLookup.find.__annotations__, {**arguments, "link": self._link})
         return self._find(arguments, False)
 
     def _find(self, arguments: dict[str, Any], is_last: bool) -> LookupResult:
@@ -246,13 +249,14 @@ class OpenLookup:
         self.close()
 
 
+@checked
 def open_lookup(
-    set: Path,
+    set: InputSet,
     *,
     on: Texts,
     link: Link,
     fetch: bool = False,
-    state: Path | None = None,
+    state: OwnDirectory | None = None,
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
@@ -294,15 +298,16 @@ def open_lookup(
     return OpenLookup(_vesica.open_lookup(reading, arguments, link, Listener(None)), link, form)
 
 
+@checked
 def lookup(
     table: Rows = None,
     *,
     on: Texts,
-    set: Path,
+    set: InputSet,
     link: Link,
     fetch: bool = False,
-    state: Path | None = None,
-    output: Path | None = None,
+    state: OwnDirectory | None = None,
+    output: OutputPath | None = None,
     output_table: str | None = None,
     output_table_mode: Mode = "create",
     rows: Literal["matching", "rest", "all"] = "matching",
@@ -316,7 +321,7 @@ def lookup(
     null: Texts = (),
     query: str | None = None,
     database: Database | None = None,
-    database_file: Path | None = None,
+    database_file: InputPath | None = None,
     driver: str | None = None,
     format: Format | None = None,
     delimiter: str | None = None,

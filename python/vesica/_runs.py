@@ -7,7 +7,6 @@ import contextlib
 import functools
 import inspect
 import json
-import os
 import threading
 import warnings
 from array import array
@@ -18,6 +17,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Callable, Literal, Union
 
 from . import _vesica
+from ._arguments import Database, InputPath, OutputPath, OwnDirectory, Rows, checked
 from ._errors import NetworkError, PeerError, RunWarning, StoppedError, UsageError
 from ._progress import REHEARSAL, Listener, ProgressOption
 from ._sources import address, readable
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
     _P = ParamSpec("_P")
 
-Rows = Any
-"""A table: a path, several, an object with `__arrow_c_stream__`, or one of the others that `receive` names."""
-Database = Any
-"""A URI, or an engine or URL of SQLAlchemy."""
-
 Texts = Union[str, Sequence[str]]
-Path = Union[str, "os.PathLike[str]"]
 Number = Union[int, float, Decimal, str]
 # A union when it is evaluated, too: stubtest takes a `Literal` of several for one.
 Mode = Union[Literal["create"], Literal["append"], Literal["replace"]]  # noqa: PYI030
@@ -162,12 +156,13 @@ def parts_of(made: Rowed) -> tuple[dict[str, Any], array[int] | None, array[int]
     return json.loads(report), matching, rows, None if batches is None else Table(batches)
 
 
+@checked
 def receive(
     table: Rows = None,
     *,
     on: Texts,
     link: Link,
-    output: Path | None = None,
+    output: OutputPath | None = None,
     output_table: str | None = None,
     output_table_mode: Mode = "create",
     reveal: Reveal | Sequence[Reveal] = "matches",
@@ -183,7 +178,7 @@ def receive(
     normalize: Mapping[str, str] | None = None,
     protocol: str = "auto",
     offline: str | None = None,
-    offline_store: Path | None = None,
+    offline_store: OwnDirectory | None = None,
     attested: str | None = None,
     security: Literal["malicious", "malicious-sender", "semi-honest"] = "malicious",
     both: bool = False,
@@ -200,12 +195,12 @@ def receive(
     wait: float = 120,
     timeout: float = 120,
     deadline: float | None = None,
-    work_dir: Path | None = None,
+    work_dir: OwnDirectory | None = None,
     allow_empty: bool = False,
     null: Texts = (),
     query: str | None = None,
     database: Database | None = None,
-    database_file: Path | None = None,
+    database_file: InputPath | None = None,
     driver: str | None = None,
     format: Format | None = None,
     delimiter: str | None = None,
@@ -302,6 +297,7 @@ def _with_arguments_of(
     return decorated
 
 
+@checked
 @_with_arguments_of(receive)
 def send(**arguments: Any) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
@@ -455,6 +451,7 @@ class Check(dict[str, Any]):
         return Check, (dict(self), self._text)
 
 
+@checked
 def check(
     table: Rows = None,
     *,
@@ -466,7 +463,7 @@ def check(
     null: Texts = (),
     query: str | None = None,
     database: Database | None = None,
-    database_file: Path | None = None,
+    database_file: InputPath | None = None,
     driver: str | None = None,
     format: Format | None = None,
     delimiter: str | None = None,

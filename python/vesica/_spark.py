@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import pyarrow
 
 from . import _vesica
+from ._arguments import checked
 from ._errors import DataError, Error, NetworkError, UsageError
 from ._progress import Listener, Progress
 from ._runs import Result, texts
@@ -48,6 +49,7 @@ _REPORT = "report.json"
 _IDLE_ROUNDS = 3
 
 
+@checked
 def receive(
     df: _sql.DataFrame,
     *,
@@ -101,6 +103,7 @@ def receive(
     return found
 
 
+@checked
 def send(
     df: _sql.DataFrame,
     *,

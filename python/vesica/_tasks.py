@@ -10,15 +10,22 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from . import _vesica
+from ._arguments import (
+    Database,
+    InputPath,
+    OutputPath,
+    OwnDirectory,
+    Path,
+    Rows,
+    check_arguments,
+    checked,
+)
 from ._errors import UsageError
 from ._progress import Listener, ProgressOption
 from ._runs import (
-    Database,
     Format,
     Mode,
-    Path,
     Result,
-    Rows,
     Texts,
     arguments_of,
     reading_of,
@@ -57,7 +64,8 @@ class SplitJob:
     <SplitJob of the receiver: 1 buckets, 4 attempts at each>
     """
 
-    def __init__(self, directory: Path) -> None:
+    @checked
+    def __init__(self, directory: OwnDirectory) -> None:
         """Opens the job that a directory has.
 
         Raises UsageError if there is none of this version.
@@ -91,6 +99,7 @@ class SplitJob:
         """How often each bucket may be tried."""
         return int(self.contract["bucket_attempts"])
 
+    @checked
     def run(
         self,
         bucket: int,
@@ -165,12 +174,13 @@ class SplitJob:
         waiting = {"wait": wait, "timeout": timeout}
         return Result(json.loads(self._job.open_total(link, waiting, Listener(None))))
 
+    @checked
     def collect(
         self,
         table: Rows = None,
         *,
         on: Texts,
-        output: Path | None = None,
+        output: OutputPath | None = None,
         output_table: str | None = None,
         output_table_mode: Mode = "create",
         normalize: Mapping[str, str] | None = None,
@@ -179,7 +189,7 @@ class SplitJob:
         null: Texts = (),
         query: str | None = None,
         database: Database | None = None,
-        database_file: Path | None = None,
+        database_file: InputPath | None = None,
         driver: str | None = None,
         format: Format | None = None,
         delimiter: str | None = None,
@@ -236,7 +246,7 @@ def split(
     table: Rows = None,
     *,
     role: str,
-    job: Path,
+    job: OwnDirectory,
     task_memory: int | str = "1G",
     attempts: int = 4,
     valid_for: float = 604800,
@@ -257,6 +267,8 @@ def split(
 
     Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt, and the peer is told.
     """
+    hints = {**receive.__annotations__, **split.__annotations__}
+    check_arguments(hints, {**arguments, "table": table, "role": role, "job": job})
     reading, options, rest = arguments_of_split(role, arguments)
     limits = limits_of(job, task_memory, attempts, valid_for)
     listener = Listener(rest["progress"])

@@ -126,7 +126,6 @@ class LookupHandle:
         rows: str,
         output: str | os.PathLike[str] | None,
         is_last: bool,
-        link: Link,
         listener: _Listener,
     ) -> _Rowed: ...
     def get(self, key: list[Any], listener: _Listener) -> list[tuple[str, str | None]] | None: ...
@@ -162,6 +161,9 @@ class _Listener(Protocol):
 
 def listen(address: str, *, identity: Identity, peer: str) -> Link: ...
 def connect(address: str, *, identity: Identity, peer: str) -> Link: ...
+def check_arguments(
+    arguments: dict[str, Any], identity: Identity | None, link: Link | None, role: str | None
+) -> None: ...
 def run(
     role: str,
     table: Any,

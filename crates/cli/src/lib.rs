@@ -35,6 +35,7 @@ pub use args::PathUse;
 use args::{Command, Parsed};
 use conditions::Conditions;
 use failure::Failure;
+use vesica::Role;
 #[doc(hidden)]
 pub use vesica::PathKind;
 use vesica_kernels::process::ignore_file_size_signal;
@@ -82,12 +83,12 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
         .check()
         .map_err(Failure::from)
         .inspect_err(|failure| {
-            let link = match &command {
-                Command::Receive(options) => &options.link,
-                Command::Send(options) => &options.link,
+            let (role, link) = match &command {
+                Command::Receive(options) => (Role::Receiver, &options.link),
+                Command::Send(options) => (Role::Sender, &options.link),
                 _ => return,
             };
-            exchange::tell_of(failure, link, Conditions::REAL);
+            exchange::tell_of(failure, role, link, Conditions::REAL);
         })?;
     match command {
         Command::Demo => demo::run(),
