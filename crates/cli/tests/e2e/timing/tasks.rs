@@ -64,7 +64,7 @@ pub(super) fn run(variant: Variant, keys: u64, common: u64, dice: &mut Dice) -> 
                         .with(&SECURITY, variant.security)
                 };
                 let directory = place.path().join(role.to_string());
-                let job = party.split(role, table, key, &directory, tasks, &mut NoProgress);
+                let job = party.split(role, || Ok(table), key, &directory, tasks, &mut NoProgress);
                 let job = job.expect("a job");
                 assert_eq!(job.contract().buckets, 1);
                 let (options, threads) = (ConnectOptions::default(), NonZeroUsize::new(1));
