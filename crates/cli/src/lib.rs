@@ -35,9 +35,9 @@ pub use args::PathUse;
 use args::{Command, Parsed};
 use conditions::Conditions;
 use failure::Failure;
-use vesica::Role;
 #[doc(hidden)]
 pub use vesica::PathKind;
+use vesica::Role;
 use vesica_kernels::process::ignore_file_size_signal;
 
 /// The exit code of a limit of this machine.
