@@ -108,7 +108,8 @@ pub(crate) fn exchange<'py>(
         let source = table.open(&key, &[], source)?;
         let output = output.as_ref().map(Output::destination);
         let carried = courier.step(step, message, &source, output, &mut heard)?;
-        let finished = carried.outcome.map(|outcome| {
+        let finished = carried.over.map(|over| {
+            let outcome = over.write(&mut heard)?;
             let finished = Finished::of(outcome, gets, &source, output.is_some(), &raised, &heard)?;
             finished.hint(&heard);
             Ok::<_, Failure>(finished)

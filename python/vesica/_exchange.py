@@ -68,7 +68,8 @@ def exchange(
     carries them.
 
     The arguments are the options of `vesica exchange`, and what `receive` has of them; each step repeats those of the
-    first. The last step again, with the same message and keys, makes the same message.
+    first. The last step again, with the same message and keys, makes the same message. With `both`, the receiver's last
+    message comes with its rows: send it at a time that does not depend on how long they took.
 
     state      directory for what this side keeps from step to step, encrypted. A copy of it takes no step; once there is a
                result, it can go

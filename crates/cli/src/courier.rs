@@ -75,8 +75,10 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
     if let Some(message) = &carried.message {
         put(options, message)?;
     }
-    if let Some(outcome) = carried.outcome {
-        tell(&outcome.finish()?);
+    // The peer's courier sees when its message is there, and not how long the rows take.
+    if let Some(over) = carried.over {
+        tell(&over.write(&mut progress)?.finish()?);
+        progress.finish();
         let state = options.state.display();
         let said = match carried.message {
             Some(_) => {

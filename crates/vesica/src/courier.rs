@@ -21,7 +21,7 @@ use vesica_session::{
     Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Report,
     Role, Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
 };
-use vesica_tables::{Destination, KeySpec, PathKind, Rows, SetHash, Source};
+use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, SetHash, Source};
 
 use crate::apart::check_apart;
 use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
@@ -76,14 +76,50 @@ pub struct Courier<'a> {
 }
 
 /// What a step has made.
-pub struct Carried {
+pub struct Carried<'a> {
     /// The message for the peer, if there is one.
     pub message: Option<Vec<u8>>,
     /// Whether the step was taken before. Its message is the same then.
     pub again: bool,
-    /// What the run has led to, if it is over for this side. The directory hears of that with [`Outcome::finish`]; until then
-    /// the step can be repeated.
-    pub outcome: Option<Outcome>,
+    /// What the run has led to, if it is over for this side.
+    pub over: Option<Over<'a>>,
+}
+
+/// A run that is over for this side, and whose rows are not written yet. Until they are, and [`Outcome::finish`] has said so
+/// in the directory, the step can be repeated.
+pub struct Over<'a> {
+    party: &'a Party,
+    source: &'a Source,
+    file: Option<Output>,
+    keys: Stored,
+    report: Report,
+    /// The directory, if it has to hear of the end.
+    kept: Option<Kept>,
+}
+
+impl Over<'_> {
+    /// Writes the rows, if there is an output for them. Hand the step's message over before: when it comes would say how long
+    /// this took, and so how many rows match.
+    ///
+    /// # Errors
+    /// Those of [`Party::run`] once its peer has gone. No output file is left then.
+    pub fn write(self, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+        let Over {
+            party,
+            source,
+            file,
+            keys,
+            report,
+            kept,
+        } = self;
+        with_threads(party.resources.threads, || {
+            let mut outcome = party.write(source, file, keys, report, observer)?;
+            if let Some(kept) = kept {
+                outcome.end_with(kept);
+            }
+            Ok(outcome)
+        })?
+    }
 }
 
 impl Party {
@@ -154,7 +190,7 @@ fn usage(problem: impl Into<String>) -> Error {
     SessionError::Usage(problem.into()).into()
 }
 
-impl Courier<'_> {
+impl<'a> Courier<'a> {
     /// Whether the step can be taken with this message, as far as that is known without the table.
     ///
     /// # Errors
@@ -245,10 +281,10 @@ impl Courier<'_> {
         mut self,
         step: CourierStep,
         message: Option<&[u8]>,
-        source: &Source,
+        source: &'a Source,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
-    ) -> Result<Carried, Error> {
+    ) -> Result<Carried<'a>, Error> {
         let taken = self.taken(step, message)?;
         if taken == Taken::Now {
             self.kept.messages.extend(message.map(<[u8]>::to_vec));
@@ -261,10 +297,10 @@ impl Courier<'_> {
         mut self,
         step: CourierStep,
         taken: Taken,
-        source: &Source,
+        source: &'a Source,
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
-    ) -> Result<Carried, Error> {
+    ) -> Result<Carried<'a>, Error> {
         let (party, again) = (self.party, taken == Taken::Before);
         let has_rows = step == CourierStep::Finish && self.gets == Gets::Rows;
         check_apart(&[source], output, |paths| {
@@ -282,7 +318,7 @@ impl Courier<'_> {
             return Ok(Carried {
                 message: self.kept.last_word().map(<[u8]>::to_vec),
                 again,
-                outcome: None,
+                over: None,
             });
         }
         if let Some(file) = &file {
@@ -290,21 +326,21 @@ impl Courier<'_> {
         }
         let report = self.turn(&job, step, &mut keys, observer)?;
         let message = self.kept.last_word().map(<[u8]>::to_vec);
-        let outcome = match report {
-            None => None,
-            Some(report) => {
-                warn_of_classes(&report.contract, observer);
-                let mut outcome = party.write(source, file, keys, report, observer)?;
-                if self.kept.head.stage != Stage::Over {
-                    outcome.end_with(self.kept);
-                }
-                Some(outcome)
+        let over = report.map(|report| {
+            warn_of_classes(&report.contract, observer);
+            Over {
+                party,
+                source,
+                file,
+                keys,
+                report,
+                kept: (self.kept.head.stage != Stage::Over).then_some(self.kept),
             }
-        };
+        });
         Ok(Carried {
             message,
             again,
-            outcome,
+            over,
         })
     }
 

@@ -77,7 +77,7 @@ mod stored;
 mod withheld;
 mod work_dir;
 
-pub use courier::{Carried, Courier, CourierStep};
+pub use courier::{Carried, Courier, CourierStep, Over};
 pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};

@@ -13,7 +13,7 @@ use vesica::{RowSet, Source, SourceOptions, select_rows};
 use crate::support::{Arguments, Place, exchange};
 
 /// An address of the server with a password in it.
-fn postgresql() -> String {
+pub(crate) fn postgresql() -> String {
     let encoded = variable("PGPASSWORD")
         .replace('/', "%2F")
         .replace(' ', "%20");
@@ -21,12 +21,12 @@ fn postgresql() -> String {
     format!("postgresql://{user}:{encoded}@/postgres?host={host}")
 }
 
-fn variable(name: &str) -> String {
+pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).expect("scripts/databases.py sets it")
 }
 
 /// A driver's library.
-fn driver(name: &str) -> String {
+pub(crate) fn driver(name: &str) -> String {
     let library = format!("adbc_driver_{name}/libadbc_driver_{name}.so");
     let path = PathBuf::from(variable("VESICA_TEST_DRIVERS")).join(library);
     path.to_str().unwrap().to_owned()
@@ -45,7 +45,7 @@ fn fed(command: &mut Command, statements: &str) -> String {
 }
 
 /// Runs statements in PostgreSQL; gives what they print.
-fn psql(statements: &str) -> String {
+pub(crate) fn psql(statements: &str) -> String {
     let words = "-qAt -v ON_ERROR_STOP=1 -d postgres -f -";
     let mut command = Command::new(variable("VESICA_TEST_PSQL"));
     let quietly = format!("SET client_min_messages = warning;\n{statements}");
@@ -104,7 +104,7 @@ fn text(column: &ArrayRef, row: usize) -> String {
 }
 
 /// A file that only its owner can read.
-fn secret(place: &Place, name: &str, text: &str) {
+pub(crate) fn secret(place: &Place, name: &str, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     place.write(name, text);
     let only_owner = std::fs::Permissions::from_mode(0o600);

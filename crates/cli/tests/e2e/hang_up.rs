@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vesica::{
     ConnectOptions, Destination, Identity, KeySpec, LookUp, Observer, Progress, Registry, Reveal,
@@ -220,6 +220,46 @@ fn a_look_up_hangs_up_before_it_writes_rows() {
     stop(server);
 }
 
+/// A courier sees when the last message is there.
+#[test]
+fn a_message_is_there_before_rows_are_written() {
+    let place = place();
+    let step = |role: &str, step: &str, more: &str| {
+        let (input, peer) = match role {
+            "receiver" => ("ours.csv", place.sender),
+            _ => ("theirs.csv", place.receiver),
+        };
+        format!(
+            "exchange {step} --role {role} --input {input} --key key --identity {role}.key --peer {peer} \
+             --state {role}.state --progress none --both {more}"
+        )
+    };
+    for (role, name, more) in [
+        ("sender", "offer", "--out m0"),
+        ("receiver", "start", "--message m0 --out m1"),
+        ("sender", "answer", "--message m1 --out m2"),
+    ] {
+        place.run(&step(role, name, more)).expect_success();
+    }
+    let last = place.path("m3");
+    let command = place.command(&words(&step("receiver", "finish", "--message m2 --out m3")));
+    let (tell, told) = channel();
+    // Nobody takes its rows before.
+    let running = Running::start_held(command, move || {
+        let until = Instant::now() + PATIENCE;
+        while !last.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = tell.send(last.exists());
+    });
+    let ended = running.wait();
+    ended.expect_success();
+    assert!(ended.out.len() > 1 << 20, "these rows tell nothing");
+    assert!(told.recv().unwrap(), "the message comes after the rows");
+    let last = "--message m3 --output theirs.out";
+    place.run(&step("sender", "finish", last)).expect_success();
+}
+
 /// Whether a side had hung up when it began to write.
 struct Watch<'a> {
     tap: &'a Tap,
@@ -416,4 +456,98 @@ fn what_is_written_where_a_peer_waits_is_known() {
         "send --output-table",
     ];
     assert!(found.iter().eq(known.iter()), "{found:?}");
+}
+
+/// A part of `make test-databases`, by its name.
+mod databases {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+    use crate::databases::{driver, postgresql, psql, secret, variable};
+
+    /// A session that keeps all others from a table.
+    struct Lock(Child);
+
+    impl Lock {
+        fn of(table: &str) -> Lock {
+            let mut session = Command::new(variable("VESICA_TEST_PSQL"))
+                .args("-qAt -v ON_ERROR_STOP=1 -d postgres -f -".split(' '))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let lock =
+                format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE;\n\\echo locked\n");
+            let stdin = session.stdin.as_mut().unwrap();
+            stdin.write_all(lock.as_bytes()).unwrap();
+            stdin.flush().unwrap();
+            let mut line = String::new();
+            let out = session.stdout.as_mut().unwrap();
+            BufReader::new(out).read_line(&mut line).unwrap();
+            assert_eq!(line, "locked\n");
+            Lock(session)
+        }
+
+        fn release(mut self) {
+            let mut stdin = self.0.stdin.take().unwrap();
+            stdin.write_all(b"COMMIT;\n").unwrap();
+            drop(stdin);
+            assert!(self.0.wait().unwrap().success());
+        }
+    }
+
+    #[test]
+    #[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+    fn a_side_hangs_up_before_it_writes_to_a_table() {
+        let place = place();
+        let (server, address) = served(&place);
+        secret(&place, "uri", &postgresql());
+        psql("DROP TABLE IF EXISTS held; CREATE TABLE held (key text, v text, text text)");
+        let driver = driver("postgresql");
+        for is_run in [true, false] {
+            // The sender's table comes once the receiver's result is locked; a look-up is fast enough.
+            let mut sender = is_run.then(|| {
+                let words = Run("", "", "").words(&place, "sender", "--listen 127.0.0.1:0");
+                let words = words.replace("theirs.csv", "-");
+                let mut command = place.command(&super::words(&words));
+                command.stdin(Stdio::piped());
+                let mut sender = Running::start(command);
+                (sender.address(), sender)
+            });
+            let to = sender.as_ref().map_or(&address, |(address, _)| address);
+            let tap = Tap::before(to);
+            let words = match is_run {
+                true => Run("", "", "").words(&place, "receiver", &tap.endpoint()),
+                false => look_up(&place, &tap, "--set set.vset").replace("none", "plain"),
+            };
+            let words = format!(
+                "{words} --database-file uri --driver {driver} --output-table held --output-table-mode append"
+            );
+            let mut receiver = Running::start(place.command(&super::words(&words)));
+            receiver.wait_for("read ");
+            let lock = Lock::of("held");
+            if let Some((_, sender)) = &mut sender {
+                let mut stdin = sender.process.stdin.take().unwrap();
+                stdin
+                    .write_all(place.read("theirs.csv").as_bytes())
+                    .unwrap();
+            }
+            let has_ended = tap.await_end(Side::Client, PATIENCE);
+            let waits = !receiver.has_ended();
+            lock.release();
+            let ended = receiver.wait();
+            ended.expect_success();
+            assert!(
+                has_ended,
+                "{words}: writes to a table while it is connected"
+            );
+            assert!(waits, "{words}: the lock was too late");
+            if let Some((_, sender)) = sender {
+                sender.wait().expect_success();
+            }
+        }
+        assert_eq!(psql("SELECT count(*) FROM held"), KEYS.to_string());
+        stop(server);
+    }
 }
