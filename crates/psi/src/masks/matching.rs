@@ -9,7 +9,7 @@
 use vesica_wire::Misbehaviour;
 
 use super::frames::Decoder;
-use super::order::Order;
+use super::order::{Entry, Order};
 
 /// Masks read at a time before they are compared.
 const BLOCK: usize = 256;
@@ -44,7 +44,6 @@ pub(super) fn hits<const W: usize>(
     let entries = &entries[start..];
     let (mut own, mut ranks, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     let mut j = 0;
-    let none = [u64::MAX; W];
     while count > 0 {
         last = block[count - 1];
         let end = j + entries[j..].partition_point(|entry| entry.0 <= last);
@@ -56,22 +55,15 @@ pub(super) fn hits<const W: usize>(
         let offset = theirs.len();
         theirs.resize(offset + count, false);
         let theirs = &mut theirs[offset..];
-        let mut i = 0;
-        for _ in 0..count + end - j {
-            let (more_theirs, more_own) = (i < count, j < end);
-            let mask = &block[i.min(count - 1)];
-            let ours = entries.get(j).map_or(&none, |entry| &entry.0);
-            let hit = equal(mask, ours) & more_theirs & more_own;
-            own[j] |= hit;
+        merge(&block[..count], &entries[j..end], |i, at, hit| {
+            own[j + at] |= hit;
             theirs[i.min(count - 1)] |= hit;
             if ranked {
                 // The last step at an own mask is the one that advances to the next.
-                ranks[j] = (offset + i) as u32;
+                ranks[j + at] = (offset + i) as u32;
             }
-            let theirs_next = !more_own | (below(mask, ours) & more_theirs);
-            i += usize::from(theirs_next);
-            j += usize::from(!theirs_next);
-        }
+        });
+        j = end;
         count = frame.read(&mut block)?;
     }
     own.truncate(j);
@@ -84,6 +76,27 @@ pub(super) fn hits<const W: usize>(
         ranks,
         theirs,
     })
+}
+
+/// Merges masks with own ones, both ascending: in as many steps as there are of both, each of which gets its place in both
+/// sequences and whether the masks there are equal. A place may be the end of its sequence, and then they are not.
+#[inline]
+pub(super) fn merge<const W: usize>(
+    masks: &[[u64; W]],
+    own: &[Entry<W>],
+    mut step: impl FnMut(usize, usize, bool),
+) {
+    let none = [u64::MAX; W];
+    let (mut i, mut j) = (0, 0);
+    for _ in 0..masks.len() + own.len() {
+        let (more_theirs, more_own) = (i < masks.len(), j < own.len());
+        let mask = masks.get(i).unwrap_or(&none);
+        let ours = own.get(j).map_or(&none, |entry| &entry.0);
+        step(i, j, equal(mask, ours) & more_theirs & more_own);
+        let theirs_next = !more_own | (below(mask, ours) & more_theirs);
+        i += usize::from(theirs_next);
+        j += usize::from(!theirs_next);
+    }
 }
 
 /// Whether a = b, without a branch.

@@ -6,10 +6,11 @@ use vesica_primitives::oracle::Oracle;
 use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error, Frames};
 
-use super::frames::Code;
+use super::frames::{Code, Decoder};
 use super::matched::selected;
+use super::matching::merge;
 use super::order::Order;
-use super::{Exchange, Found, NAMES, receive_sorted, shortened, words};
+use super::{Exchange, NAMES, reordered, shortened, words};
 use crate::Item;
 
 /// A name, the tag of an item; only its topmost bits count, as many as a mask of the exchange has, or all.
@@ -68,6 +69,9 @@ pub(crate) fn send(
 ///
 /// Other names are ignored. From an error, a receiver that names a guess would learn that the sender does not
 /// have it, and nothing makes the receiver tell the truth anyway.
+///
+/// The names of nobody come last, so that the range of a frame's names depends on the matches. The time may not, since
+/// the network sees when this side goes on: all names are merged with all of its own.
 pub(crate) fn receive(
     exchange: &Exchange,
     channel: &mut dyn Channel,
@@ -77,8 +81,20 @@ pub(crate) fn receive(
     // While the receiver looks for matches.
     let mut order = Order::new(&names(session, items), width(exchange));
     order.sort_until(items.len());
-    let mut found = Found::new(items.len());
     let code = Code::in_full(NAMES, width(exchange));
-    receive_sorted(channel, &code, exchange.most_matches(), &order, &mut found)?;
-    Ok(found.matched(&order))
+    let mut told = vec![Name::default(); exchange.most_matches()];
+    let mut last = None;
+    for names in told.chunks_mut(code.per_frame()) {
+        let frame = channel.recv(NAMES, code.most_bytes(names.len()))?;
+        Decoder::new(&code, frame, names.len()).read(names)?;
+        if last.is_some_and(|last| names[0] < last) {
+            return Err(code.out_of_order().into());
+        }
+        last = names.last().copied();
+    }
+    // One more, for a step that has no own name left to compare with.
+    let mut own = vec![false; items.len() + 1];
+    merge(&told, order.entries(), |_, at, hit| own[at] |= hit);
+    own.truncate(items.len());
+    Ok(reordered(&own, |i| order.entries()[i].1))
 }
