@@ -120,18 +120,16 @@ impl Contents {
         }
     }
 
-    /// Fails if the files are there that were published last, and more of them than this knows of.
+    /// Fails if files are where those were published last, and are others or more than this knows of, or cannot be read.
     fn check_beside(&self, directory: &Path, identity: &Identity) -> Result<(), Error> {
-        let set = PublishedSet::open(Path::new(&self.set), identity.fingerprint());
-        match set.map(|set| self.check(directory, &set)) {
-            Ok(Err(
-                error @ Error::Store {
-                    problem: StoreProblem::Older { .. },
-                    ..
-                },
-            )) => Err(error),
+        let path = Path::new(&self.set);
+        match path.symlink_metadata() {
             // Files that were moved, or lost, say nothing of the database.
-            _ => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            _ => self.check(
+                directory,
+                &PublishedSet::open(path, identity.fingerprint())?,
+            ),
         }
     }
 

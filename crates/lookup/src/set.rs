@@ -13,7 +13,6 @@
 //!
 //! The second release of `SET.vset` is `SET.vset.2`, beside it, and so on.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -26,7 +25,6 @@ use crate::error::{Error, SetProblem};
 use crate::header::{Header, MASK_BYTES, MAX_HEADER, Section, Value};
 use crate::rice;
 use crate::sort::Sorter;
-use crate::state::State;
 
 const MAGIC: &[u8; 8] = b"vesica\0S";
 /// What a signature of a header is for.
@@ -246,9 +244,9 @@ pub(crate) fn verify_release(path: &Path, publisher: Fingerprint) -> Result<(), 
 
 /// A release, whose header and index are checked.
 #[derive(Debug)]
-struct Release {
+pub(crate) struct Release {
     path: PathBuf,
-    header: Header,
+    pub(crate) header: Header,
     /// Of what comes, and of what leaves.
     blocks: [Vec<Block>; 2],
     /// Where the blocks begin.
@@ -349,7 +347,7 @@ impl Release {
 
     /// Reads and checks all blocks, unless the file is the one in which they were checked before. Returns its stamp, if that
     /// will tell the next time.
-    fn verify(&self, before: Option<&FileStamp>) -> Result<Option<FileStamp>, Error> {
+    pub(crate) fn verify(&self, before: Option<&FileStamp>) -> Result<Option<FileStamp>, Error> {
         let mut file = self.file()?;
         let stamp = |file: &File| FileStamp::of(file).map_err(|e| Error::io(&self.path, &e));
         let now = stamp(&file)?;
@@ -401,11 +399,11 @@ impl Release {
 /// An open published set: all of its releases, whose headers and indices are checked.
 #[derive(Debug)]
 pub struct PublishedSet {
-    releases: Vec<Release>,
+    pub(crate) releases: Vec<Release>,
 }
 
 /// What is in a set: the payload of a mask, and the release that it is of.
-type Found = Option<(usize, Vec<u8>)>;
+pub(crate) type Found = Option<(usize, Vec<u8>)>;
 
 impl PublishedSet {
     /// Opens a set that this publisher has signed, with the releases beside it.
@@ -484,38 +482,6 @@ impl PublishedSet {
         })
     }
 
-    /// For each digest whether its key is in the set, with the label of its payload, by the values that are known.
-    ///
-    /// # Errors
-    /// As [`PublishedSet::verify_once`], for whatever has changed since that was called: whether it was looked at or not.
-    ///
-    /// # Panics
-    /// If the value of one is not known.
-    pub fn look_up(
-        &self,
-        state: &State,
-        digests: &[[u8; 32]],
-    ) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let value = |digest: &[u8; 32]| state.value(digest).expect("the value is known");
-        let masks: Vec<u128> = digests
-            .iter()
-            .map(|digest| self.header().mask(value(digest)))
-            .collect();
-        let found = self.find(&masks);
-        // Otherwise damage that was done meanwhile would tell which blocks were looked at.
-        for release in &self.releases {
-            let checked = state.checked(&release.header.hash());
-            release.verify(checked.filter(|_| found.is_ok()))?;
-        }
-        let found = found.map_err(|error| match error {
-            Error::Set { path, .. } => Error::set(&path, SetProblem::Changed),
-            error => error,
-        })?;
-        let found = digests.iter().zip(found);
-        let payload = |(digest, found): (&[u8; 32], Found)| self.payload(value(digest), found);
-        Ok(found.map(payload).collect())
-    }
-
     /// Reads and checks all blocks.
     ///
     /// # Errors
@@ -523,21 +489,6 @@ impl PublishedSet {
     pub fn verify(&self) -> Result<(), Error> {
         let mut releases = self.releases.iter();
         releases.try_for_each(|release| release.verify(None).map(drop))
-    }
-
-    /// Reads and checks all blocks of those releases whose files are not those that were checked with this state before, by
-    /// their [stamps](FileStamp). Whoever does that before asking shows nobody which blocks it reads.
-    ///
-    /// # Errors
-    /// As [`PublishedSet::verify`]. Usage and Resource: the state cannot be kept.
-    pub fn verify_once(&self, state: &mut State) -> Result<(), Error> {
-        let mut checked = HashMap::new();
-        for release in &self.releases {
-            let hash = release.header.hash();
-            let stamp = release.verify(state.checked(&hash))?;
-            checked.extend(stamp.map(|stamp| (hash, stamp)));
-        }
-        state.keep_checked(checked, self.header())
     }
 }
 

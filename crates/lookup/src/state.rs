@@ -26,7 +26,7 @@ use crate::database::{LOCK, check_private, lock};
 use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
-use crate::set::PublishedSet;
+use crate::set::{Found, PublishedSet};
 
 const FILE: &str = "state";
 const HEAD: &[u8] = b"vesica look-up 3\n";
@@ -171,6 +171,9 @@ pub struct State {
     place: Option<(PathBuf, Identity, File)>,
     /// Values under a key that was replaced.
     forgotten: usize,
+    /// Whether the set has another key than what is kept, and no server has said yet that this is the later one. Keys have no
+    /// order: until then what is kept stays, since the files may be older ones of the same publisher.
+    unconfirmed: bool,
     kept: Kept,
 }
 
@@ -187,6 +190,7 @@ impl State {
         State {
             place: None,
             forgotten: 0,
+            unconfirmed: false,
             kept: Kept::new(header),
         }
     }
@@ -215,6 +219,7 @@ impl State {
                 let mut kept = Kept::new(set.header());
                 kept.read(&content).map_err(|_| unreadable())?;
                 let values = kept.values.len();
+                state.unconfirmed = kept.key != *set.header().oprf_key.bytes();
                 let kept = kept.of(set);
                 state.kept = kept.map_err(|problem| Error::set(set.last_path(), problem))?;
                 state.forgotten = values - state.kept.values.len();
@@ -227,7 +232,7 @@ impl State {
     }
 
     fn save(&self) -> Result<(), Error> {
-        let Some((path, identity, _)) = &self.place else {
+        let Some((path, identity, _)) = self.place.as_ref().filter(|_| !self.unconfirmed) else {
             return Ok(());
         };
         let content = self.kept.encode();
@@ -298,6 +303,8 @@ impl State {
         digests: &[[u8; 32]],
         progress: &mut dyn Progress,
     ) -> Result<u64, Error> {
+        // The server's key is that of the set: a client is made only if it is.
+        self.unconfirmed = false;
         let known = self.answered();
         match self.finish(client, progress) {
             // What an earlier look-up could not pay for is nothing that this one needs.
@@ -367,4 +374,54 @@ fn is_refusal(error: &Error) -> bool {
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
     let key = identity.derive_key("vesica/1 state of a look-up");
     Sealed::new(&key, &[b"state", salt])
+}
+
+/// What needs the values that are known, and what was checked before.
+impl PublishedSet {
+    /// For each digest whether its key is in the set, with the label of its payload, by the values that are known.
+    ///
+    /// # Errors
+    /// As [`PublishedSet::verify_once`], for whatever has changed since that was called: whether it was looked at or not.
+    ///
+    /// # Panics
+    /// If the value of one is not known.
+    pub fn look_up(
+        &self,
+        state: &State,
+        digests: &[[u8; 32]],
+    ) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let value = |digest: &[u8; 32]| state.value(digest).expect("the value is known");
+        let masks: Vec<u128> = digests
+            .iter()
+            .map(|digest| self.header().mask(value(digest)))
+            .collect();
+        let found = self.find(&masks);
+        // Otherwise damage that was done meanwhile would tell which blocks were looked at.
+        for release in &self.releases {
+            let checked = state.checked(&release.header.hash());
+            release.verify(checked.filter(|_| found.is_ok()))?;
+        }
+        let found = found.map_err(|error| match error {
+            Error::Set { path, .. } => Error::set(&path, SetProblem::Changed),
+            error => error,
+        })?;
+        let found = digests.iter().zip(found);
+        let payload = |(digest, found): (&[u8; 32], Found)| self.payload(value(digest), found);
+        Ok(found.map(payload).collect())
+    }
+
+    /// Reads and checks all blocks of those releases whose files are not those that were checked with this state before, by
+    /// their [stamps](FileStamp). Whoever does that before asking shows nobody which blocks it reads.
+    ///
+    /// # Errors
+    /// As [`PublishedSet::verify`]. Usage and Resource: the state cannot be kept.
+    pub fn verify_once(&self, state: &mut State) -> Result<(), Error> {
+        let mut checked = HashMap::new();
+        for release in &self.releases {
+            let hash = release.header.hash();
+            let stamp = release.verify(state.checked(&hash))?;
+            checked.extend(stamp.map(|stamp| (hash, stamp)));
+        }
+        state.keep_checked(checked, self.header())
+    }
 }

@@ -138,6 +138,7 @@ impl Agreed {
     ///
     /// Fails with [`Error::Run`] as the channel does, and then the peer has been told.
     pub fn add_connected(&mut self, mut connection: Connection) -> Result<(), Error> {
+        connection.deadline.of_run(&self.agreement);
         let job = &self.agreement.params.session;
         let place = self.more.iter().position(Option::is_none);
         let place = place.ok_or_else(|| Error::Usage("the run has its connections".into()))?;
@@ -150,6 +151,7 @@ impl Agreed {
     /// Fails with [`Error::Run`]: as the channel does; with `ContractDiffers` for a connection of another run, with
     /// `PeerMisbehaved` for one that the run does not take. The peer has been told then.
     pub fn add_accepted(&mut self, mut connection: Connection) -> Result<(), Error> {
+        connection.deadline.of_run(&self.agreement);
         let job = &self.agreement.params.session;
         let place = number_of_connection(&mut connection.channel, job).and_then(|number| {
             let place = (number as usize).checked_sub(1);
@@ -174,7 +176,6 @@ impl Agreed {
             self.give_up(&error);
             return Err(error.into());
         }
-        connection.deadline.of_run(&self.agreement);
         self.more[place] = Some(connection);
         Ok(())
     }

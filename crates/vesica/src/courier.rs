@@ -11,8 +11,6 @@
 //! - **A copy is no run.** The file says which file it is ([`FileId`](vesica_files::FileId)), so that one which was copied or
 //!   restored, and may be older than the run, is refused. A roll-back of the whole file system is not noticed.
 
-mod kept;
-
 use std::path::Path;
 use std::str::FromStr;
 
@@ -24,12 +22,11 @@ use vesica_session::{
 use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, SetHash, Source};
 
 use crate::apart::check_apart;
+use crate::kept::{Kept, Stage};
 use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
 use crate::stored::Stored;
 use crate::work_dir::refused;
 use crate::{Error, Observer, WorkDirProblem};
-pub(crate) use kept::Kept;
-use kept::Stage;
 
 /// A step of a run by courier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -65,6 +65,7 @@ mod apart;
 mod courier;
 mod error;
 mod items;
+mod kept;
 mod look_up;
 mod memory;
 mod observer;

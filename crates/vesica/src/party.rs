@@ -27,7 +27,7 @@ use vesica_tables::{
 use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::apart::check_apart;
-use crate::courier::Kept;
+use crate::kept::Kept;
 use crate::memory::{Storage, bucket_memory, key_memory};
 use crate::split_job::{SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored};

@@ -375,7 +375,7 @@ fn is_at(_: &File, _: &Path) -> bool {
 }
 
 /// Options that create files for this user only and follow no link.
-fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
+pub(crate) fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
         use nix::fcntl::OFlag;

@@ -549,10 +549,10 @@ fn a_client_holds_a_connection_for_so_long() {
     let deadline = Duration::from_millis(500);
     let ((), figures) =
         published.serve_within(Some(deadline), &[me.fingerprint()], 100, |address| {
+            let (begun, mut answers) = (Instant::now(), 0);
             let mut client = published.client(address, &me).unwrap();
             let mut ask = |key| client.ask(&digests([key]), &[1; 32], &mut NoProgress);
             // However often it asks.
-            let (begun, mut answers) = (Instant::now(), 0);
             let ended = loop {
                 match ask(answers) {
                     Ok(_) => answers += 1,

@@ -1,6 +1,6 @@
 //! What a side keeps of a run by courier: one file in a directory of its own.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use vesica_files::{FileId, PrivateFile};
 use vesica_session::{Identity, Turns};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::work_dir::{failed, lock, read_if_there, refused, seal, unseal};
+use crate::work_dir::{failed, lock, own_file, read_if_there, refused, seal, unseal};
 use crate::{Error, WorkDirProblem};
 
 const STATE: &str = "run";
@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"vesicac2";
 
 /// How far a side is with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// The peer's next message is awaited.
     Going,
     /// The protocol is over, and the rows are not safe yet.
@@ -28,19 +28,19 @@ pub(super) enum Stage {
 
 /// What is kept besides the messages.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// The file that holds this.
     file: [u8; FileId::BYTES],
-    pub(super) peer: String,
+    pub(crate) peer: String,
     /// Role, protocol and terms in words.
-    pub(super) terms: String,
-    pub(super) stage: Stage,
-    pub(super) is_first: bool,
+    pub(crate) terms: String,
+    pub(crate) stage: Stage,
+    pub(crate) is_first: bool,
     seed: [u8; 32],
     /// A hash of the distinct keys and of the classes of their columns; none before the first step.
-    pub(super) keys: Option<[u8; 32]>,
+    pub(crate) keys: Option<[u8; 32]>,
     /// Hashes of what this side has said.
-    pub(super) said: Vec<[u8; 32]>,
+    pub(crate) said: Vec<[u8; 32]>,
     /// Bytes of each message.
     lengths: Vec<usize>,
 }
@@ -53,12 +53,26 @@ impl Drop for Head {
 
 /// A run, and the lock on its directory.
 pub(crate) struct Kept {
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     sealing_key: Zeroizing<[u8; 32]>,
-    pub(super) head: Head,
+    pub(crate) head: Head,
     /// The messages of both sides so far: the first is the offer.
-    pub(super) messages: Vec<Vec<u8>>,
+    pub(crate) messages: Vec<Vec<u8>>,
     _lock: File,
+}
+
+/// Whether a file has more than one name, as in a backup by hard links.
+fn has_other_names(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        path.metadata().is_ok_and(|found| found.nlink() > 1)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// The head, and the messages.
@@ -81,7 +95,7 @@ impl Kept {
     ///
     /// # Errors
     /// Usage: what is there is a copy, damaged or of another identity, peer or terms, or the directory cannot be used.
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &Path,
         identity: &Identity,
         [peer, terms]: [String; 2],
@@ -97,7 +111,7 @@ impl Kept {
                 let Some((head, messages)) = content.and_then(|content| decode(&content)) else {
                     return refuse(WorkDirProblem::Unreadable);
                 };
-                if head.file != file.to_bytes() {
+                if head.file != file.to_bytes() || has_other_names(&path.join(STATE)) {
                     return refuse(WorkDirProblem::Copied);
                 } else if head.peer != peer {
                     return refuse(WorkDirProblem::OtherPeer);
@@ -137,31 +151,32 @@ impl Kept {
     }
 
     /// How this side takes part.
-    pub(super) fn turns(&self) -> Turns {
+    pub(crate) fn turns(&self) -> Turns {
         Turns::kept(self.head.is_first, Zeroizing::new(self.head.seed))
     }
 
     /// Who writes a message: those with even numbers are of the side that offers.
-    pub(super) fn is_ours(&self, number: usize) -> bool {
+    pub(crate) fn is_ours(&self, number: usize) -> bool {
         number.is_multiple_of(2) == self.head.is_first
     }
 
     /// This side's last message, if none of the peer's has come after it.
-    pub(super) fn last_word(&self) -> Option<&[u8]> {
+    pub(crate) fn last_word(&self) -> Option<&[u8]> {
         let last = self.messages.len().checked_sub(1)?;
         self.is_ours(last).then_some(&self.messages[last])
     }
 
     /// The number of the peer's last message.
-    pub(super) fn last_heard(&self) -> Option<usize> {
+    pub(crate) fn last_heard(&self) -> Option<usize> {
         let after = usize::from(self.last_word().is_some());
         self.messages.len().checked_sub(1 + after)
     }
 
     /// Puts what is kept onto the disk.
-    pub(super) fn write(&mut self) -> Result<(), Error> {
+    pub(crate) fn write(&mut self) -> Result<(), Error> {
         let path = self.path.join(STATE);
         let mut write = || -> io::Result<()> {
+            let former = own_file(OpenOptions::new().write(true)).open(&path);
             let mut file = PrivateFile::create(&path)?;
             self.head.file = file.id()?.to_bytes();
             self.head.lengths = self.messages.iter().map(Vec::len).collect();
@@ -179,7 +194,8 @@ impl Kept {
             // A name that is lost takes back what was said.
             #[cfg(unix)]
             File::open(&self.path)?.sync_all()?;
-            Ok(())
+            // The former file may have another name, under which it would be a run that has not gone on.
+            former.map_or(Ok(()), |former| former.set_len(0))
         };
         let written = write();
         written.map_err(|e| failed(&self.path, &e))
@@ -198,7 +214,7 @@ impl Kept {
     }
 
     /// Forgets all that opens the peer's messages and makes this side's.
-    pub(super) fn forget_seed(&mut self) {
+    pub(crate) fn forget_seed(&mut self) {
         self.head.seed.zeroize();
     }
 }
