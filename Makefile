@@ -1,4 +1,4 @@
-# Needs Rust 1.89 or newer with its linker, and Python 3.9 or newer. Everything else that a goal
+# Needs Rust 1.89 or newer, a C compiler, and Python 3.9 or newer. Everything else that a goal
 # uses is fetched and built below target/.
 
 CARGO ?= cargo
@@ -46,7 +46,7 @@ help:
 	@echo 'make lock        both lock files, after a change of dependencies'
 
 demo:
-	$(CARGO) run --locked --package vesica-cli -- demo
+	@$(PYTHON) scripts/demo.py
 
 build:
 	$(CARGO) build --release --locked --package vesica-cli

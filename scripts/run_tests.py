@@ -27,12 +27,10 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import NamedTuple
 
-from stages import CARGO, ROOT, Clock, run, say
+from stages import CARGO, QUICKLY_COMPILED, ROOT, SLOW_TO_COMPILE, WORKSPACE, Clock, run, say
 
 PATIENCE = 15 * 60  # seconds
 SLOW = ROOT / "scripts" / "slow_tests.txt"
-# Packages whose tests are slow to compile.
-SLOW_TO_COMPILE = {"crates/kernels": "vesica-kernels", "research": "vesica-research"}
 # Seconds of a processor that a test takes with what it starts, and of the clock, unless it is slow.
 OF_PROCESSOR, OF_CLOCK = 1.0, 4.0
 
@@ -269,13 +267,10 @@ def main() -> int:
     which = parser.parse_args().which
     unittest = [sys.executable, "-B", "-m", "unittest", "discover"]
     scripts = str(ROOT / "scripts")
-    # The tests of the Python package are in Python: `make test-python`.
-    workspace = "--workspace --exclude vesica-python --features vesica-cli/tee --locked"
-    cargo = [CARGO, "test", *workspace.split()]
+    cargo = [CARGO, "test", *WORKSPACE]
     # Many tests wait for a peer that is late, slow or dead.
     os.environ.setdefault("RUST_TEST_THREADS", str(4 * (os.cpu_count() or 1)))
-    excluded = [f"--exclude={package}" for package in SLOW_TO_COMPILE.values()]
-    quickly_compiled = [*cargo, *excluded, "--tests"]
+    quickly_compiled = [CARGO, "test", *QUICKLY_COMPILED, "--tests"]
     if which == "measure":
         return measure(quickly_compiled)
     stages: list[tuple[str, Stage, list[str]]] = [

@@ -20,6 +20,7 @@ import check_links
 import check_locks
 import check_msrv
 import check_options
+import demo
 import reliability
 import run_tests
 import size
@@ -448,6 +449,21 @@ class Reliability(unittest.TestCase):
         new = [*old[:2], "| b, strong | 2 |", "| c | 2 |"]
         merged = reliability.merged(old, new)
         self.assertEqual(merged, [*old[:3], "| b, strong | 2 |", "| c | 2 |"])
+
+
+class Demo(unittest.TestCase):
+    def test_what_is_missing_is_named(self) -> None:
+        self.assertEqual(demo.missing("1.95.0", "1.89", "cargo", "cc"), [])
+        self.assertEqual(demo.missing("1.89.0-nightly", "1.89", "cargo", "cc"), [])
+        for rust, cargo, compiler, words in [
+            (None, "cargo", "cc", "Rust 1.89 or newer is missing"),
+            ("1.95.0", None, "cc", "Rust 1.89 or newer is missing"),
+            ("1.88.0", "cargo", "cc", "Rust 1.88.0 is too old"),
+            ("1.95.0", "cargo", None, "a C compiler is missing"),
+        ]:
+            (line,) = demo.missing(rust, "1.89", cargo, compiler)
+            self.assertIn(words, line)
+        self.assertEqual(len(demo.missing(None, "1.89", None, None)), 2)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ mod crash;
 mod databases;
 #[cfg(unix)]
 mod declared;
+#[cfg(unix)]
+mod documented;
 mod doubtful;
 mod faults;
 #[cfg(unix)]
