@@ -143,7 +143,14 @@ def in_ascii(text: str) -> str:
     """Digits of any script and what goes with them in ASCII, without invisible characters."""
     import unicodedata
 
-    marks = {"\uff0e": ".", "\u066b": ".", "\uff0c": ",", "\u066c": ",", "\uff0b": "+", "\u2019": "'"}
+    marks = {
+        "\uff0e": ".",
+        "\u066b": ".",
+        "\uff0c": ",",
+        "\u066c": ",",
+        "\uff0b": "+",
+        "\u2019": "'",
+    }
     marks |= {"\uff07": "'", "\uff25": "E", "\uff45": "E"}
     hidden = "\u00ad\u200b\u200c\u200d\u200e\u200f\ufeff" + "".join(
         chr(c) for c in (*range(0x202A, 0x202F), *range(0x2060, 0x206A))
@@ -207,7 +214,9 @@ def as_number(number: str, rng: random.Random) -> str:
     if point == ",":
         text = text.translate(str.maketrans(".,", ",."))
     text = rng.choice(["", "", "+", "-", "'", "00", "$"]) + text
-    return digits_from(text, rng.choice(list(OTHER_DIGITS.values()))) if rng.random() < 0.1 else text
+    return (
+        digits_from(text, rng.choice(list(OTHER_DIGITS.values()))) if rng.random() < 0.1 else text
+    )
 
 
 def phone_of(text: str, region: str) -> str | None:

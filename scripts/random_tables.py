@@ -322,9 +322,12 @@ def cells(array: pa.Array | pa.ChunkedArray) -> list[Cell]:
         name = "text"
     elif types.is_fixed_size_binary(kind) and kind.byte_width == 16:
         name = "uuid"
-    elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        name = "bytes"
-    elif types.is_binary_view(kind):
+    elif (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    ):
         name = "bytes"
     elif types.is_float64(kind) or types.is_float32(kind):
         name = "float" if types.is_float64(kind) else "float32"

@@ -29,21 +29,23 @@ from typing import Any
 
 import compare_profiles
 import python_package
-from oracle import NULL, Blank, Invalid, Refused, is_text_of, normal
+from oracle import Blank, Invalid, Refused, is_text_of, normal
 from stages import run, say, target_dir
 
 try:
     import pyarrow as pa
     import pyarrow.compute
     import pyarrow.ipc
-    import pyarrow.parquet
+    import pyarrow.parquet  # noqa: F401
     import random_tables as tables
     from campaign_results import same_arrays
 except ImportError:
     pa = None  # Then main() makes an environment that has it.
 
 # What pyarrow raises; LookupError for types that it has no class for, and names that it cuts.
-UNREADABLE = (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError, LookupError) if pa else ()
+UNREADABLE = (
+    (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError, LookupError) if pa else ()
+)
 WORK = target_dir() / "suites"
 PATIENCE = 120  # seconds for a run
 GRACE = 0.3  # seconds that the sender has once the receiver has failed
@@ -252,7 +254,9 @@ def judge_columns(commands: Commands, path: Path, judged: Judged) -> None:
     except UNREADABLE:
         judge_unreadable(commands, path, judged)
         return
-    columns = [pair for at, n in enumerate(table.column_names) for pair in leaves(n, table.column(at))]
+    columns = [
+        pair for at, n in enumerate(table.column_names) for pair in leaves(n, table.column(at))
+    ]
     if not columns:
         judged.refused.append("it has no columns")
         return
@@ -295,7 +299,9 @@ def judge_key(
     if table is None:
         raise Wrong("its rows are written, and pyarrow does not read all of its columns")
     check_result(table, [text in chosen for text in texts], out)
-    if with_lines and not any(cell.kind == "nested" for c in table.columns for cell in tables.cells(c)):
+    if with_lines and not any(
+        cell.kind == "nested" for c in table.columns for cell in tables.cells(c)
+    ):
         lines = commands.place / "out.jsonl"
         commands.run([*receiver, lines], sender)
         check_lines(table, lines)

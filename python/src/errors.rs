@@ -11,7 +11,7 @@ pub(crate) struct Failure {
     line: String,
     hint: Option<String>,
     /// What Python code has raised, which is raised again.
-    raised: Option<PyErr>,
+    raised: Option<Box<PyErr>>,
 }
 
 /// Spells what libraries name as a program in Python does.
@@ -149,7 +149,7 @@ impl From<PyErr> for Failure {
             class,
             line: error.to_string(),
             hint: None,
-            raised: Some(error),
+            raised: Some(Box::new(error)),
         }
     }
 }
@@ -169,7 +169,7 @@ impl From<vesica::SessionError> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         if let Some(raised) = failure.raised {
-            return raised;
+            return *raised;
         }
         Python::attach(|py| {
             let class = py

@@ -187,7 +187,7 @@ def test_nothing_is_written_in_the_place_of_anything_else(name: str, tmp_path: P
                 if "link" in words:
                     words["link"].cancel()
                 before = sorted(tmp_path.rglob("*"))
-                with pytest.raises(vesica.UsageError, match="are the same|would be"):
+                with pytest.raises(vesica.UsageError, match=r"are the same|would be"):
                     function(**words)
                 assert sorted(tmp_path.rglob("*")) == before, words
 
@@ -210,7 +210,7 @@ def test_an_identity_and_a_database_are_files_too(tmp_path: Path) -> None:
         {**database, "output": f"{data}-wal"},
         {"table": table, "output_table": "t", "database": f"sqlite:{key}"},
     ):
-        with pytest.raises(vesica.UsageError, match="are the same|would be one of the files"):
+        with pytest.raises(vesica.UsageError, match=r"are the same|would be one of the files"):
             vesica.receive(on="id", link=link, **words)  # type: ignore[arg-type]
     with pytest.raises(vesica.UsageError, match="the identity file are the same file"):
         vesica.publish(table, on="id", identity=me, database=tmp_path / "new", output=key)

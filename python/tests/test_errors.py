@@ -154,7 +154,11 @@ def test_no_output_takes_the_place_of_what_a_run_reads(tmp_path: Path) -> None:
     for paths, output, line in (
         (str(table), secret, "`output` and the identity file are the same file"),
         (str(tmp_path), tmp_path / "u.csv", "`output` would be one of the files of `table`"),
-        (str(tmp_path / "*.csv"), tmp_path / "u.csv", "`output` would be one of the files of `table`"),
+        (
+            str(tmp_path / "*.csv"),
+            tmp_path / "u.csv",
+            "`output` would be one of the files of `table`",
+        ),
     ):
         with pytest.raises(vesica.UsageError, match=line):
             vesica.receive(paths, on="id", link=link, output=output)

@@ -135,26 +135,26 @@ def published(tmp_path: Path) -> Iterator[dict[str, Any]]:
     database, output = tmp_path / "database", tmp_path / "set.vset"
     vesica.publish(OTHERS, on="id", identity=shop, database=database, output=output)
     clients = [charity.fingerprint]
-    with vesica.serve(database, "127.0.0.1:0", identity=shop, clients=clients, quota=1000) as server:
+    with vesica.serve(
+        database, "127.0.0.1:0", identity=shop, clients=clients, quota=1000
+    ) as server:
         link = vesica.connect(server.address, identity=charity, peer=shop.fingerprint)
         yield {"set": output, "on": "id", "link": link}
 
 
 @pytest.mark.filterwarnings(NO_KEY)
-def test_rows_of_look_ups_are_those_of_the_table(
-    published: dict[str, Any], tmp_path: Path
-) -> None:
+def test_rows_of_look_ups_are_those_of_the_table(published: dict[str, Any], tmp_path: Path) -> None:
     with vesica.open_lookup(**published) as opened:
         for kind in KINDS:
             for rows in ROWS:
                 place = tmp_path / f"{kind}-{rows}"
                 place.mkdir()
                 check(opened.find(**given(kind, place), rows=rows), kind, rows)  # type: ignore[arg-type]
-    for rows in ROWS:
+    for rows, expected in ROWS.items():
         check(vesica.lookup(TABLE, **published, rows=rows), "polars", rows)
         output = tmp_path / f"{rows}.parquet"
         found = vesica.lookup(TABLE, **published, rows=rows, output=output)
-        assert (list(found.matching), list(found.rows)) == (MATCHING, ROWS[rows])
+        assert (list(found.matching), list(found.rows)) == (MATCHING, expected)
 
 
 @pytest.mark.filterwarnings(NO_KEY)
@@ -200,9 +200,7 @@ def test_numbers_have_no_rows() -> None:
 def test_no_rows_are_no_rows_of_the_table() -> None:
     none = polars.DataFrame({"id": ["100", "101"]})
     with pytest.warns(vesica.RunWarning, match="no key matches"):
-        received, _ = vesica.rehearse(
-            {"table": TABLE[:6], "on": "id"}, {"table": none, "on": "id"}
-        )
+        received, _ = vesica.rehearse({"table": TABLE[:6], "on": "id"}, {"table": none, "on": "id"})
     assert (list(received.matching), list(received.rows), len(received.table)) == ([], [], 0)
     with pytest.warns(vesica.RunWarning, match="no key matches"):
         received, _ = vesica.rehearse(

@@ -105,7 +105,12 @@ def _paths(value: Any) -> list[str]:
     if isinstance(value, (str, bytes, os.PathLike)):
         return [os.fsdecode(value)]
     if isinstance(value, Sequence) and not hasattr(value, "__arrow_c_stream__"):
-        return [path for one in value if not isinstance(one, Sequence) or isinstance(one, str) for path in _paths(one)]
+        return [
+            path
+            for one in value
+            if not isinstance(one, Sequence) or isinstance(one, str)
+            for path in _paths(one)
+        ]
     return []
 
 

@@ -97,9 +97,7 @@ def exchange(
     for name in ("step", "message", "table", "identity"):
         del arguments[name]
     with listener:
-        made, over = _vesica.exchange(
-            step, message, table, reading, arguments, identity, listener
-        )
+        made, over = _vesica.exchange(step, message, table, reading, arguments, identity, listener)
     if over is None:
         return Exchanged(made, None)
     return Exchanged(made, Result.of(over))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from typing import Any, Union
+from typing import Any
 
 from . import _vesica
 from ._arguments import InputPath, checked

@@ -96,9 +96,7 @@ def publish(
     arguments["queries"] = 2**20 if queries is None else queries
     arguments["lambda"] = 40 if arguments.pop("lambda_") is None else lambda_
     with listener:
-        report = _vesica.publish(
-            table, add, remove, reading, arguments, identity, listener
-        )
+        report = _vesica.publish(table, add, remove, reading, arguments, identity, listener)
     published: dict[str, Any] = json.loads(report)
     return published
 
@@ -217,9 +215,7 @@ class OpenLookup:
         table, rows, output = (arguments[name] for name in ("table", "rows", "output"))
         reading = reading_of({**arguments, **self._form})
         with listener:
-            found = self._handle.find(
-                table, reading, rows, output, is_last, self._link, listener
-            )
+            found = self._handle.find(table, reading, rows, output, is_last, self._link, listener)
         report, matching, numbers, batches = parts_of(found)
         none = array("q")
         return LookupResult(report, matching or none, numbers or none, batches)

@@ -148,7 +148,9 @@ Rowed = tuple[str, Union[bytes, None], Union[bytes, None], Union[Batches, None]]
 """What the engine hands over: a report, rows that match, rows of the result where these are others, and their table."""
 
 
-def parts_of(made: Rowed) -> tuple[dict[str, Any], array[int] | None, array[int] | None, Table | None]:
+def parts_of(
+    made: Rowed,
+) -> tuple[dict[str, Any], array[int] | None, array[int] | None, Table | None]:
     """The report, the rows that match, those of the result, and their table."""
     report, found, others, batches = made
     matching = None if found is None else array("q", found)

@@ -1,6 +1,5 @@
 //! The command line.
 
-mod paths;
 mod published;
 mod secrets;
 mod tasks;
@@ -44,14 +43,13 @@ use crate::config;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Generator, Offline};
+use crate::paths::{
+    self, DatabaseUri, DriverName, FetchedSet, InputPath, InputSet, InputTable, OutputPath,
+    OutputSet, OwnDirectory,
+};
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
-pub use paths::PathUse;
-pub(crate) use paths::{
-    DatabaseUri, DriverName, FetchedSet, InputPath, InputSet, InputTable, OutputPath, OutputSet,
-    OwnDirectory, path_use,
-};
 pub(crate) use published::{Lookup, Publish, Serve};
 pub(crate) use tasks::{Attempts, Bucket, Collect, Gateway, Split, Total};
 use terms::{TermOptions, typed};

@@ -148,12 +148,10 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
     if take_values && rows == Some(Rows::Rest) {
         return Err(Failure::usage("--take-values is for rows that match"));
     }
-    if let Some(output) = output {
-        if record.is_stdout() && output == Path::new("-") {
-            return Err(Failure::usage(
-                "--report -: standard output has the result already",
-            ));
-        }
+    if record.is_stdout() && output.is_some_and(|output| output == Path::new("-")) {
+        return Err(Failure::usage(
+            "--report -: standard output has the result already",
+        ));
     }
     let key = table.key()?;
     Ok(Wanted {

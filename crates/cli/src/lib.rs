@@ -16,6 +16,7 @@ mod log;
 mod manual;
 mod memory;
 mod offline;
+mod paths;
 mod patience;
 mod plan;
 mod process;
@@ -30,11 +31,11 @@ mod tasks;
 use std::panic;
 use std::process::ExitCode;
 
-#[doc(hidden)]
-pub use args::PathUse;
 use args::{Command, Parsed};
 use conditions::Conditions;
 use failure::Failure;
+#[doc(hidden)]
+pub use paths::PathUse;
 #[doc(hidden)]
 pub use vesica::PathKind;
 use vesica::Role;
@@ -52,7 +53,7 @@ pub fn definition() -> clap::Command {
 /// What a command does with the path in an option, if there is one.
 #[doc(hidden)]
 pub fn path_use(arg: &clap::Arg) -> Option<PathUse> {
-    args::path_use(arg)
+    paths::path_use(arg)
 }
 
 /// Runs the command that this process was started with.

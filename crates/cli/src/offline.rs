@@ -18,11 +18,11 @@ use vesica_psi::Origin;
 use vesica_session::{Connection, Listener, Transport, connect};
 use vesica_wire::Channel;
 
-use crate::args::{InputPath, OwnDirectory};
 use crate::conditions::Conditions;
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::log::{self, Level};
 use crate::memory::peak_memory_bytes;
+use crate::paths::{InputPath, OwnDirectory};
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;

@@ -15,11 +15,12 @@ use vesica::{
 use vesica_files::read_regular;
 use vesica_session::Listener;
 
-use crate::args::{InputTable, Lookup, Publish, Serve};
+use crate::args::{Lookup, Publish, Serve};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::peak_memory_bytes;
+use crate::paths::InputTable;
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
 

@@ -5,8 +5,6 @@ use std::io;
 
 use vesica_files::{Advice, is_exhausted};
 
-use crate::paths::Overlap;
-
 #[cfg(feature = "object-stores")]
 mod problem;
 mod remedy;
@@ -50,6 +48,20 @@ pub struct Place {
     pub line: Option<u64>,
     /// Column name.
     pub column: Option<String>,
+}
+
+/// How one path would take the place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Overlap {
+    /// Both are one file.
+    Same,
+    /// Both are one directory.
+    SameDirectory,
+    /// It would be a file of a directory, a pattern or a set.
+    Among,
+    /// It would be in a directory that belongs to the command.
+    Inside,
 }
 
 /// What went wrong. The variants carry fields for programs; `Display` of [`Error`] is for people.

@@ -599,7 +599,9 @@ impl<'a> Collector<'a> {
         }
         let mut keys = self.into_keys();
         // In the memory that finding repetitions took.
-        keys.counts.frequent = Frequent::in_memory(&keys.counts, &keys.row_items);
+        let (rows, items, duplicates) =
+            (keys.counts.rows, keys.counts.items, keys.counts.duplicates);
+        keys.counts.frequent = Frequent::in_memory(rows, items, duplicates, &keys.row_items);
         Ok(keys)
     }
 

@@ -129,7 +129,7 @@ pub use database::{AdbcDatabase, Query, database_path, has_credentials};
 pub use dialect::CsvOptions;
 pub use digests::{DigestSet, SetHash, row_digests, sort_digests};
 pub use encoding::Encoding;
-pub use error::{Difference, Error, ErrorClass, ErrorKind, Place, Result, ValueProblem};
+pub use error::{Difference, Error, ErrorClass, ErrorKind, Overlap, Place, Result, ValueProblem};
 pub use format::Format;
 pub use guard::panic_is_caught;
 pub use handed::{HandedOver, Matched, PeerColumn};
@@ -147,7 +147,7 @@ pub use objects::store::abort_uploads;
 pub use options::{Passes, Rows, SourceOptions};
 pub use order::CommonOrder;
 pub use output::{Destination, Output};
-pub use paths::{Overlap, PathKind, Paths};
+pub use paths::{PathKind, Paths};
 #[cfg(feature = "phone")]
 pub use profile::Region;
 pub use profile::{Normalized, Profile};

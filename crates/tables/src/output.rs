@@ -15,7 +15,7 @@ use crate::behind::behind;
 use crate::compression::Compression;
 use crate::container::Container;
 use crate::counts::Counts;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::Format;
 #[cfg(feature = "adbc")]
 use crate::ingest::{Ingest, TargetTable};

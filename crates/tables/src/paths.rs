@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use vesica_files::{directory_of, holds_key};
 
 use crate::backing::identity;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Overlap, Result};
 use crate::files::{Found, expand, would_find};
 use crate::objects::address::Address;
 
@@ -63,20 +63,6 @@ impl PathKind {
             _ => &[],
         }
     }
-}
-
-/// How one path would take the place of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Overlap {
-    /// Both are one file.
-    Same,
-    /// Both are one directory.
-    SameDirectory,
-    /// It would be a file of a directory, a pattern or a set.
-    Among,
-    /// It would be in a directory that belongs to the command.
-    Inside,
 }
 
 /// The paths that a command names, and what it does with each.

@@ -186,6 +186,7 @@ impl Profile {
     }
 
     /// Whether a value is invalid because it is digits in the form of a number, as columns of numbers have them.
+    #[cfg_attr(not(feature = "phone"), allow(unused_variables))]
     pub(crate) fn is_number_form(&self, value: &str) -> bool {
         match self {
             #[cfg(feature = "phone")]

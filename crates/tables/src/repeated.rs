@@ -2,36 +2,6 @@
 
 use std::cmp::Reverse;
 
-use crate::counts::Counts;
-use crate::error::Result;
-use crate::runs::Merged;
-use crate::spool::KeyStore;
-
-impl KeyStore {
-    /// The keys with the most rows, at most `most` of them, each with two rows or more.
-    pub(crate) fn most_repeated(&self, most: usize) -> Result<Vec<Repeated>> {
-        let mut top = Top {
-            most,
-            keys: Vec::new(),
-        };
-        match self {
-            _ if self.counts().duplicates == 0 => {}
-            KeyStore::Memory(keys) => {
-                top.add(&occurrences(keys.digests().len(), keys.row_items()));
-            }
-            KeyStore::Disk(spool) => {
-                let runs = spool.sorted()?;
-                let mut merged = Merged::default();
-                for part in runs.parts() {
-                    let merged = runs.merge(&part, &mut merged)?;
-                    top.add(&runs.occurrences(&part, merged)?);
-                }
-            }
-        }
-        Ok(top.keys)
-    }
-}
-
 /// A key that several rows have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Repeated {
@@ -64,13 +34,13 @@ impl Frequent {
         (rows / 100 + 1).max(20)
     }
 
-    /// Of keys in memory: `row_items` has the index of each row's.
-    pub(crate) fn in_memory(counts: &Counts, row_items: &[u32]) -> Frequent {
-        let least = Frequent::least(counts.rows);
+    /// Of so many keys in memory, which `duplicates` of the rows repeat: `row_items` has the index of each row's.
+    pub(crate) fn in_memory(rows: u64, items: u64, duplicates: u64, row_items: &[u32]) -> Frequent {
+        let least = Frequent::least(rows);
         // Only a table in which as many rows repeat a key is worth the time.
-        match counts.duplicates + 1 < least {
+        match duplicates + 1 < least {
             true => Frequent::default(),
-            false => Frequent::of(&occurrences(counts.items as usize, row_items), least),
+            false => Frequent::of(&occurrences(items as usize, row_items), least),
         }
     }
 
@@ -142,7 +112,7 @@ impl Occurrences {
 }
 
 /// The rows of each of so many keys in memory.
-fn occurrences(keys: usize, row_items: &[u32]) -> Vec<Occurrences> {
+pub(crate) fn occurrences(keys: usize, row_items: &[u32]) -> Vec<Occurrences> {
     let mut found = vec![Occurrences::default(); keys];
     for (row, item) in (0..).zip(row_items) {
         // NO_ITEM is beyond every index.
@@ -154,13 +124,21 @@ fn occurrences(keys: usize, row_items: &[u32]) -> Vec<Occurrences> {
 }
 
 /// The most repeated keys so far, in order.
-struct Top {
+pub(crate) struct Top {
     most: usize,
-    keys: Vec<Repeated>,
+    pub(crate) keys: Vec<Repeated>,
 }
 
 impl Top {
-    fn add(&mut self, found: &[Occurrences]) {
+    /// None yet, and at most so many.
+    pub(crate) fn new(most: usize) -> Top {
+        Top {
+            most,
+            keys: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, found: &[Occurrences]) {
         for key in found.iter().filter(|f| f.rows > 1) {
             let key = key.repeated();
             let at = self.keys.partition_point(|k| k.rank() < key.rank());

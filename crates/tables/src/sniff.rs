@@ -2,12 +2,14 @@
 
 use std::io::Read;
 
+use arrow_ipc::root_as_message;
+
 use crate::backing::Handle;
 use crate::compression::Compression;
 use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
-use crate::formats::is_old_stream;
+use crate::guard::catching;
 use crate::text::{BYTE_ORDER_MARK, read_error};
 
 /// Bytes of a file that are looked at.
@@ -169,6 +171,18 @@ fn has_old_line_ends(sample: &[u8]) -> bool {
     };
     let is_quoted = line.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
     !is_quoted && !rest.is_empty() && memchr::memchr(b'\n', rest).is_none()
+}
+
+/// Whether bytes begin as a stream of versions before 0.15 does: with a message about columns, without what stands before
+/// messages since.
+fn is_old_stream(bytes: &[u8]) -> bool {
+    let message = || {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let message = rest.get(..usize::try_from(i32::from_le_bytes(*length)).ok()?)?;
+        catching(|| root_as_message(message).is_ok_and(|found| found.header_as_schema().is_some()))
+            .ok()
+    };
+    message().unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::keys::{Collector, Keys, RowValues};
 use crate::labels::TextColumns;
 use crate::number::ValueColumn;
 use crate::order::{CommonOrder, KeyRows};
+use crate::repeated::{Repeated, Top, occurrences};
 use crate::rows::RowSet;
 use crate::runs::{Merged, Record, RunWriter, Runs, Shape, add_values, index};
 use crate::scan::scan;
@@ -41,6 +42,28 @@ pub enum KeyStore {
     Memory(Box<Keys>),
     /// On disk.
     Disk(Box<Spool>),
+}
+
+impl KeyStore {
+    /// The keys with the most rows, at most `most` of them, each with two rows or more.
+    pub(crate) fn most_repeated(&self, most: usize) -> Result<Vec<Repeated>> {
+        let mut top = Top::new(most);
+        match self {
+            _ if self.counts().duplicates == 0 => {}
+            KeyStore::Memory(keys) => {
+                top.add(&occurrences(keys.digests().len(), keys.row_items()));
+            }
+            KeyStore::Disk(spool) => {
+                let runs = spool.sorted()?;
+                let mut merged = Merged::default();
+                for part in runs.parts() {
+                    let merged = runs.merge(&part, &mut merged)?;
+                    top.add(&runs.occurrences(&part, merged)?);
+                }
+            }
+        }
+        Ok(top.keys)
+    }
 }
 
 impl KeyStore {

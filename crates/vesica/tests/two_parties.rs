@@ -175,7 +175,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
     let output = place.path().join("out.csv");
     assert_eq!(
         fail(&party, output.to_str().unwrap()).class(),
-        ErrorClass::Network
+        ErrorClass::Interrupted
     );
     assert_eq!(place.path().read_dir().unwrap().count(), 0);
 }

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use vesica::{Expected, Measurement, Platform, Simulated};
 use vesica_psi::Origin;
 
-use crate::args::InputPath;
 #[cfg(feature = "tee")]
 use crate::failure::DATA;
 use crate::failure::Failure;
 use crate::log::{self, Level};
+use crate::paths::InputPath;
 
 /// The trusted execution environment (TEE) of a dealer or a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -119,12 +119,15 @@ fn checked(place: &Place) {
     expect_warnings(&text);
 }
 
+/// The words of a command, and what it is run on.
+type Case<'a> = (&'a [&'a str], fn(&Place));
+
 /// Every command that takes a key reads a table, and warns of its keys; `collect` reads one again.
 #[test]
 fn every_run_warns_of_keys_that_match_strangers() {
     let place = Place::new();
     place.write("t.csv", table());
-    let commands: [(&[&str], fn(&Place)); 6] = [
+    let commands: [Case; 6] = [
         (&["receive", "send"], in_one_run),
         (&["check"], checked),
         (&["exchange"], by_courier),

@@ -1005,9 +1005,8 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
     let commands = [
         serve.to_owned(),
         format!("{published} --add theirs.csv"),
-        format!(
-            "publish --identity sender.key --database new --output new.vset --key key --input ours.csv"
-        ),
+        "publish --identity sender.key --database new --output new.vset --key key --input ours.csv"
+            .to_owned(),
         format!("{looking} set.vset --state state"),
         format!("{looking} got.vset --fetch"),
         format!("receive {party} --listen 127.0.0.1:0 --work-dir work"),

@@ -246,7 +246,7 @@ fn an_interrupt_ends_a_job_on_both_sides() {
         );
         assert_eq!(
             (ours.class(), theirs.class()),
-            (ErrorClass::Network, ErrorClass::Network)
+            (ErrorClass::Interrupted, ErrorClass::Network)
         );
     });
 }

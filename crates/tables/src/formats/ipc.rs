@@ -214,18 +214,6 @@ fn check_schema(schema: Option<arrow_ipc::Schema<'_>>) -> Result<()> {
     unknown_type(schema).map_or(Ok(()), Err)
 }
 
-/// Whether bytes begin as a stream of versions before 0.15 does: with a message about columns, without what stands before
-/// messages since.
-pub(crate) fn is_old_stream(bytes: &[u8]) -> bool {
-    let message = || {
-        let (length, rest) = bytes.split_first_chunk()?;
-        let message = rest.get(..usize::try_from(i32::from_le_bytes(*length)).ok()?)?;
-        catching(|| root_as_message(message).is_ok_and(|found| found.header_as_schema().is_some()))
-            .ok()
-    };
-    message().unwrap_or(false)
-}
-
 /// The first column of a type that the library does not know, as an error.
 pub(crate) fn unknown_type(schema: arrow_ipc::Schema<'_>) -> Option<Error> {
     schema.fields()?.iter().find_map(|field| {

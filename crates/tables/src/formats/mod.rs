@@ -155,8 +155,6 @@ macro_rules! dispatch {
 
 for_formats!(dispatch);
 
-pub(crate) use ipc::is_old_stream;
-
 #[cfg(feature = "parquet")]
 pub(crate) use self::parquet::row_count as rows_of_parquet;
 

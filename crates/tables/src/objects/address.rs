@@ -158,7 +158,7 @@ impl Address {
                 in_bucket(Scheme::S3, "", first, rest)
             }
             [.., "amazonaws", "com"] | [.., "amazonaws", "com", "cn"] => {
-                match names.iter().position(|name| is_s3(&name)) {
+                match names.iter().position(is_s3) {
                     Some(0) => in_bucket(Scheme::S3, "", first, rest),
                     Some(at) => in_bucket(Scheme::S3, "", &names[..at].join("."), &key),
                     None => in_bucket(Scheme::Http, "", server, &key),

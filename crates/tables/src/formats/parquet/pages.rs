@@ -85,9 +85,9 @@ impl CheckedPages {
                 ..
             } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];
-                let levels = self.levels.into_iter().zip(encodings);
-                levels.fold(Some(&buf[..]), |bytes, (most, encoding)| {
-                    behind_levels(bytes?, most, encoding, *num_values)
+                let mut levels = self.levels.into_iter().zip(encodings);
+                levels.try_fold(&buf[..], |bytes, (most, encoding)| {
+                    behind_levels(bytes, most, encoding, *num_values)
                 })
             }
             Page::DataPageV2 {
