@@ -7,8 +7,9 @@ use vesica_wire::{Clock, Interrupt};
 
 /// Whether this side is ready for its peer. Clones share one state.
 ///
-/// [`ConnectOptions::wait`] counts from the moment that this side is ready, so that the peer may connect
-/// while a table is still being read, however long that takes. Several waits of one side that became ready end together.
+/// [`ConnectOptions::wait`](crate::ConnectOptions::wait) counts from the moment that this side is ready, so that the peer
+/// may connect while a table is still being read, however long that takes. Several waits of one side that became ready end
+/// together.
 #[derive(Clone, Debug)]
 pub struct Readiness(Option<Arc<State>>);
 

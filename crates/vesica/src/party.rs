@@ -942,14 +942,10 @@ impl Party {
 
     /// Refuses an output in the place of what is read, or in a directory that belongs to the run.
     fn check_apart(&self, source: &Source, output: Option<Destination<'_>>) -> Result<(), Error> {
-        let Resources {
-            work_dir,
-            offline_store,
-            ..
-        } = &self.resources;
         let owned = [
-            ("the work directory", work_dir),
-            ("the store", offline_store),
+            ("the work directory", &self.resources.work_dir),
+            #[cfg(feature = "offline")]
+            ("the store", &self.resources.offline_store),
         ];
         check_apart(&[source], output, |paths| {
             for (what, directory) in owned {
