@@ -9,11 +9,13 @@ FUZZ_SMOKE_SECONDS ?= 5
 # What `make campaign` draws its pairs of tables from, and how many.
 SEED ?= 1
 PAIRS ?= 500
+# Where the suites of `make test-suites` are; they are no part of this repository.
+SUITES ?=
 # `make papers PAPERS=full` runs the largest sizes too.
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -24,6 +26,7 @@ help:
 	@echo 'make test-spark  jobs on two clusters of Spark, a part of test-heavy'
 	@echo 'make scale-out ROWS=N  times of jobs on Spark against a plain join, in docs/scale-out.md'
 	@echo 'make test-object-stores  tables and results in stores that others wrote, a part of test-heavy'
+	@echo 'make test-suites SUITES=DIR  tables of four suites that others wrote, read as pyarrow does'
 	@echo 'make campaign    random pairs of tables against an oracle in Python; SEED and PAIRS say which and how many'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
@@ -67,6 +70,7 @@ test-heavy:
 	@$(PYTHON) scripts/spark.py
 	@$(PYTHON) scripts/scale_out.py --rows 1048576 --no-page
 	@$(PYTHON) scripts/object_stores.py
+	$(if $(SUITES),@$(PYTHON) scripts/suites.py $(SUITES))
 
 # A part of test-heavy. Fetches PostgreSQL from Debian unless this machine has it, and drivers from PyPI.
 test-databases:
@@ -83,6 +87,10 @@ scale-out:
 # A part of test-heavy. Fetches moto from PyPI and Azurite from npm.
 test-object-stores:
 	@$(PYTHON) scripts/object_stores.py
+
+# A part of test-heavy where SUITES is given. Fetches pyarrow from PyPI.
+test-suites: build
+	@$(PYTHON) scripts/suites.py $(SUITES)
 
 # Fetches pyarrow and SQLite's ADBC driver from PyPI.
 campaign: build

@@ -94,6 +94,10 @@ pub(crate) trait ColumnFormat {
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()>;
 
+    /// Reads the first rows with all columns, as [`ColumnFormat::select`] does, unless they are very many bytes: so it is known
+    /// early that the library cannot read a column that is no key.
+    fn rehearse(part: &Part, file: &Self::File) -> Result<()>;
+
     /// A writer of rows, with what `first` has besides its schema if that is of this format.
     fn writer<'w>(
         first: Option<&Self::File>,
@@ -178,6 +182,9 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
         },
     )?
 }
+
+/// Bytes of rows that are read to see that they can be.
+pub(super) const MAX_REHEARSED: u64 = 64 << 20;
 
 /// Bytes of batches that are read side by side, for each thread.
 const BYTES_ABREAST: usize = 4 << 20;
@@ -289,13 +296,44 @@ pub(super) fn rehearse<F: ColumnFormat>(
     container: &Container,
 ) -> Result<()> {
     let first = open_first::<F>(parts)?;
+    F::rehearse(&parts[0], &first).map_err(|e| parts[0].named(e))?;
     let added = Added::own(rows).into_iter().collect();
     let columns = ResultColumns::of::<F>(parts, &first, added, container)?;
+    let none = RecordBatch::new_empty(columns.in_memory.clone());
+    let none = columns.conformed(&none)?;
     let mut nowhere = io::sink();
     let mut out = WriterWithCause::new(&mut nowhere);
-    let mut writer = columns.writer::<F>(parts, &first, container, &mut out)?;
-    let none = RecordBatch::new_empty(columns.in_memory.clone());
-    writer.rehearse(&columns.conformed(&none)?)
+    let writer = columns.writer::<F>(parts, &first, container, &mut out);
+    let written = writer.and_then(|mut writer| writer.rehearse(&none));
+    written.map_err(|error| {
+        let fields = columns.written.fields().iter();
+        let cannot = |field: &&FieldRef| !can_write(field, &parts[0], container);
+        match fields.into_iter().find(cannot) {
+            Some(field) => not_in_format(field, container.format),
+            None => error,
+        }
+    })
+}
+
+/// Whether the library writes a column of this type.
+fn can_write(field: &FieldRef, part: &Part, container: &Container) -> bool {
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    let written = Written {
+        part,
+        schema: schema.clone(),
+        added: &[],
+        container,
+    };
+    let mut nowhere = io::sink();
+    let mut out = WriterWithCause::new(&mut nowhere);
+    let writer = container.format.writer(&written, &mut out);
+    writer.is_ok_and(|mut writer| writer.rehearse(&RecordBatch::new_empty(schema)).is_ok())
+}
+
+fn not_in_format(field: &FieldRef, format: Format) -> Error {
+    let found = field.data_type().to_string();
+    let format = format.name();
+    Error::new(ErrorKind::NotInFormat { found, format }).in_column(field.name())
 }
 
 /// The columns, if the format `to` has room for each.
@@ -312,9 +350,7 @@ pub(super) fn columns<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Sch
         _ => has_text(field.data_type()),
     };
     if let Some(field) = fields.iter().find(|field| !has_room(field)) {
-        let found = field.data_type().to_string();
-        let format = to.name();
-        return Err(Error::new(ErrorKind::NotInFormat { found, format }).in_column(field.name()));
+        return Err(not_in_format(field, to));
     }
     Ok(schema)
 }

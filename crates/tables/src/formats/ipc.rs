@@ -8,7 +8,7 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, Endianness, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, SchemaRef};
 
-use super::columnar::{ColumnFormat, RowWriter, Written};
+use super::columnar::{ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
@@ -136,6 +136,13 @@ impl ColumnFormat for Rows {
         Ok(())
     }
 
+    fn rehearse(part: &Part, file: &Opened) -> Result<()> {
+        match file.layout.bytes_at_once > MAX_REHEARSED {
+            true => Ok(()),
+            false => Batches::open(part, &file.layout, None)?.next().map(drop),
+        }
+    }
+
     /// With the compression of the first file.
     fn writer<'w>(
         first: Option<&Opened>,
@@ -232,6 +239,8 @@ struct Layout {
     is_file: bool,
     /// That of the first compressed batch.
     compression: Option<CompressionType>,
+    /// Bytes of the largest batch in memory, with all dictionaries.
+    bytes_at_once: u64,
 }
 
 impl Layout {
@@ -243,6 +252,7 @@ impl Layout {
             return Ok(Layout {
                 is_file: false,
                 compression: None,
+                bytes_at_once: 0,
             });
         }
         let mut input = part.waited().timed(part.handle()?);
@@ -271,6 +281,7 @@ impl Layout {
         Ok(Layout {
             is_file,
             compression: walk.compression,
+            bytes_at_once: bytes,
         })
     }
 }

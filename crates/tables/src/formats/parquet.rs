@@ -27,7 +27,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::{SchemaDescriptor, Type};
 use rayon::prelude::*;
 
-use super::columnar::{self, ColumnFormat, RowWriter, Written};
+use super::columnar::{self, ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use super::ipc;
 use crate::backing::Handle;
 use crate::conform::with_types_in;
@@ -58,7 +58,8 @@ const BATCH_ROWS: usize = 8192;
 /// Approximate bytes of a batch, by what the file says of its columns.
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// An error of the library, which wraps some of its errors in text: an unimplemented feature is not damage.
+/// An error of the library, which wraps some of its errors in text: an unimplemented feature is not damage, nor is one that
+/// it thought it had.
 fn wrong(e: impl std::fmt::Display) -> Error {
     let reason = e.to_string();
     let unsupported = [
@@ -66,6 +67,8 @@ fn wrong(e: impl std::fmt::Display) -> Error {
         "not supported",
         "not yet supported",
         "not implemented",
+        "unsupported data type",
+        "entered unreachable code",
         "encrypt",
     ];
     if unsupported.iter().any(|words| reason.contains(words)) {
@@ -628,6 +631,28 @@ impl ColumnFormat for Rows {
             }
         }
         Ok(())
+    }
+
+    fn rehearse(part: &Part, file: &ArrowReaderMetadata) -> Result<()> {
+        check_columns(part, file, &[])?;
+        let metadata = as_views(file)?;
+        let Some(group) = metadata.metadata().row_groups().first() else {
+            return Ok(());
+        };
+        let bytes = u64::try_from(group.compressed_size()).unwrap_or(0);
+        // Of a file no more is read than the first pages, of an object all of it.
+        if group.num_rows() == 0 || (part.is_object() && bytes > MAX_REHEARSED) {
+            return Ok(());
+        }
+        let roots = 0..metadata.parquet_schema().root_schema().get_fields().len();
+        let first = GroupRows {
+            part,
+            metadata: &metadata,
+            group: 0,
+            roots: roots.collect(),
+            selection: Some(vec![RowSelector::select(1)].into()),
+        };
+        first.readers(1)?.next().map(drop)
     }
 
     /// With the schema, metadata and compression of the first file; rows of another format are compressed by Zstandard.

@@ -12,6 +12,8 @@ mod memory;
 mod others;
 #[cfg(unix)]
 mod output;
+#[cfg(unix)]
+mod possible;
 mod rows;
 mod sources;
 mod threads;
