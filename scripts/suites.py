@@ -53,6 +53,7 @@ DOCUMENTED = {0, 2, 3, 7}
 DECOY = "a text that no table has"
 # What is known to be otherwise, and why.
 KNOWN = {
+    "arrow-testing/arrow-ipc-stream/crash-5e88bae6ac5250714e8c8bc73b9d67b949fadbb4": "pyarrow minds decimals of no digits",
     "parquet-testing/data/int96_from_spark.parquet": "pyarrow's numbers have no room for the year 290000",
     "parquet-testing/data/dict-page-offset-zero.parquet": "the library takes a field of Dremio's own for another",
 }
@@ -217,7 +218,7 @@ def check_result(want: Any, matches: list[bool], path: Path) -> None:
     got = read(path)
     *names, mark = got.column_names
     if names != want.column_names or mark != "in_both":
-        raise Wrong(f"columns {got.column_names!a} in the place of {want.column_names!a}")
+        raise Wrong(f"columns {want.column_names!a} expected, {got.column_names!a} found")
     if got.column(len(names)).to_pylist() != matches:
         raise Wrong("other rows match")
     for at, name in enumerate(names):
@@ -230,7 +231,7 @@ def check_lines(want: Any, path: Path) -> None:
     columns = [(name, tables.cells(want.column(at))) for at, name in enumerate(want.column_names)]
     lines = path.read_text().splitlines()
     if len(lines) != want.num_rows:
-        raise Wrong(f"{len(lines)} lines in the place of {want.num_rows}")
+        raise Wrong(f"{want.num_rows} lines expected, {len(lines)} found")
     for row, line in enumerate(lines):
         got = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
         for name, cells in columns:
@@ -245,6 +246,13 @@ def check_lines(want: Any, path: Path) -> None:
 
 def is_parquet(path: Path) -> bool:
     return path.suffix == ".parquet" or "parquet" in path.parts[-3:-1]
+
+
+def input_words(path: Path) -> list[str | Path]:
+    """The options for a columnar file. Damaged ones may begin as text does."""
+    is_damaged = "fuzz" in path.name or "crash" in path.name
+    form = ["--format", "parquet" if is_parquet(path) else "arrow"] if is_damaged else []
+    return ["--input", path, *form]
 
 
 def judge_columns(commands: Commands, path: Path, judged: Judged) -> None:
@@ -289,8 +297,7 @@ def judge_key(
     with contextlib.suppress(pa.ArrowInvalid):
         keys = keys.cast(pa.string())
     pa.parquet.write_table(pa.table({"k": keys}), commands.place / "send.parquet")
-    receiver: list[str | Path] = ["--input", path, "--key", name.replace(",", "\\,")]
-    receiver += ["--rows", "all", "--output"]
+    receiver = [*input_words(path), "--key", name.replace(",", "\\,"), "--rows", "all", "--output"]
     sender: list[str | Path] = ["--input", "send.parquet", "--key", "k"]
     out = commands.place / ("out.parquet" if is_parquet(path) else "out.dat")
     commands.run([*receiver, out], sender)
@@ -311,7 +318,7 @@ def judge_unreadable(
     commands: Commands, path: Path, judged: Judged, with_pyarrow: bool = True
 ) -> None:
     """A file that pyarrow does not read as a whole. Where it reads a column, that may be a key, until rows are written."""
-    ended = commands.call("check", "--input", path, "--key", "\\,")
+    ended = commands.call("check", *input_words(path), "--key", "\\,")
     names = re.search(r"columns are: (.*)", ended.err)
     if ended.code == 3 and names is None:
         judged.refused.append(ended.why())
@@ -350,11 +357,12 @@ def judge_csv(commands: Commands, path: Path, judged: Judged) -> None:
     except NotUsed as refused:
         judged.refused.append(str(refused))
         return
-    got = read(out).to_pylist()
-    for row in want:
-        row["in_both"] = row[names[0]] in chosen
-    if [{n: v or None if n != "in_both" else v for n, v in row.items()} for row in want] != got:
-        raise Wrong(f"{want!a} in the place of {got!a}")
+    # The suite does not tell a field with nothing in it from an empty text.
+    got = [{n: v or "" for n, v in row.items() if n != "in_both"} for row in read(out).to_pylist()]
+    if got != want:
+        raise Wrong(f"{want!a} expected, {got!a} found")
+    if read(out).column("in_both").to_pylist() != [row[names[0]] in chosen for row in want]:
+        raise Wrong("other rows match")
     judged.columns += len(names)
 
 
@@ -385,7 +393,7 @@ def judge_json(commands: Commands, path: Path, judged: Judged) -> None:
         return
     want = value if isinstance(value, str) or value is None else text.strip().decode()
     if path.name.startswith("y_") and got != [want]:
-        raise Wrong(f"{want!a} in the place of {got!a}")
+        raise Wrong(f"{want!a} expected, {got!a} found")
     judged.columns += 1
 
 

@@ -254,7 +254,9 @@ def test_text_that_is_read_as_asked(tmp_path: Path) -> None:
     reading: dict[str, Any] = {"table": path, "format": "csv", "delimiter": "|", "header": False}
     reading |= {"quote": "'", "escape": "\\", "encoding": "windows-1252"}
     names = polars.DataFrame({"name": ["b|c", "NULL", "Zo'ë"]})
-    with pytest.warns(vesica.RunWarning, match="1 of 3 rows have no usable key"):
+    # What one side declares null is a word for null on the other.
+    null_word = pytest.warns(vesica.RunWarning, match="1 of 3 rows have a key that stands for no")
+    with null_word, pytest.warns(vesica.RunWarning, match="1 of 3 rows have no usable key"):
         received, _ = vesica.rehearse(
             reading | {"on": "2", "null": "NULL"}, {"table": names, "on": "name"}
         )

@@ -375,9 +375,16 @@ impl Walk {
         } else {
             4
         };
-        let Some(head) = head.get(prefix..) else {
+        let Some((before, head)) = head.split_at_checked(prefix) else {
             return Err(Error::corrupt("a message has no head"));
         };
+        // A footer says once more how long the head is.
+        let length = before
+            .last_chunk()
+            .map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        if u64::from(length) > head.len() as u64 {
+            return Err(Error::corrupt("a message is longer than the footer says"));
+        }
         let message = catching(|| root_as_message(head))
             .map_err(wrong)?
             .map_err(wrong)?;

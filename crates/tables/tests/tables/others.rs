@@ -103,6 +103,17 @@ fn arrow_of_other_processors_and_versions_is_refused_by_name() {
 }
 
 #[test]
+fn messages_are_as_long_as_the_footer_says() {
+    let mut file = arrow_file(&numbers());
+    // The schema comes first, and is not looked for: the length of the message after it.
+    let marks = |at: &usize| file[*at..*at + 4] == [0xff; 4];
+    let second = (8..file.len() - 8).step_by(8).filter(marks).nth(1).unwrap();
+    let length = u32::from_le_bytes(*file[second + 4..].first_chunk().unwrap());
+    file[second + 4..second + 8].copy_from_slice(&(length + 8).to_le_bytes());
+    refused("t.arrow", file, "longer than the footer says");
+}
+
+#[test]
 fn streams_of_old_versions_are_streams_whatever_they_are_called() {
     let stream = arrow_stream(&numbers());
     // Before 0.15 nothing stood before the length of a message.
