@@ -9,7 +9,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::Chunks;
+use super::chunks::Chunks;
 use super::deltas::has_long_prefix;
 
 /// A row group, whose pages are in these bytes.
