@@ -1,8 +1,9 @@
 //! What crosses the wire between processes of the command: as many bytes each way whatever matches, for each way in. The
 //! frames of every protocol, of all that it reveals and of every term are compared in `crates/session/src/lengths.rs`.
 //!
-//! A relay between the two counts what records of TLS carry. Heartbeats add to that where a side takes long: each run takes
-//! place several times, and counts with the least.
+//! A relay between the two counts what records of TLS carry, but for records of the header of a frame alone: such are
+//! heartbeats, of which there are more where a side takes long. A heartbeat may also share a record with a frame: each run
+//! takes place several times, and counts with the least.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -14,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use vesica::{Identity, Registry, Reveal};
 use vesica_psi::masks::MASKS;
 use vesica_testing::{Lengths, told_by_lengths};
-use vesica_wire::Kind;
+use vesica_wire::{HEADER_BYTES, Kind};
 
 use crate::answers::Question;
 use crate::faults::memory_of_buckets;
@@ -56,10 +57,13 @@ impl Records {
             bytes = &bytes[taken..];
             if let [of, _, _, high, low] = self.head[..] {
                 self.left = usize::from(u16::from_be_bytes([high, low]));
-                carried += match of {
+                let content = match of {
                     Self::SEALED => self.left - Self::SEAL,
                     _ => self.left,
-                } as u64;
+                };
+                if content != HEADER_BYTES {
+                    carried += content as u64;
+                }
                 self.head.clear();
             }
         }

@@ -407,7 +407,8 @@ impl Life {
         }
         let lacks = [0, 1].map(|side| self.is_stored(side) && self.offers(side).is_empty());
         match lacks {
-            [true, true] => return [vec![3], vec![3]],
+            // Whoever looks later may have heard of the other's lack before.
+            [true, true] => return [vec![3, 7], vec![3, 7]],
             [true, false] => return [vec![3], vec![7]],
             [false, true] => return [vec![7], vec![3]],
             [false, false] => {}
