@@ -3,8 +3,9 @@
 //! Receiver and sender run over TLS on the loopback interface, with none, half and all of the keys in common, in a random
 //! order and at random places of the tables. The sender takes the time that it waits for the receiver once something
 //! could depend on the matches: after its masks, until the confirmation or the first frames of the next buckets; in a
-//! circuit, from the membership test on, and in the function alone; and in the end until the receiver has hung up. Of a task
-//! and of a client of a published set it is the time from what the peer has said last to the end of the connection.
+//! circuit, from the membership test on, and in the function alone; and in the end until the receiver has hung up. Of a task,
+//! of a client of a published set, and of a sender that learns the matches too, it is the time from what the peer has said
+//! last to the end of the connection.
 //! [`permutation`](crate::permutation) compares. Runs by courier have no clock.
 //!
 //! A gate that sees nothing passes too. So each comparison also says how much longer each match would have to take to be
@@ -173,10 +174,16 @@ fn more_comparisons<'a>(variant: Variant) -> Vec<Comparison<'a>> {
             let setup = Setup::new(variant, keys, Way::OneBucket);
             Comparison::of_run(setup.telling(more), waits)
         };
+        let of_sender = |more, waits| {
+            let setup = Setup::new(variant, keys, Way::OneBucket);
+            Comparison::of_run(setup.telling(more).of_sender(), waits)
+        };
         [
             with(More::Both, "both learn"),
             with(More::Aligned, "both learn, in one order"),
             with(More::Labels, "columns handed over"),
+            of_sender(More::Both, "until the sender hangs up, both learn"),
+            of_sender(More::Aligned, "until the sender hangs up, in one order"),
             Comparison::of_tasks(variant, keys),
         ]
     };
@@ -351,6 +358,12 @@ fn a_planted_delay_is_caught() {
         let setup = of(vole, Way::OneBucket).telling(more).planting(planted);
         caught(&setup.variant.name(), &Comparison::of_run(setup, waits));
     }
+    let told = of(vole, Way::OneBucket).telling(More::Both).of_sender();
+    let slow = told.planting(Planted::InTheRun(each(1000)));
+    caught(
+        &vole.name(),
+        &Comparison::of_run(slow, "until the sender hangs up"),
+    );
     LookUps::served(|look_ups| {
         for (way, planted, waits) in [
             (LookUpWay::Asking, each(10_000), "after the last answer"),

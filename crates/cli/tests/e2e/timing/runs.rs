@@ -1,4 +1,4 @@
-//! How long the sender of a run waits for the receiver.
+//! How long the sender of a run waits for the receiver, and how long it takes after what it has heard last.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use vesica::{
 
 use crate::answers::Question;
 use crate::faults::memory_of_buckets;
-use crate::tap::Tap;
+use crate::tap::{Side, Tap};
 use crate::trial::{Dice, Variant};
 
 /// Where a run has its keys, and how many buckets at once.
@@ -81,13 +81,22 @@ pub(super) enum More {
     Labels,
 }
 
-/// How much longer the receiver takes for each match.
+/// Whose time is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    /// The receiver's, by the sender.
+    Receiver,
+    /// The sender's, by somebody between the two: after what the receiver has said last.
+    Sender,
+}
+
+/// How much longer the side whose time is taken needs for each match.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Planted {
     Nothing,
     /// Before it answers the first frame of a late phase, over all buckets.
     InTheRun(Duration),
-    /// Before it hangs up.
+    /// Before the receiver hangs up.
     AtTheEnd(Duration),
 }
 
@@ -100,6 +109,7 @@ pub(super) struct Setup {
     more: More,
     /// Phases from whose beginning on the sender takes the time.
     late: &'static [&'static str],
+    timed: Timed,
     planted: Planted,
 }
 
@@ -115,12 +125,19 @@ impl Setup {
                 _ => &["masks", "membership", "function"],
             },
             more: More::Nothing,
+            timed: Timed::Receiver,
             planted: Planted::Nothing,
         }
     }
 
     pub(super) fn telling(self, more: More) -> Setup {
         Setup { more, ..self }
+    }
+
+    /// The time of the sender.
+    pub(super) fn of_sender(self) -> Setup {
+        let timed = Timed::Sender;
+        Setup { timed, ..self }
     }
 
     pub(super) fn planting(self, planted: Planted) -> Setup {
@@ -173,7 +190,25 @@ impl Setup {
         }
     }
 
-    /// One run; how long the sender waited, until the receiver had hung up.
+    /// How much longer receiver and sender take for so many matches when they have the first frame of a late phase.
+    fn slowness(&self, common: u64) -> [Duration; 2] {
+        match (self.planted, self.timed) {
+            (Planted::InTheRun(each), Timed::Receiver) => [each * common as u32, Duration::ZERO],
+            (Planted::InTheRun(each), Timed::Sender) => [Duration::ZERO, each * common as u32],
+            _ => [Duration::ZERO; 2],
+        }
+    }
+
+    /// Somebody between the sender, who listens there, and the receiver.
+    fn tap(&self, address: &str, common: u64) -> Option<Tap> {
+        match (self.planted, self.timed) {
+            (Planted::AtTheEnd(each), _) => Some(Tap::holding(address, each * common as u32)),
+            (_, Timed::Sender) => Some(Tap::before(address)),
+            _ => None,
+        }
+    }
+
+    /// One run; how long the sender waited, until the receiver had hung up, or how long the sender took in the end.
     pub(super) fn run(&self, common: u64, dice: &mut Dice) -> Duration {
         let ids = [Identity::generate(), Identity::generate()].map(|id| id.expect("randomness"));
         let [receiver, sender] = &ids;
@@ -186,10 +221,10 @@ impl Setup {
         let directory = tempfile::tempdir().expect("a directory");
         let output = directory.path().join(OUTPUT);
         let key = &KeySpec::parse("key", &[] as &[&str]).expect("a column");
-        let longer = |for_each: Duration| for_each * common as u32;
+        let [our_slowness, their_slowness] = self.slowness(common);
         let (waited, report) = thread::scope(|scope| {
             let sending = scope.spawn(move || {
-                let mut clock = Clock::new(address, self.late);
+                let mut clock = Clock::new(address, self.late, their_slowness);
                 let listen = Endpoint::Listen("127.0.0.1:0".into());
                 let party = self.party(Role::Sender, [sender, receiver], listen);
                 let sent = party.run(Role::Sender, || Ok(&theirs), key, None, &mut clock);
@@ -198,27 +233,26 @@ impl Setup {
                 clock.waited + (over - clock.last)
             });
             let address = listening.recv().expect("an address").to_string();
-            let (address, in_the_run) = match self.planted {
-                Planted::Nothing => (address, Duration::ZERO),
-                Planted::InTheRun(each) => (address, longer(each)),
-                Planted::AtTheEnd(each) => (
-                    Tap::holding(&address, longer(each)).address(),
-                    Duration::ZERO,
-                ),
-            };
+            let tap = self.tap(&address, common);
+            let address = tap.as_ref().map_or(address, Tap::address);
             let party = self.party(
                 Role::Receiver,
                 [receiver, sender],
                 Endpoint::Connect(address),
             );
-            let mut slow = Slow::new(in_the_run, self.late);
+            let mut slow = Slow::new(our_slowness, self.late);
             let has_rows = !self.question().reveal().is_value();
             let output = has_rows.then_some(Destination::File(&output));
             let received = party.run(Role::Receiver, || Ok(&ours), key, output, &mut slow);
             let report = received
                 .and_then(Outcome::finish)
                 .expect("the receiver's run");
-            (sending.join().expect("no panic"), report)
+            let waited = sending.join().expect("no panic");
+            let took = tap.filter(|_| self.timed == Timed::Sender).map(|tap| {
+                assert!(tap.await_end(Side::Server, Duration::from_secs(10)));
+                tap.kept(Side::Server)
+            });
+            (took.unwrap_or(waited), report)
         });
         match self.question() {
             Question::Matches => assert_eq!(report.matches, Some(common)),
@@ -267,8 +301,9 @@ pub(super) fn tables(
     })
 }
 
-/// The sender's clock: sums the waits for frames that come in a late phase, or first after it.
+/// The sender's clock: sums the waits for frames that come in a late phase, or first after it. The sender itself can be slow.
 struct Clock {
+    slow: Slow,
     address: Sender<SocketAddr>,
     phases: &'static [&'static str],
     late: bool,
@@ -279,8 +314,13 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(address: Sender<SocketAddr>, phases: &'static [&'static str]) -> Clock {
+    fn new(
+        address: Sender<SocketAddr>,
+        phases: &'static [&'static str],
+        longer: Duration,
+    ) -> Clock {
         Clock {
+            slow: Slow::new(longer, phases),
             address,
             phases,
             late: false,
@@ -300,11 +340,13 @@ impl Observer for Clock {
 
 impl Progress for Clock {
     fn phase(&mut self, name: &'static str) {
+        self.slow.phase(name);
         self.late = self.phases.contains(&name);
         self.armed |= self.late;
     }
 
-    fn bytes(&mut self, _: u64, received: u64) {
+    fn bytes(&mut self, sent: u64, received: u64) {
+        self.slow.bytes(sent, received);
         let now = Instant::now();
         if self.armed && received > self.received {
             self.waited += now - self.last;
@@ -314,7 +356,7 @@ impl Progress for Clock {
     }
 }
 
-/// A receiver that takes so much longer when it has the first frame of a late phase, over all buckets.
+/// A side that takes so much longer when it has the first frame of a late phase, over all buckets.
 struct Slow {
     longer: Duration,
     phases: &'static [&'static str],
