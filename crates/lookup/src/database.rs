@@ -16,7 +16,7 @@ use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::set::PublishedSet;
+use crate::set::{PublishedSet, read_head};
 
 /// The file of the secret key.
 const KEY: &str = "key";
@@ -226,6 +226,31 @@ impl Making {
             current,
             _locks: locks,
         })
+    }
+
+    /// Fails if there is a set under this key already, and the database does not have the key: both are made once, the key
+    /// first, so that the database is an older copy.
+    pub(crate) fn check_unfinished(
+        &self,
+        secret: &SecretKey,
+        set: &Path,
+        identity: &Identity,
+    ) -> Result<(), Error> {
+        let key = secret.public_key();
+        let current = self.current.as_ref();
+        if current.is_some_and(|current| current.secret.public_key() == key) {
+            return Ok(());
+        }
+        // What is there of another publisher, or is no set, is not asked about under this key.
+        let there = open_regular(set).ok();
+        let head = there.and_then(|file| {
+            let mut input = io::BufReader::new(file);
+            read_head(&mut input, set, identity.fingerprint()).ok()
+        });
+        match head.is_some_and(|(header, _)| header.oprf_key == key) {
+            true => Err(Error::store(&self.directory, StoreProblem::CopiedJournal)),
+            false => Ok(()),
+        }
     }
 
     /// Makes the key the one of the database, with a count of no queries; or leaves it as it is, if a publication that was

@@ -123,6 +123,11 @@ pub enum StoreProblem {
         /// The last that was published.
         found: u64,
     },
+    /// What it would go on publishing from was restored from a copy, or its set was finished since.
+    #[error(
+        "holds a copy of what an unfinished publication had computed, whose key may have answered questions since"
+    )]
+    CopiedJournal,
     /// A file in it cannot be opened with this identity.
     #[error("holds a file {0} that is damaged, or of another identity or version")]
     Unreadable(&'static str),
@@ -238,7 +243,10 @@ impl Error {
             Error::Set { .. } => ErrorClass::Data,
             Error::Store {
                 problem:
-                    StoreProblem::Unreadable(_) | StoreProblem::NoLedger | StoreProblem::Older { .. },
+                    StoreProblem::Unreadable(_)
+                    | StoreProblem::NoLedger
+                    | StoreProblem::CopiedJournal
+                    | StoreProblem::Older { .. },
                 ..
             } => ErrorClass::Data,
             Error::Store { .. } => ErrorClass::Usage,
@@ -284,6 +292,10 @@ impl Error {
                 }
                 StoreProblem::NoLedger | StoreProblem::Older { .. } => {
                     "publish anew, under another key: how much clients have asked is not known"
+                        .into()
+                }
+                StoreProblem::CopiedJournal => {
+                    "remove the publishing-journal in it, and publish again: that makes another key"
                         .into()
                 }
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),

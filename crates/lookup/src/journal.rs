@@ -3,10 +3,12 @@
 //! A file of the database, from the first key on until the set is in its place:
 //!
 //! ```text
-//! "vesica publishing 1\n" │ salt, 32 │ records, each after its length, 4
+//! "vesica publishing 2\n" │ salt, 32 │ records, each after its length, 4
 //! ```
 //!
-//! The first record says which publication this is, and has its secret key and the salt of its payloads. Each of the others
+//! The first record says which publication and which file this is, and has the publication's secret key and the salt of its
+//! payloads. A copy is another file: the publication may have ended since it was made, and its key have answered questions
+//! that a database made from the copy would not count. Each of the other records
 //! has masks and encrypted payloads of the keys that come next in ascending order of their digests. All are encrypted under
 //! the publisher's identity: the order of the masks is that of the digests, which would say something of the keys. A record
 //! is on the disk before the next keys are evaluated. What a crash has left of the last one is no record, and is cut off.
@@ -15,19 +17,19 @@ use std::fs::{File, remove_file};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{PrivateFile, sync_name};
+use vesica_files::{FileId, PrivateFile, sync_name};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_primitives::voprf::{ELEMENT_BYTES, SecretKey};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
 
-use crate::error::Error;
+use crate::error::{Error, StoreProblem};
 use crate::header::MASK_BYTES;
 use crate::sort::Entry;
 
 const FILE: &str = "publishing-journal";
-const MAGIC: &[u8; 20] = b"vesica publishing 1\n";
+const MAGIC: &[u8; 20] = b"vesica publishing 2\n";
 
 /// What a set is made under.
 pub(crate) struct Secrets {
@@ -46,15 +48,16 @@ impl Secrets {
         })
     }
 
-    /// Those of the first record of a journal, if it is that of this publication.
-    fn read(first: &[u8], of: &[u8; 32]) -> Option<Secrets> {
+    /// Those of the first record of a journal, if it is that of this publication, and the file that it was written to.
+    fn read(first: &[u8], of: &[u8; 32]) -> Option<(Secrets, FileId)> {
         let mut reader = Reader::new(FILE, first);
         let found: [u8; 32] = reader.array().ok()?;
+        let file = FileId::from_bytes(&reader.array().ok()?);
         let secret: Zeroizing<[u8; ELEMENT_BYTES]> = Zeroizing::new(reader.array().ok()?);
         let salt = reader.array().ok()?;
         reader.end().ok()?;
         let secret = SecretKey::from_bytes(&secret).filter(|_| found == *of)?;
-        Some(Secrets { secret, salt })
+        Some((Secrets { secret, salt }, file))
     }
 }
 
@@ -140,9 +143,10 @@ impl Journal {
         random::fill(&mut salt)?;
         let seals = Seals::new(identity, salt);
         let key = secrets.secret.to_bytes();
-        let content = Zeroizing::new([&of[..], &*key, &secrets.salt].concat());
         let create = || {
             let mut file = PrivateFile::create(&path)?;
+            let id = file.id()?.to_bytes();
+            let content = Zeroizing::new([&of[..], &id, &*key, &secrets.salt].concat());
             file.write_all(MAGIC)?;
             file.write_all(&salt)?;
             file.write_all(&seals.seal(0, &content)?)?;
@@ -159,13 +163,16 @@ impl Journal {
     }
 
     /// Opens what is in a database, at its first record.
+    ///
+    /// Fails with [`StoreProblem::CopiedJournal`] if it is a copy of that of this publication.
     pub(crate) fn open(
         database: &Path,
         identity: &Identity,
         of: &[u8; 32],
     ) -> Result<Found, Error> {
         let path = Journal::path(database);
-        let open = || -> io::Result<Found> {
+        let mut is_copied = false;
+        let mut open = || -> io::Result<Found> {
             let mut file = match File::options().read(true).append(true).open(&path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
                 opened => opened?,
@@ -181,9 +188,10 @@ impl Journal {
                 return Ok(Found::Another);
             }
             let first = seals.open(0, &mut file)?;
-            let Some(secrets) = first.and_then(|first| Secrets::read(&first, of)) else {
+            let Some((secrets, id)) = first.and_then(|first| Secrets::read(&first, of)) else {
                 return Ok(Found::Another);
             };
+            is_copied = id != FileId::of(&file)?;
             let journal = Journal {
                 path: path.clone(),
                 file,
@@ -192,7 +200,11 @@ impl Journal {
             };
             Ok(Found::Ours(Box::new((journal, secrets))))
         };
-        open().map_err(|e| Error::io(&path, &e))
+        let found = open().map_err(|e| Error::io(&path, &e))?;
+        match is_copied {
+            true => Err(Error::store(database, StoreProblem::CopiedJournal)),
+            false => Ok(found),
+        }
     }
 
     /// Hands over all entries of a journal that was just opened, with payloads of so many bytes; returns how many there are.

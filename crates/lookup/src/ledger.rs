@@ -204,13 +204,17 @@ impl Ledger {
         Zeroizing::new(blake3::keyed_hash(&key, oprf_key.bytes()).into())
     }
 
-    /// Makes the ledger of a new key, of no queries.
+    /// Makes the ledger of a new key, of no queries. One that is there stays: no count begins again.
     pub(crate) fn create(
         directory: &Path,
         identity: &Identity,
         oprf_key: &Element,
     ) -> Result<(), Error> {
         let path = directory.join(Ledger::name(oprf_key));
+        match path.symlink_metadata() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            there => return there.map(drop).map_err(|e| Error::io(&path, &e)),
+        }
         let key = Ledger::key(identity, oprf_key);
         let made = rewrite(&path, &key, &Accounts::new(), 1);
         made.map(drop).map_err(|e| Error::io(&path, &e))

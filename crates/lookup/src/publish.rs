@@ -79,7 +79,7 @@ impl SetBuilder {
     ///
     /// # Errors
     /// Usage: impossible declarations, more keys than declared, a directory that is not private, has a key that is not to
-    /// be replaced, or is in use. Data: a key to replace that is another identity's.
+    /// be replaced, or is in use. Data: a key to replace that is another identity's, or a copy of what was cut.
     pub fn new(
         database: &Path,
         identity: &Identity,
@@ -110,6 +110,9 @@ impl SetBuilder {
             set.is_ok_and(|set| set.header().hash() == last.hash)
         };
         let found = usable(found, &making, replaces, is_in_place)?;
+        if let Found::Ours(ours) = &found {
+            making.check_unfinished(&ours.1.secret, output, identity)?;
+        }
         let (journal, secrets, earlier) = match found {
             Found::Ours(ours) => {
                 let (mut journal, secrets) = *ours;
@@ -504,6 +507,27 @@ mod tests {
         copy
     }
 
+    /// The same, in which the journal is the same file.
+    fn moved(place: &Path) -> tempfile::TempDir {
+        let copy = copied(place);
+        let [from, to] = [place, copy.path()].map(|place| Journal::path(&place.join("database")));
+        fs::remove_file(&to).unwrap();
+        fs::hard_link(from, to).unwrap();
+        copy
+    }
+
+    fn is_copied_journal<T>(result: Result<T, Error>) -> bool {
+        let error = result.map(drop).unwrap_err();
+        error.class() == vesica_session::ErrorClass::Data
+            && matches!(
+                error,
+                Error::Store {
+                    problem: StoreProblem::CopiedJournal,
+                    ..
+                }
+            )
+    }
+
     #[test]
     fn a_publication_that_was_cut_goes_on_from_there() {
         const KEYS: u64 = 250;
@@ -525,7 +549,7 @@ mod tests {
             let whole = fs::read(journal(cut.path())).unwrap();
             // From these bytes of the journal: the keys that were done, and the set.
             let go_on = |left: &[u8]| {
-                let place = copied(cut.path());
+                let place = moved(cut.path());
                 fs::write(journal(place.path()), left).unwrap();
                 let mut builder = begin(place.path());
                 let earlier = builder.earlier();
@@ -562,6 +586,39 @@ mod tests {
         }
     }
 
+    /// Its key would answer questions again that were counted elsewhere.
+    #[test]
+    fn a_publication_does_not_go_on_from_an_older_copy() {
+        const KEYS: u64 = 150;
+        let identity = Identity::generate().unwrap();
+        for rotates in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let database = place.path().join("database");
+            if rotates {
+                publish(place.path(), &identity, 10, 7).unwrap();
+            }
+            let begin = |place: &Path| begin(place, &identity, KEYS, 7, rotates);
+            let mut builder = begin(place.path()).unwrap();
+            add(&mut builder, 100);
+            drop(builder);
+            let (copy, snapshot) = (copied(place.path()), moved(place.path()));
+            let mut builder = begin(place.path()).unwrap();
+            assert_eq!(builder.earlier(), Earlier::Begun(100));
+            add(&mut builder, KEYS);
+            let key = builder.finish().unwrap().oprf_key;
+            assert!(is_copied_journal(begin(copy.path())));
+            // A snapshot of the whole file system has the very file, and none of what has followed.
+            fs::remove_dir_all(&database).unwrap();
+            fs::rename(snapshot.path().join("database"), &database).unwrap();
+            assert!(is_copied_journal(begin(place.path())));
+            fs::remove_file(Journal::path(&database)).unwrap();
+            let mut builder = begin(place.path()).unwrap();
+            assert_eq!(builder.earlier(), Earlier::Nothing);
+            add(&mut builder, KEYS);
+            assert_ne!(builder.finish().unwrap().oprf_key, key);
+        }
+    }
+
     #[test]
     fn another_publication_begins_anew() {
         let identity = Identity::generate().unwrap();
@@ -572,7 +629,7 @@ mod tests {
         drop(builder);
         let other = Identity::generate().unwrap();
         let new = |identity: &Identity, change: fn(&mut Declared, &mut Content)| {
-            let place = copied(cut.path());
+            let place = moved(cut.path());
             let (mut declared, mut content) = (declared(300, 7), content(300));
             change(&mut declared, &mut content);
             let (database, set) = (place.path().join("database"), place.path().join("set.vset"));
@@ -607,10 +664,13 @@ mod tests {
             (earlier, builder.finish().unwrap().oprf_key)
         };
         let answered = || Database::open(&database, &identity).unwrap().answered();
+        let kept = place.path().join("kept");
+        let restore = || fs::hard_link(&kept, &journal).unwrap();
         for rotates in [false, true] {
             let mut builder = begin(rotates).unwrap();
             add(&mut builder, KEYS);
-            let left = fs::read(&journal).unwrap();
+            let _ = fs::remove_file(&kept);
+            fs::hard_link(&journal, &kept).unwrap();
             let key = builder.finish().unwrap().oprf_key;
             let open = Database::open(&database, &identity).unwrap();
             let client = identity.fingerprint();
@@ -618,13 +678,13 @@ mod tests {
             drop(open);
             let published = fs::read(&set).unwrap();
             // The set is not there.
-            fs::write(&journal, &left).unwrap();
+            restore();
             fs::remove_file(&set).unwrap();
             assert_eq!(publish(rotates), (Earlier::Begun(KEYS), key));
             assert!(fs::read(&set).unwrap() == published);
             assert_eq!(answered(), 256);
             // All is there. Whoever rotates again wants another key.
-            fs::write(&journal, &left).unwrap();
+            restore();
             let again = publish(rotates);
             match rotates {
                 false => {
@@ -639,12 +699,13 @@ mod tests {
         // The set has changed since.
         let mut builder = begin(true).unwrap();
         add(&mut builder, KEYS);
-        let left = fs::read(&journal).unwrap();
+        fs::remove_file(&kept).unwrap();
+        fs::hard_link(&journal, &kept).unwrap();
         let key = builder.finish().unwrap().oprf_key;
         let mut update = Update::new(&database, &identity, &set, 0).unwrap();
         update.remove(&[digest(7)]).unwrap();
         update.finish().unwrap().unwrap();
-        fs::write(&journal, &left).unwrap();
+        restore();
         assert!(matches!(
             begin(false).map(drop),
             Err(Error::Store {
