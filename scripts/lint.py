@@ -50,6 +50,7 @@ def main() -> int:
         ("import cycles", lambda: run([*python, str(here / "check_cycles.py")])),
         ("links", lambda: run([*python, str(here / "check_links.py")])),
         ("message codes", lambda: run([*python, str(here / "check_kinds.py")])),
+        ("secrets in Debug", lambda: run([*python, str(here / "check_debug.py")])),
         ("options in libraries", lambda: run([*python, str(here / "check_options.py")])),
         ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
         ("lock files", lambda: run([*python, str(here / "check_locks.py")])),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import audit
 import check_cycles
+import check_debug
 import check_kinds
 import check_layers
 import check_links
@@ -54,6 +55,33 @@ class Kinds(unittest.TestCase):
         self.assertEqual(check_kinds.problems(twice), ["c.rs: C has code 7, and so has a.rs: A"])
         self.assertEqual(len(check_kinds.problems({"a.rs": kind.format("A", 200)})), 1)
         self.assertGreater(len(check_kinds.sources(check_kinds.ROOT)), 100)
+
+
+class Debug(unittest.TestCase):
+    def test_secrets_are_not_shown(self) -> None:
+        def found(code: str, **public: str) -> list[str]:
+            return check_debug.problems({"a.rs": code}, public)
+
+        derived = "#[derive(Clone, Debug)]\n#[serde(x)]\npub struct Seed {{ pub n: u64, {} }}"
+        for field in ("s: [u8; 32]", "s: Zeroizing<String>", "s: Option<Vec<u64>>", "s: &'a [Item]"):
+            self.assertEqual(found(derived.format(field)), ["a.rs Seed.s"], field)
+        for field in ("s: Option<u64>", "s: Vec<String>", "// s: [u8; 32]\n"):
+            self.assertEqual(found(derived.format(field)), [], field)
+        self.assertEqual(found("#[derive(Debug)]\nstruct Seed(u32, Vec<u8>);"), ["a.rs Seed.1"])
+        variants = "#[derive(Debug)]\nenum Seed { None, Known { s: [u8; 16] }, All(Vec<u8>) }"
+        self.assertEqual(found(variants), ["a.rs Seed.Known.s", "a.rs Seed.All"])
+        plain = "struct Seed<'a> { s: &'a [u8], n: u64 }\n"
+        self.assertEqual(found(plain), [])
+        by_hand = plain + "impl fmt::Debug for Seed<'_> { fn fmt() { f(self.n, %s) } }"
+        self.assertEqual(found(by_hand % "self.s.len()"), [])
+        self.assertEqual(found(by_hand % "&self.s"), ["a.rs Seed.s"])
+        self.assertEqual(found(plain + "opaque!(Seed<'_>, n);"), [])
+        self.assertEqual(found(plain + "opaque!(Seed<'_>, n, s);"), ["a.rs Seed.s"])
+        listed = check_debug.problems({"a.rs": variants}, {"a.rs Seed.All": "sent"})
+        self.assertEqual(listed, ["a.rs Seed.Known.s"])
+        (unused,) = found("", **{"a.rs Seed.s": "sent"})
+        self.assertIn("nowhere", unused)
+        self.assertGreater(len(check_debug.sources(check_debug.ROOT)), 300)
 
 
 class Options(unittest.TestCase):

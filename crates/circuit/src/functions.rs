@@ -59,13 +59,15 @@ pub(crate) use matches::OpensMatches;
 pub(crate) const PIECE: usize = 1 << 20;
 
 /// What the receiver learns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Answer {
     /// The values, signed, in the order in which they were opened.
     Values(Vec<i64>),
     /// Only that for one of them there are fewer matches than the minimum.
     TooFew,
 }
+
+vesica_primitives::opaque!(Answer);
 
 impl Answer {
     /// Tells it to the sender: a bit, 1 for values, and `count` values in 64 bits each, 0 if they are withheld.

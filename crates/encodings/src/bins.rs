@@ -45,12 +45,14 @@ impl Entry {
 }
 
 /// Bins with any number of entries, one after the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Bins {
     /// Bin b's entries are `entries[ends[b - 1]..ends[b]]`.
     ends: Vec<u32>,
     entries: Vec<Entry>,
 }
+
+vesica_primitives::opaque!(Bins);
 
 impl Bins {
     /// The bins of `items` items that have equally many each: `entry(item, j)` is in the j-th of those that `bins_of` tells,

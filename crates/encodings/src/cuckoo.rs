@@ -121,13 +121,15 @@ fn distinct<const K: usize>(bins: u64, numbers: &[u64; 4]) -> [u32; MAX_HASHES] 
 }
 
 /// A cuckoo table: what is in each bin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Table {
     /// Entry of each bin, or [`EMPTY`].
     slots: Vec<u32>,
     /// Items without a bin.
     stash: Vec<u32>,
 }
+
+vesica_primitives::opaque!(Table);
 
 impl Table {
     /// Finds a place for every key, in a bin if possible and otherwise in the stash.

@@ -37,13 +37,15 @@ pub struct Functions<const K: usize = HASHES> {
 }
 
 /// Where a number may be: for each function the bin, and there the value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Places<const K: usize = HASHES> {
     /// The bins, in the order of the functions; the rest is 0.
     pub bins: [u32; MAX_HASHES],
     /// What is compared in the bin: the suffix, in a range of its own for each function.
     pub values: [u64; K],
 }
+
+vesica_primitives::opaque!(Places);
 
 impl<const K: usize> Default for Places<K> {
     fn default() -> Self {

@@ -54,13 +54,15 @@ pub struct RandomBand {
 }
 
 /// Items in the order of their keys' bands, so that neighbours in memory are read one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Arrangement {
     /// The number of each item, sorted by the word of slots in which its band starts.
     numbers: Vec<u32>,
     /// Word b's items are `numbers[ends[b - 1]..ends[b]]`.
     ends: Vec<u32>,
 }
+
+vesica_primitives::opaque!(Arrangement);
 
 impl Arrangement {
     /// For each position, the index of its item among those given.

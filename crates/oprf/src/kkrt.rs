@@ -168,13 +168,15 @@ fn keys(items: &[Item]) -> Vec<Block> {
 }
 
 /// What the receiver asks for in a bin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Query {
     /// What the code word is made of.
     pub value: Block,
     /// The number of the hash function that put it there.
     pub function: usize,
 }
+
+vesica_primitives::opaque!(Query);
 
 /// What the sender evaluates F on, those of the first bin first.
 pub trait Evaluations: Sync {

@@ -42,8 +42,6 @@ pub mod coin;
 pub mod programmable;
 pub mod width;
 
-use std::fmt;
-
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
 use vesica_primitives::security::{Security, lambda_each};
@@ -65,17 +63,8 @@ pub struct Params {
     pub session: [u8; 32],
 }
 
-/// Without the session, from which keys of a job may follow.
-impl fmt::Debug for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Params")
-            .field("security", &self.security)
-            .field("lambda", &self.lambda)
-            .field("receiver_size", &self.receiver_size)
-            .field("sender_size", &self.sender_size)
-            .finish_non_exhaustive()
-    }
-}
+// Keys of a job may follow from the session.
+vesica_primitives::opaque!(Params, security, lambda, receiver_size, sender_size);
 
 impl Params {
     /// Statistical security in bits of each of `events` events that share 2^-λ.
@@ -249,7 +238,7 @@ pub type LongOutput = [u8; 32];
 pub type Output = [u64; 2];
 
 /// F of all items, in an order that suits the work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Outputs {
     /// 128 bits per point, and for each the index of its item among the given items.
     Short {
@@ -261,6 +250,8 @@ pub enum Outputs {
     /// 256 bits for each item, in the order of the items.
     Long(Vec<LongOutput>),
 }
+
+vesica_primitives::opaque!(Outputs);
 
 impl Outputs {
     /// The values and numbers of outputs of 128 bits.

@@ -5,6 +5,7 @@
 //! | [`block`] | 128-bit blocks, AES as generator and as hash |
 //! | [`curve`] | Curve25519 key pairs whose public key looks like a random string, and hashing to the curve |
 //! | [`load`] | how full the fullest of many bins gets |
+//! | [`opaque!`](opaque) | `Debug` of types that hold secrets |
 //! | [`oracle`] | random oracles bound to a run |
 //! | [`parallel`] | loops over the threads of the current pool |
 //! | [`permutation`] | Rijndael-256 under a key of the run, an ideal permutation of 256-bit strings |
@@ -19,6 +20,7 @@
 pub mod block;
 pub mod curve;
 pub mod load;
+mod opaque;
 pub mod oracle;
 pub mod parallel;
 pub mod permutation;

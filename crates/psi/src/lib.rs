@@ -118,7 +118,7 @@ pub struct StringBytes {
 }
 
 /// One party's set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Input<'a> {
     /// Its items, each once.
@@ -135,6 +135,8 @@ pub struct Input<'a> {
     /// This party's [`Output::Carried`] of the part before; `None` in the first.
     pub carried: Option<&'a [u64]>,
 }
+
+vesica_primitives::opaque!(Input<'_>);
 
 impl<'a> Input<'a> {
     /// Items alone.
@@ -190,7 +192,7 @@ impl<'a> Input<'a> {
 }
 
 /// Items that are numbers of a declared width.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Exact<'a> {
     /// Bits of a number, at most 64.
     pub bits: u32,
@@ -198,8 +200,10 @@ pub struct Exact<'a> {
     pub numbers: &'a [u64],
 }
 
+vesica_primitives::opaque!(Exact<'_>, bits);
+
 /// What one party of a run has learnt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Output {
     /// Nothing: this party does not learn the result.
@@ -226,6 +230,21 @@ pub enum Output {
     Carried(Zeroizing<Vec<u64>>),
 }
 
+/// Without what was learnt.
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Output::Nothing => "Nothing",
+            Output::Matches(_) => "Matches",
+            Output::Labelled { .. } => "Labelled",
+            Output::Values(_) => "Values",
+            Output::Below(_) => "Below",
+            Output::Shares(_) => "Shares",
+            Output::Carried(_) => "Carried",
+        })
+    }
+}
+
 impl Output {
     /// For each of the party's items, in order, whether the peer also holds it, if it learns that.
     pub fn matched(&self) -> Option<&[bool]> {
@@ -243,7 +262,7 @@ impl Output {
 /// One party's shares of an intersection. Both parties have the same number of cells in the same order, which does not
 /// depend on what matches. An item of the receiver is in one cell or several and matches in one of them at most; a
 /// cell in which no item of the receiver is does not match.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Shares {
     /// For each cell the number of the item of this party in it, if this party is the receiver.
     pub items: Option<Vec<Option<u32>>>,
@@ -260,6 +279,8 @@ pub struct Shares {
     /// The same of the sender's strings.
     pub sender_strings: Zeroizing<Vec<u8>>,
 }
+
+vesica_primitives::opaque!(Shares);
 
 impl Shares {
     /// Shares of matches alone.

@@ -41,7 +41,6 @@ use crate::{Error, Fingerprint, Job, KeySet, Progress, Report};
 pub use envelope::{Envelope, MAX_MESSAGE};
 
 /// Where a session by messages is.
-#[derive(Debug)]
 pub enum Turn {
     /// This side has said something, and waits for the peer.
     Said(Vec<u8>),
@@ -53,6 +52,8 @@ pub enum Turn {
         said: Option<Vec<u8>>,
     },
 }
+
+vesica_primitives::opaque!(Turn);
 
 /// Whether the protocol goes by messages, for sets of some thousands of items at least.
 pub fn goes_by_messages(protocol: &dyn Protocol) -> bool {

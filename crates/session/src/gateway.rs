@@ -13,7 +13,6 @@
 mod serve;
 mod visit;
 
-use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -72,15 +71,7 @@ pub struct Admission {
     attempts: u32,
 }
 
-/// Without the token.
-impl fmt::Debug for Admission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admission")
-            .field("buckets", &self.buckets)
-            .field("attempts", &self.attempts)
-            .finish_non_exhaustive()
-    }
-}
+vesica_primitives::opaque!(Admission, buckets, attempts);
 
 impl Admission {
     /// The admission of a job's tasks. Both drivers have the same.

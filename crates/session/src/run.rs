@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The result of a job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Outcome {
     /// Indices of this side's digests that the peer also holds, ascending; `None` on a side that does not
     /// learn them, and where fewer match than the job asks for. The receiver tells a sender, and can lie.
@@ -29,6 +29,8 @@ pub struct Outcome {
     /// The report; the table's figures are zero until the caller fills them in.
     pub report: Report,
 }
+
+vesica_primitives::opaque!(Outcome, report);
 
 /// Runs the job: contract, protocol, confirmation, report.
 ///

@@ -56,12 +56,7 @@ impl Drop for Carried {
     }
 }
 
-/// Does not show them.
-impl std::fmt::Debug for Carried {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Carried")
-    }
-}
+vesica_primitives::opaque!(Carried);
 
 impl State {
     /// Whether every bucket is finished.
@@ -130,7 +125,7 @@ pub enum Checkpoint {
 }
 
 /// Keys with what goes with them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct BucketKeys<'a> {
     /// Their digests, each once.
     pub digests: Cow<'a, [[u8; 32]]>,
@@ -141,6 +136,8 @@ pub struct BucketKeys<'a> {
     /// A label for each, one after the other, on a side that hands over labels; or a string of which both sides get shares.
     pub labels: Option<Cow<'a, [u8]>>,
 }
+
+vesica_primitives::opaque!(BucketKeys<'_>);
 
 impl<'a> BucketKeys<'a> {
     /// The same keys, lent.

@@ -94,10 +94,17 @@ pub struct PeerColumn {
 }
 
 /// Where labels are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Labels<'a> {
     Memory(&'a Keys, &'a [u8]),
     Disk(&'a HandedRows),
+}
+
+/// Without the labels.
+impl std::fmt::Debug for Labels<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Labels")
+    }
 }
 
 impl<'a> HandedOver<'a> {

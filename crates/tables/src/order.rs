@@ -118,10 +118,17 @@ struct Gathered {
 }
 
 /// A row that matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     place: [u8; 16],
     row: u32,
+}
+
+/// Without its place, which follows from the key.
+impl Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Entry")
+    }
 }
 
 /// A row of a result in the common order: results are sorted by this.

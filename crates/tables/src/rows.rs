@@ -5,11 +5,20 @@ use rayon::prelude::*;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Which rows of a table are chosen, in one bit per row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RowSet {
     /// Row `r` is bit `r % 64` of word `r / 64`; bits beyond the last row are zero.
     words: Vec<u64>,
     rows: u64,
+}
+
+/// Without which rows they are.
+impl std::fmt::Debug for RowSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowSet")
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Sets a bit without a branch on its value.

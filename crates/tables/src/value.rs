@@ -23,7 +23,7 @@ use crate::render::Kind;
 const CONTEXT: &str = "vesica/1 item";
 
 /// One value of a key column as its format gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// Null, or a field that is not there.
     Null,
@@ -33,6 +33,18 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
     /// A value that the format has a type for, as canonical text.
     Typed(Kind, &'a str),
+}
+
+/// Without its text.
+impl std::fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Value::Null => "Null",
+            Value::Text(_) => "Text",
+            Value::Bytes(_) => "Bytes",
+            Value::Typed(..) => "Typed",
+        })
+    }
 }
 
 /// The result for one value.

@@ -84,7 +84,6 @@ pub enum TaskEndpoint {
 }
 
 /// A job of one side, in its directory.
-#[derive(Debug)]
 pub struct SplitJob {
     directory: PathBuf,
     role: Role,
@@ -96,6 +95,8 @@ pub struct SplitJob {
     /// The keyed hash of each bucket's digests.
     hashes: Vec<[u8; 32]>,
 }
+
+vesica_primitives::opaque!(SplitJob, directory, role, agreement);
 
 /// `job.json`.
 #[derive(Serialize, Deserialize)]
