@@ -15,16 +15,18 @@ use crate::Error;
 /// The status of a platform that nothing is known against.
 const UP_TO_DATE: &str = "UpToDate";
 
-/// A domain's attributes (Intel, *TDX Module Base Architecture Specification*, TD attributes): it is open to debuggers, and
-/// it may be moved to another machine, by a service domain that is given its secrets.
-const DEBUG: u64 = 1;
+/// A domain's attributes (Intel, *TDX Module Base Architecture Specification*, TD attributes): it is open to debuggers and
+/// profilers, and it may be moved to another machine, by a service domain that is given its secrets.
+const UNTRUSTED: u64 = 0xff;
 const MIGRATABLE: u64 = 1 << 29;
 
 /// Refuses domains whose memory the owner of the machine can have. The library refuses them too.
 fn check_attributes(attributes: [u8; 8]) -> Result<(), Untrusted> {
     let attributes = u64::from_le_bytes(attributes);
-    if attributes & DEBUG != 0 {
-        return Err(Untrusted::Open("its attributes allow debugging"));
+    if attributes & UNTRUSTED != 0 {
+        return Err(Untrusted::Open(
+            "its attributes allow debugging or profiling",
+        ));
     }
     if attributes & MIGRATABLE != 0 {
         return Err(Untrusted::Open("its attributes allow migration"));
@@ -48,23 +50,26 @@ impl Tdx {
             .map_err(|e| Error::Usage(format!("no collateral of TDX quotes: {e}")))?;
         Ok(Tdx { collateral })
     }
-}
 
-impl Verifier for Tdx {
-    fn platform(&self) -> Platform {
-        Platform::Tdx
-    }
-
-    fn authenticate(&self, evidence: &Evidence, now: SystemTime) -> Result<Claims, Untrusted> {
+    /// What a quote says, if it is signed under the root key of this library.
+    fn claims(
+        &self,
+        library: &QuoteVerifier,
+        evidence: &Evidence,
+        now: SystemTime,
+    ) -> Result<Claims, Untrusted> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        // Debugging is refused there.
-        let verified = QuoteVerifier::new_prod()
+        let verified = library
             .verify(&evidence.report, &self.collateral, now)
             .map_err(|e| Untrusted::Forged(format!("{e:#}")))?;
         let Some(report) = verified.report.as_td10() else {
             return Err(Untrusted::Malformed("a quote of SGX".into()));
         };
         check_attributes(report.td_attributes)?;
+        let of_service = verified.report.as_td15().map(|td| td.mr_service_td);
+        if of_service.is_some_and(|hash| hash != [0; 48]) {
+            return Err(Untrusted::Open("a service domain is bound to it"));
+        }
         if verified.status != UP_TO_DATE {
             let advisories = verified.advisory_ids.join(" ");
             let status = format!("{} {advisories}", verified.status);
@@ -82,22 +87,16 @@ impl Verifier for Tdx {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Verifier for Tdx {
+    fn platform(&self) -> Platform {
+        Platform::Tdx
+    }
 
-    #[test]
-    fn domains_that_can_be_debugged_or_moved_are_refused() {
-        // Those of a usual domain: no exceptions for pages that the host takes away, performance counters off.
-        let usual: u64 = 1 << 28;
-        assert_eq!(check_attributes(usual.to_le_bytes()), Ok(()));
-        for (bit, why) in [
-            (0, "its attributes allow debugging"),
-            (29, "its attributes allow migration"),
-        ] {
-            let attributes = usual | 1 << bit;
-            let refused = check_attributes(attributes.to_le_bytes());
-            assert_eq!(refused, Err(Untrusted::Open(why)), "bit {bit}");
-        }
+    fn authenticate(&self, evidence: &Evidence, now: SystemTime) -> Result<Claims, Untrusted> {
+        // Debugging, migration and service domains are refused there too.
+        self.claims(&QuoteVerifier::new_prod(), evidence, now)
     }
 }
+
+#[cfg(test)]
+mod tests;
