@@ -7,6 +7,7 @@
 
 mod arguments;
 mod check;
+mod command;
 mod digests;
 mod errors;
 mod events;
@@ -21,11 +22,19 @@ mod stream;
 mod supervise;
 mod tasks;
 
-use vesica_kernels::memory::HugePages;
+use std::sync::atomic::AtomicBool;
 
-/// Runs touch a lot of fresh memory, in random order.
+use vesica_kernels::memory::HugePages;
+use vesica_kernels::process::OrExit;
+
+/// Runs touch a lot of fresh memory, in random order. Only the command ends the process where there is none left.
 #[global_allocator]
-static ALLOCATOR: HugePages = HugePages;
+static ALLOCATOR: OrExit<HugePages> = OrExit {
+    allocator: HugePages,
+    message: vesica_cli::OUT_OF_MEMORY,
+    code: vesica_cli::OUT_OF_RESOURCES,
+    exits: AtomicBool::new(false),
+};
 
 /// Private set intersection, without the defaults and types of the package `vesica`.
 #[pyo3::pymodule]
@@ -38,6 +47,8 @@ mod _vesica {
     use crate::arguments::check_arguments;
     #[pymodule_export]
     use crate::check::check;
+    #[pymodule_export]
+    use crate::command::run_command;
     #[pymodule_export]
     use crate::digests::{DigestSet, KeyReader, distinct};
     #[pymodule_export]

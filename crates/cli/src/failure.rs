@@ -1,6 +1,5 @@
 //! How the command fails: one line that says what is wrong, one that says what to do, an exit code.
 
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem, redacted};
@@ -70,14 +69,14 @@ impl Failure {
 
     /// Prints the line and the hint, unless another thread has said why the process ends; returns the exit
     /// code.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> u8 {
         static SAID: AtomicBool = AtomicBool::new(false);
         if SAID.swap(true, Ordering::SeqCst) {
-            return ExitCode::from(self.code);
+            return self.code;
         }
         let hint = self.hint.as_deref().map(one_line);
         log::failure(&one_line(&self.line), hint.as_deref(), self.code);
-        ExitCode::from(self.code)
+        self.code
     }
 }
 

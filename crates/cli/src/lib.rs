@@ -1,5 +1,5 @@
-//! The `vesica` command: private set intersection between two tables. The program is [`main`]; what else is public is for
-//! its tests.
+//! The `vesica` command: private set intersection between two tables. The program is [`main`], and [`run_within`] another
+//! program; what else is public is for its tests.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -28,6 +28,7 @@ mod stdout;
 mod summary;
 mod tasks;
 
+use std::ffi::OsString;
 use std::panic;
 use std::process::ExitCode;
 
@@ -44,6 +45,10 @@ use vesica_kernels::process::ignore_file_size_signal;
 /// The exit code of a limit of this machine.
 pub const OUT_OF_RESOURCES: u8 = failure::RESOURCE;
 
+/// What to print where there is no memory left.
+pub const OUT_OF_MEMORY: &str = "vesica: out of memory\n\
+    hint: give --memory a smaller size, or this process a larger limit (ulimit -v)\n";
+
 /// The commands and their options.
 #[doc(hidden)]
 pub fn definition() -> clap::Command {
@@ -58,6 +63,17 @@ pub fn path_use(arg: &clap::Arg) -> Option<PathUse> {
 
 /// Runs the command that this process was started with.
 pub fn main() -> ExitCode {
+    execute(std::env::args_os()).into()
+}
+
+/// Runs a command in the process of another program, which has nothing else to do; returns the exit code. `program` starts
+/// that program again, as far as the command's arguments.
+pub fn run_within(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    process::set_program(program);
+    execute(std::iter::once("vesica".into()).chain(arguments))
+}
+
+fn execute(arguments: impl Iterator<Item = OsString>) -> u8 {
     ignore_file_size_signal();
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -68,13 +84,13 @@ pub fn main() -> ExitCode {
             (false, false) => report(info),
         }
     }));
-    let parsed = match args::parse(std::env::args_os()) {
+    let parsed = match args::parse(arguments) {
         Ok(parsed) => parsed,
-        Err(args::Stop::Shown) => return ExitCode::SUCCESS,
+        Err(args::Stop::Shown) => return 0,
         Err(args::Stop::Failed(failure)) => return failure.report(),
     };
     match run(parsed) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => signals::cause(failure).report(),
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use vesica_kernels::memory::HugePages;
 use vesica_kernels::process::OrExit;
@@ -10,9 +11,9 @@ use vesica_kernels::process::OrExit;
 #[global_allocator]
 static ALLOCATOR: OrExit<HugePages> = OrExit {
     allocator: HugePages,
-    message: "vesica: out of memory\n\
-              hint: give --memory a smaller size, or this process a larger limit (ulimit -v)\n",
+    message: vesica_cli::OUT_OF_MEMORY,
     code: vesica_cli::OUT_OF_RESOURCES,
+    exits: AtomicBool::new(true),
 };
 
 fn main() -> ExitCode {

@@ -1,8 +1,10 @@
 //! Other processes of this program, which `demo` and `bench` start.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,6 +16,34 @@ use crate::failure::{Failure, INTERRUPTED, NETWORK, RESOURCE};
 
 /// Time between two looks at whether a process has ended.
 const POLL: Duration = Duration::from_millis(5);
+
+/// What starts this program, if that is not the process's file.
+static PROGRAM: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Says what starts this program, as far as its arguments.
+pub(crate) fn set_program(words: Vec<OsString>) {
+    // A second command in one process starts the same program.
+    let _ = PROGRAM.set(words);
+}
+
+fn program() -> io::Result<Command> {
+    let words = PROGRAM.get().map(Vec::as_slice);
+    let Some((file, rest)) = words.and_then(<[_]>::split_first) else {
+        return own_file().map(Command::new);
+    };
+    let mut command = Command::new(file);
+    command.args(rest);
+    Ok(command)
+}
+
+/// The file of this process: as it was started, where there is no `/proc`.
+fn own_file() -> io::Result<PathBuf> {
+    std::env::current_exe().or_else(|unknown| {
+        let named = std::env::args_os().next().map(PathBuf::from);
+        let path = named.filter(|path| path.components().count() > 1);
+        std::path::absolute(path.ok_or(unknown)?)
+    })
+}
 
 /// A running process. Dropping it ends the process, and so does the end of this one if the process reads its standard
 /// input.
@@ -47,8 +77,7 @@ impl Process {
         arguments: &[String],
         environment: &[(&str, String)],
     ) -> Result<Process, Failure> {
-        let started = std::env::current_exe().and_then(|me| {
-            let mut command = Command::new(me);
+        let started = program().and_then(|mut command| {
             for (name, _) in std::env::vars_os() {
                 if name.as_encoded_bytes().starts_with(b"VESICA_") {
                     command.env_remove(name);

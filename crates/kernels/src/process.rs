@@ -1,6 +1,7 @@
 //! What a command needs from its process that the standard library cannot do safely.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether standard output was open when the process started.
 ///
@@ -9,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout};
 pub fn standard_output_was_open() -> bool {
     #[cfg(target_os = "linux")]
     {
-        !at_start::STDOUT_CLOSED.load(std::sync::atomic::Ordering::Relaxed)
+        !at_start::STDOUT_CLOSED.load(Ordering::Relaxed)
     }
     #[cfg(not(target_os = "linux"))]
     true
@@ -17,7 +18,7 @@ pub fn standard_output_was_open() -> bool {
 
 #[cfg(target_os = "linux")]
 mod at_start {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use super::{AtomicBool, Ordering};
 
     pub(super) static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 
@@ -71,11 +72,13 @@ pub struct OrExit<A> {
     pub message: &'static str,
     /// The exit code.
     pub code: u8,
+    /// Whether it does so; otherwise it hands the failure on, as `A` alone would.
+    pub exits: AtomicBool,
 }
 
 impl<A> OrExit<A> {
     fn checked(&self, block: *mut u8) -> *mut u8 {
-        if block.is_null() {
+        if block.is_null() && self.exits.load(Ordering::Relaxed) {
             self.exit();
         }
         block
