@@ -1,6 +1,6 @@
 """Everything that is checked without running the code. Exits 1 if any check fails.
 
-ruff comes from PyPI, pinned, into a virtual environment below the target directory.
+ruff and typos come from PyPI, pinned, into a virtual environment below the target directory.
 """
 
 from __future__ import annotations
@@ -10,31 +10,36 @@ import sys
 
 from stages import CARGO, ROOT, Clock, run, say, target_dir
 
-RUFF = "ruff==0.17.5"
+TOOLS = "ruff==0.17.5 typos==1.52.0"
 
 
-def ruff() -> str | None:
-    """The pinned ruff, installed on first use; nothing if it cannot be installed."""
+def tool(name: str) -> str | None:
+    """A pinned tool, installed on first use; nothing if it cannot be installed."""
     venv = target_dir() / "lint-venv"
-    binary = venv / ("Scripts/ruff.exe" if os.name == "nt" else "bin/ruff")
+    programs = venv / ("Scripts" if os.name == "nt" else "bin")
     stamp = venv / "installed"
-    if stamp.is_file() and stamp.read_text() == RUFF:
-        return str(binary)
-    python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", RUFF]
-    if run([sys.executable, "-m", "venv", "--clear", str(venv)]) != 0 or run(pip) != 0:
-        say(f"cannot install {RUFF}: Python's venv and pip, and a package index, are needed")
-        return None
-    stamp.write_text(RUFF)
-    return str(binary)
+    if not stamp.is_file() or stamp.read_text() != TOOLS:
+        python = str(programs / ("python.exe" if os.name == "nt" else "python"))
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        made = run([sys.executable, "-m", "venv", "--clear", str(venv)])
+        if made != 0 or run([*pip, *TOOLS.split()]) != 0:
+            say(f"cannot install {TOOLS}: Python's venv and pip, and a package index, are needed")
+            return None
+        stamp.write_text(TOOLS)
+    return str(programs / (f"{name}.exe" if os.name == "nt" else name))
 
 
 def python_checks() -> int:
-    binary = ruff()
+    binary = tool("ruff")
     if binary is None:
         return 1
     code = run([binary, "check", "."])
     return run([binary, "format", "--check", "."]) or code
+
+
+def spelling() -> int:
+    binary = tool("typos")
+    return 1 if binary is None else run([binary, "--format", "brief"])
 
 
 def main() -> int:
@@ -52,9 +57,11 @@ def main() -> int:
         ("message codes", lambda: run([*python, str(here / "check_kinds.py")])),
         ("secrets in Debug", lambda: run([*python, str(here / "check_debug.py")])),
         ("options in libraries", lambda: run([*python, str(here / "check_options.py")])),
+        ("packages", lambda: run([*python, str(here / "check_packages.py")])),
         ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
         ("lock files", lambda: run([*python, str(here / "check_locks.py")])),
         ("Python", python_checks),
+        ("spelling", spelling),
         ("clippy", lambda: run([CARGO, "clippy", *workspace, "--all-targets", "--", "-Dwarnings"])),
         ("without features", lambda: run(bare)),
         (

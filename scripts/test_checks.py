@@ -21,6 +21,8 @@ import check_links
 import check_locks
 import check_msrv
 import check_options
+import check_packages
+import check_release
 import demo
 import reliability
 import run_tests
@@ -82,6 +84,73 @@ class Debug(unittest.TestCase):
         (unused,) = found("", **{"a.rs Seed.s": "sent"})
         self.assertIn("nowhere", unused)
         self.assertGreater(len(check_debug.sources(check_debug.ROOT)), 300)
+
+
+class Packages(unittest.TestCase):
+    @staticmethod
+    def published(name: str, *uses: tuple[str, str | None, str]) -> dict:
+        used = [{"name": n, "kind": kind, "req": req, "path": "/r"} for n, kind, req in uses]
+        return {
+            "name": name,
+            "dependencies": used,
+            "repository": "https://a.example/r",
+            "description": "x",
+            "metadata": {"docs": {"rs": {"all-features": True}}},
+            "targets": [{"kind": ["lib"]}],
+        }
+
+    def test_published_crates_use_published_ones(self) -> None:
+        packages = {
+            "top": self.published("top", ("low", None, "^1"), ("tests", "dev", "*")),
+            "low": self.published("low"),
+        }
+        self.assertEqual(check_packages.wrong_uses(packages), [])
+        self.assertEqual(check_packages.in_order(packages), ["low", "top"])
+        for uses in (("tests", "dev", "^1"), ("tests", None, "^1"), ("low", None, "*")):
+            packages["top"] = self.published("top", uses)
+            self.assertEqual(len(check_packages.wrong_uses(packages)), 1, uses)
+
+    def test_a_package_is_whole(self) -> None:
+        files = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"]
+        readme = "[x](https://b.example)\n\n```rust\n1;\n```\n"
+        library = check_packages.COMPILES_README
+        crate = self.published("a")
+        self.assertEqual(check_packages.wrong_package(crate, files, readme, library), [])
+        for broken in (
+            (crate, files[1:], readme, library),
+            (crate | {"repository": None}, files, readme, library),
+            (crate | {"metadata": None}, files, readme, library),
+            (crate, files, readme + "[y](../b.md)", library),
+            (crate, files, "no example", library),
+            (crate, files, readme, ""),
+        ):
+            self.assertEqual(len(check_packages.wrong_package(*broken)), 1, broken)
+
+    def test_addresses_stand_in_one_place(self) -> None:
+        known = ["https://a.example/r", "mailto:b@a.example"]
+        texts = [("Cargo.toml", "https://a.example/r"), ("x.md", "see a.example/s")]
+        self.assertEqual(check_packages.elsewhere(texts, known), [])
+        texts += [("y.md", "http://a.example/r/issues"), ("z.md", "b@a.example")]
+        self.assertEqual(len(check_packages.elsewhere(texts, known)), 2)
+
+
+class Releases(unittest.TestCase):
+    def test_what_a_tag_needs(self) -> None:
+        log = "# Log\n\n## [Unreleased]\n\n## [0.18.0] - today\n\nText.\n\n## [0.17.0]\n\nOld.\n"
+        table = "| release | wire |\n|---|---|\n| 0.18 | 18 |\n"
+        fine = ("v0.18.0", "0.18.0", 18, log, table, ["https://real.org/r", "mailto:a@real.org"])
+        self.assertEqual(check_release.problems(*fine), [])
+        self.assertEqual(check_release.notes(log, "0.18.0"), "Text.")
+        broken = {
+            0: "v0.18.1",
+            2: 19,
+            3: "",
+            4: "",
+            5: ["mailto:a@vesica.example"],
+        }
+        for i, value in broken.items():
+            args = [*fine[:i], value, *fine[i + 1 :]]
+            self.assertEqual(len(check_release.problems(*args)), 1, value)
 
 
 class Options(unittest.TestCase):

@@ -37,6 +37,11 @@
 //! them for one.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod arithmetic;
 mod bits;
 mod compare;

@@ -2,6 +2,11 @@
 //! evaluation (VOLE), and oblivious linear evaluation (OLE); and a store for it.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod base_ot;
 mod base_vole;
 pub mod bulk;

@@ -8,6 +8,11 @@
 //! [`two_choice`] table, the other into each bin where it could be ([`simple`]).
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod bins;
 pub mod cuckoo;
 pub mod permuted;

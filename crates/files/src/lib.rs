@@ -3,6 +3,11 @@
 //! the system was met, [what to do](Advice), and what is [never shown](holds_key).
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod advice;
 mod beside;
 mod directory;

@@ -19,6 +19,11 @@
 //! | [`subfield`] | products over GF(2^w), w at most 4, a sum per bit of a coefficient | two sums per register, AVX2, or four, AVX-512 | |
 //! | [`transpose`] | squares of 128 by 128 bits | GFNI with AVX-512 VBMI, or AVX2 | |
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod additive;
 pub mod aes;
 mod backend;

@@ -4,6 +4,11 @@
 //! those of who asks. A [`PublishedSet`] is the file of masks, in which a client finds the values that it gets.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod client;
 mod database;
 mod error;

@@ -7,6 +7,11 @@
 //! - An [`Attester`] has the machine of a dealer or generator report what it runs; [`Expected`] is what a party wants to see.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod attestation;
 mod claims;
 mod error;

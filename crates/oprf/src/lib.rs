@@ -17,6 +17,11 @@
 //! LTSXQ26, semi-honest.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Passes the list of OPRFs to the macro `$each`: for each module those in it that are protocols.
 #[macro_export]
 macro_rules! for_oprfs {

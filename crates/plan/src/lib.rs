@@ -8,6 +8,11 @@
 //! [`pads`] is the bound on what the hashes of all of them leave of κ.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod auto;
 mod file;
 mod fit;

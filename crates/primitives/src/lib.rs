@@ -17,6 +17,11 @@
 //! | [`voprf`] | the oblivious pseudorandom function of RFC 9497 over ristretto255 |
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod block;
 pub mod curve;
 pub mod load;

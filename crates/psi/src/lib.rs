@@ -6,6 +6,11 @@
 //! [`Oprf`] into a protocol.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Declares the modules of protocols that are no mask exchanges, and the list of these protocols.
 macro_rules! protocols {
     ($($module:ident: $($protocol:expr),+;)+) => {

@@ -12,6 +12,11 @@
 //! whose fault it is.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod agree;
 mod attempt;
 mod buckets;

@@ -56,6 +56,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod abreast;
 mod backing;
 mod behind;

@@ -8,6 +8,11 @@
 //! callers never see them.
 #![forbid(unsafe_code)]
 
+/// The README, whose example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use std::time::Duration;
 
 mod ahead;
