@@ -15,7 +15,7 @@ SUITES ?=
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver python test-python wheels
+.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver minimal-versions release python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -46,6 +46,8 @@ help:
 	@echo 'make msrv        the declared minimum Rust version, with that toolchain if it is installed'
 	@echo 'make audit       licences, versions and known vulnerabilities of what we depend on'
 	@echo 'make semver      the public API against the last tag, by cargo-semver-checks'
+	@echo 'make minimal-versions  the oldest versions that Cargo.toml allows of what we name'
+	@echo 'make release     what a release gives away for Linux, in target/dist, and a trial of it'
 	@echo 'make lock        both lock files, after a change of dependencies'
 
 demo:
@@ -170,8 +172,22 @@ compare-profiles:
 audit:
 	@$(PYTHON) scripts/audit.py
 
+# Nothing to compare with before the first release.
 semver:
-	$(CARGO) semver-checks --workspace --baseline-rev "$$(git describe --tags --abbrev=0 HEAD^)"
+	@tag=$$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null) || { echo 'no release yet'; exit 0; }; \
+		$(CARGO) semver-checks --workspace --exclude vesica-python --exclude vesica-research --exclude vesica-testing \
+			--exclude vesica-reference --baseline-rev "$$tag"
+
+# In a clone, whose lock file is made anew. The flag is Cargo's own and unstable.
+minimal-versions:
+	rm -rf target/minimal/source
+	git clone --quiet . target/minimal/source
+	cd target/minimal/source && RUSTC_BOOTSTRAP=1 $(CARGO) update -Z direct-minimal-versions
+	cd target/minimal/source && $(CARGO) check --workspace --target-dir ../build
+
+# Fetches compilers and an emulator from Debian and PyPI: some 40 minutes on two cores, and 8 GB below target/.
+release:
+	@$(PYTHON) scripts/release.py
 
 # The fuzz workspace takes its versions from the root's lock file.
 lock:

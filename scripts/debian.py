@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stages import run
+
+
+def archive_of_releases() -> str:
+    """Where this machine gets whole releases from, rather than updates of them."""
+    form = "$(RELEASE) $(COMPONENT) $(REPO_URI)"
+    lines = subprocess.check_output(["apt-get", "indextargets", "--format", form], text=True)
+    found = [line.split() for line in lines.splitlines()]
+    return next(uri for name, part, uri in found if part == "main" and name.isalpha())
 
 
 def unpack(
@@ -15,13 +24,15 @@ def unpack(
     architectures: Sequence[str] = (),
     wanted: Callable[[Path], bool] = lambda archive: True,
     bare: bool = False,
+    release: str = "",
 ) -> int:
     """Downloads packages with what they need, and unpacks those `wanted` into `work/root`, unless that has been done.
 
-    With `bare` they are for a machine of the first of `architectures` that has no packages yet.
+    With `bare` they are for a machine of the first of `architectures` that has no packages yet. They are of this machine's
+    release of Debian, or of another.
     """
     done, root = work / "packages", work / "root"
-    names = "\n".join(packages) + "\n"
+    names = "\n".join([*packages, *([release] if release else [])]) + "\n"
     if done.exists() and done.read_text() == names:
         return 0
     shutil.rmtree(work / "apt", ignore_errors=True)
@@ -40,6 +51,10 @@ def unpack(
         options["APT::Architectures"] = ",".join(architectures)
     if bare:
         options |= {"APT::Architecture": architectures[0], "Dir::State::status": "/dev/null"}
+    if release:
+        sources = work / "apt/sources.list"
+        sources.write_text(f"deb {archive_of_releases()} {release} main\n")
+        options |= {"Dir::Etc::SourceList": sources, "Dir::Etc::SourceParts": "/dev/null"}
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
     install = [*apt, "install", "--yes", "--download-only", "--no-install-recommends", *packages]
     for command in ([*apt, "update"], install):

@@ -3,6 +3,7 @@
     python_package.py install    into the virtual environment target/python/venv
     python_package.py test       in an environment of its own: tests, docstrings, stub, example
     python_package.py wheels     for any Linux of the last ten years, on x86-64 and on aarch64
+    python_package.py wheel      for this system, or another processor of it: --target TRIPLE, --out DIR
 
 Tools and libraries come from PyPI, pinned. `wheels` links with zig, and runs what it built in environments with nothing
 else, that for aarch64 emulated. Exits 1 if anything failed.
@@ -247,13 +248,29 @@ def wheels() -> int:
     return int(any(failed))
 
 
+def wheel_to_give_away(target: str | None, out: str | None) -> int:
+    """Builds one wheel for this system."""
+    wheel = build("release", *(["--target", target] if target else []))
+    if wheel is None:
+        return 1
+    if out:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, out)
+    return 0
+
+
 ACTIONS = {"install": install_here, "test": test, "wheels": wheels}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=ACTIONS)
-    return ACTIONS[parser.parse_args().action]()
+    parser.add_argument("action", choices=[*ACTIONS, "wheel"])
+    parser.add_argument("--target", metavar="TRIPLE", help="of the wheel")
+    parser.add_argument("--out", metavar="DIR", help="where to put the wheel too")
+    options = parser.parse_args()
+    if options.action == "wheel":
+        return wheel_to_give_away(options.target, options.out)
+    return ACTIONS[options.action]()
 
 
 if __name__ == "__main__":

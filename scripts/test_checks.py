@@ -65,7 +65,12 @@ class Debug(unittest.TestCase):
             return check_debug.problems({"a.rs": code}, public)
 
         derived = "#[derive(Clone, Debug)]\n#[serde(x)]\npub struct Seed {{ pub n: u64, {} }}"
-        for field in ("s: [u8; 32]", "s: Zeroizing<String>", "s: Option<Vec<u64>>", "s: &'a [Item]"):
+        for field in (
+            "s: [u8; 32]",
+            "s: Zeroizing<String>",
+            "s: Option<Vec<u64>>",
+            "s: &'a [Item]",
+        ):
             self.assertEqual(found(derived.format(field)), ["a.rs Seed.s"], field)
         for field in ("s: Option<u64>", "s: Vec<String>", "// s: [u8; 32]\n"):
             self.assertEqual(found(derived.format(field)), [], field)
