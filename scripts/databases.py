@@ -108,8 +108,12 @@ def main() -> int:
             "--locked",
             "--package",
             "vesica-cli",
+            "--package",
+            "vesica-tables",
             "--test",
             "e2e",
+            "--test",
+            "tables",
             "databases::",
         ]
         failed = run([*command, "--", "--ignored"], env=env) != 0

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Int64Type, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
+    Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, DurationMicrosecondType,
+    DurationNanosecondType, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
 };
 use arrow_array::{
@@ -17,7 +18,7 @@ use arrow_schema::{
 };
 use arrow_select::take::take;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::nested::{fields_of, with_values};
 
@@ -143,10 +144,43 @@ fn with_type(field: &FieldRef, change: &dyn Fn(&DataType) -> DataType) -> FieldR
 
 /// The columns of a batch under the types of a schema that holds their values, and perhaps columns more.
 pub(crate) fn conformed_columns(batch: &RecordBatch, schema: &SchemaRef) -> Result<Vec<ArrayRef>> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| of_type(column, field.data_type()));
-    let columns = catching(|| columns.collect::<Result<_, _>>()).map_err(Error::corrupt)?;
-    columns.map_err(|e: ArrowError| Error::corrupt(e.to_string()))
+    let column = |(column, field): (&ArrayRef, &FieldRef)| {
+        let column = catching(|| of_type(column, field.data_type())).map_err(Error::corrupt)?;
+        column.map_err(|e| not_kept(e, "Parquet").in_column(field.name()))
+    };
+    batch
+        .columns()
+        .iter()
+        .zip(schema.fields())
+        .map(column)
+        .collect()
+}
+
+/// What [`of_type`] says of a value for which its type has no room.
+pub(crate) fn not_kept(e: ArrowError, by: &'static str) -> Error {
+    match e {
+        ArrowError::InvalidArgumentError(value) => Error::new(ErrorKind::NotKept { value, by }),
+        e => Error::corrupt(e.to_string()),
+    }
+}
+
+/// Whether [`of_type`] finds no room for some values.
+pub(crate) fn may_refuse(from: &DataType, to: &DataType) -> bool {
+    use DataType as T;
+    match (from, to) {
+        (from, to) if from == to => false,
+        (T::Dictionary(_, values), to) => may_refuse(values, to),
+        (T::Time32(TimeUnit::Second), T::Time32(TimeUnit::Millisecond))
+        | (T::Timestamp(TimeUnit::Second, _), T::Timestamp(TimeUnit::Millisecond, _))
+        | (T::Timestamp(TimeUnit::Nanosecond, _), T::Timestamp(TimeUnit::Microsecond, _))
+        | (T::Time64(TimeUnit::Nanosecond), T::Time64(TimeUnit::Microsecond))
+        | (T::Duration(TimeUnit::Nanosecond), T::Duration(TimeUnit::Microsecond))
+        | (T::UInt64, T::Int64) => true,
+        (from, to) => {
+            let mut fields = fields_of(from).iter().zip(fields_of(to));
+            fields.any(|(from, to)| may_refuse(from.data_type(), to.data_type()))
+        }
+    }
 }
 
 /// A batch under a schema whose columns hold the values of its own.
@@ -208,6 +242,10 @@ pub(crate) fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, A
             let times = array.as_primitive::<Time64NanosecondType>();
             Arc::new(times.try_unary::<_, Time64MicrosecondType, _>(microseconds)?)
         }
+        (T::Duration(TimeUnit::Nanosecond), T::Duration(TimeUnit::Microsecond)) => {
+            let times = array.as_primitive::<DurationNanosecondType>();
+            Arc::new(times.try_unary::<_, DurationMicrosecondType, _>(microseconds)?)
+        }
         (T::UInt64, T::Int64) => {
             let numbers = array.as_primitive::<UInt64Type>();
             Arc::new(numbers.try_unary::<_, Int64Type, _>(|n| {
@@ -235,7 +273,7 @@ pub(crate) fn of_type(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, A
     })
 }
 
-const TOO_LARGE: &str = "a time is too large for Parquet";
+const TOO_LARGE: &str = "a time is too large";
 
 fn fits<T>(value: Option<T>, otherwise: &str) -> Result<T, ArrowError> {
     value.ok_or_else(|| ArrowError::InvalidArgumentError(otherwise.into()))

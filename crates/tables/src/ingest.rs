@@ -13,12 +13,13 @@ use adbc_driver_manager::ManagedConnection;
 use arrow_array::cast::AsArray;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use vesica_files::{Argument, advice};
 
 use crate::database::{Access, AdbcDatabase, Kind, Query, failed, of_status};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
+use crate::limits::Limits;
 use crate::scratch::{ScratchReader, ScratchWriter, unwritable};
 use crate::text::read_error;
 
@@ -486,6 +487,18 @@ impl Ingest {
         let rows = BufReader::new(ScratchReader::new(Arc::new(rows)));
         let rows = StreamReader::try_new(rows, None).map_err(unreadable)?;
         self.table.ingest(rows, self.own)
+    }
+}
+
+impl Limits for Ingest {
+    fn concerns(&self, of: &DataType) -> bool {
+        self.table.database.kind.may_refuse(of)
+    }
+
+    fn check(&self, rows: &RecordBatch) -> Result<()> {
+        let kind = self.table.database.kind;
+        let schema = kind.schema(&rows.schema(), rows.num_columns())?;
+        kind.rows(rows, &schema).map(drop)
     }
 }
 

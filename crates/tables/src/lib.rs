@@ -93,6 +93,7 @@ mod items;
 mod key;
 mod keys;
 mod labels;
+mod limits;
 mod names;
 mod nested;
 mod null_words;

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 #[cfg(feature = "adbc")]
 use crate::ingest::{Ingest, TargetTable};
+use crate::limits::{Limits, Unlimited};
 use crate::objects::address::{Address, shown};
 #[cfg(feature = "object-stores")]
 use crate::objects::upload::Upload;
@@ -213,15 +214,23 @@ impl Output {
         &self.container
     }
 
-    /// Fails if rows of a text, which were counted, cannot be written: in another format all are UTF-8.
+    /// Fails if any row of `source`, which was counted, could not be written, whether it matches or not. Texts are UTF-8 in
+    /// another format. Columns are read that may have values for which the result has no room: of most tables none.
     ///
     /// # Errors
-    /// Data: there are rows that are not UTF-8.
-    pub fn check_utf8(&self, source: &Source, counts: &Counts) -> Result<()> {
-        match self.rewrites_text {
-            true => counts.check_utf8(source),
-            false => Ok(()),
+    /// Data: there are rows that are not UTF-8, or values for which there is no room. Resource: a row is too large.
+    pub fn check_rows(&self, source: &Source, counts: &Counts) -> Result<()> {
+        if self.rewrites_text {
+            counts.check_utf8(source)?;
         }
+        let limits: &dyn Limits = match &self.target {
+            #[cfg(feature = "adbc")]
+            Target::Table(rows) => rows,
+            _ => &Unlimited,
+        };
+        let (format, parts) = (source.format(), source.parts());
+        let checked = format.check(parts, &self.container, limits);
+        checked.map_err(|e| e.in_path(source.name()))
     }
 
     /// What the output is called in messages.

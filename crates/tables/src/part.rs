@@ -361,6 +361,15 @@ impl Part {
         self.backing.verify_unchanged(&self.stamp)
     }
 
+    /// Does `f`, during which the file stays the one that was opened.
+    pub(crate) fn unchanged<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.verify_unchanged()?;
+        let done = f();
+        // A file that is written to while it is read mostly looks damaged; say the cause.
+        self.verify_unchanged()?;
+        done
+    }
+
     /// Adds its file to what is read, of this kind, or that of the database which it is the answer of.
     pub(crate) fn add_to(&self, kind: PathKind, paths: &mut Paths) {
         let name = match &self.backing {

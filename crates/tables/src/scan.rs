@@ -45,11 +45,7 @@ fn scan_part<S: Sink>(
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
-    part.verify_unchanged()?;
-    let scanned = part.format().scan(part, wanted, sink, facts);
-    // A file that is written to while it is read mostly looks damaged; say the cause.
-    part.verify_unchanged()?;
-    scanned
+    part.unchanged(|| part.format().scan(part, wanted, sink, facts))
 }
 
 /// How many rows a table has, approximately: by what a Parquet file says, and of text by its length and that of its first

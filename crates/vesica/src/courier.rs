@@ -319,7 +319,7 @@ impl<'a> Courier<'a> {
             });
         }
         if let Some(file) = &file {
-            file.check_utf8(source, keys.counts())?;
+            file.check_rows(source, keys.counts())?;
         }
         let report = self.turn(&job, step, &mut keys, observer)?;
         let message = self.kept.last_word().map(<[u8]>::to_vec);

@@ -311,7 +311,7 @@ impl OpenLookUp {
             report.counts.check_utf8(source)?;
         }
         if let Some(file) = &file {
-            file.check_utf8(source, &report.counts)?;
+            file.check_rows(source, &report.counts)?;
         }
         let KeyStore::Memory(keys) = keys else {
             unreachable!("no table takes all bytes of 64-bit memory")

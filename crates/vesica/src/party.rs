@@ -907,7 +907,7 @@ impl Party {
         } = ready;
         let keys = self.read(&job, source, key, &directory, work, observer)?;
         if let Some(file) = &file {
-            file.check_utf8(source, keys.counts())?;
+            file.check_rows(source, keys.counts())?;
         }
         Ok((job, keys, Begun { source, file }))
     }
@@ -1053,7 +1053,7 @@ pub fn collect(
         let keys = key_memory(memory, false);
         let keys = read_keys_within(source, key, &[], None, keys, &directory)?;
         if let Some(file) = &file {
-            file.check_utf8(source, keys.counts())?;
+            file.check_rows(source, keys.counts())?;
         }
         let mut stored = Stored::new(keys, memory, directory.clone(), None)?;
         job.collect(&mut stored)?;

@@ -21,13 +21,14 @@ use crate::abreast::abreast;
 use crate::columns::Columns;
 use crate::columns_read::ColumnsRead;
 use crate::conform::{
-    conformed, conformed_columns, for_parquet, is_in_parquet, without_dictionaries,
+    conformed, conformed_columns, for_parquet, is_in_parquet, may_refuse, without_dictionaries,
 };
 use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::{ItemSink, Items};
+use crate::limits::Limits;
 use crate::options::Rows;
 use crate::part::Part;
 use crate::render::{self, Kind, MS, NS, US};
@@ -97,6 +98,9 @@ pub(crate) trait ColumnFormat {
     /// Reads the first rows with all columns, as [`ColumnFormat::select`] does, unless they are very many bytes: so it is known
     /// early that the library cannot read a column that is no key.
     fn rehearse(part: &Part, file: &Self::File) -> Result<()>;
+
+    /// Bytes that a row has at most, as [`bytes_of_rows`] counts them; more than it can have where only its values tell.
+    fn most_of_row(part: &Part, file: &Self::File) -> u64;
 
     /// A writer of rows, with what `first` has besides its schema if that is of this format.
     fn writer<'w>(
@@ -313,6 +317,66 @@ pub(super) fn rehearse<F: ColumnFormat>(
             None => error,
         }
     })
+}
+
+/// Looks at the values of all rows, in columns in which a result may have no room for some, so that whether it can be
+/// written does not depend on which rows match.
+pub(super) fn check<F: ColumnFormat>(
+    parts: &[Part],
+    container: &Container,
+    limits: &dyn Limits,
+) -> Result<()> {
+    let first = open_first::<F>(parts)?;
+    let columns = ResultColumns::of::<F>(parts, &first, Vec::new(), container)?;
+    let most = match container.format {
+        Format::Parquet => parts[0].most_at_once(),
+        _ => u64::MAX,
+    };
+    let fields = columns.written.fields();
+    let mut wanted: Vec<bool> = fields
+        .iter()
+        .map(|field| limits.concerns(field.data_type()))
+        .collect();
+    for part in parts {
+        let file = F::open(part).map_err(|e| part.named(e))?;
+        let has_long_rows = most < u64::MAX && F::most_of_row(part, &file) > most;
+        let of_file = F::schema(&file);
+        for ((wanted, from), to) in wanted.iter_mut().zip(of_file.fields()).zip(fields) {
+            *wanted |= has_long_rows || may_refuse(from.data_type(), to.data_type());
+        }
+    }
+    let wanted: Vec<usize> = (0..wanted.len()).filter(|column| wanted[*column]).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let of = |schema: &SchemaRef| {
+        let schema = schema.project(&wanted).map(Arc::new);
+        schema.map_err(|e| Error::corrupt(e.to_string()))
+    };
+    let (in_memory, written) = (of(&columns.in_memory)?, of(&columns.written)?);
+    for part in parts {
+        let mut each = |rows: RecordBatch| {
+            let rows = conformed(&conformed(&rows, &in_memory)?, &written)?;
+            check_bytes(&rows, most)?;
+            catching(|| limits.check(&rows)).map_err(F::wrong)?
+        };
+        let checks = || F::scan(part, F::open(part)?, wanted.clone(), &mut each);
+        part.unchanged(checks).map_err(|e| part.named(e))?;
+    }
+    Ok(())
+}
+
+/// Refuses rows of more bytes, each by itself.
+pub(super) fn check_bytes(rows: &RecordBatch, limit: u64) -> Result<()> {
+    if limit == u64::MAX {
+        return Ok(());
+    }
+    let bytes = bytes_of_rows(rows).into_iter().max().unwrap_or(0) as u64;
+    let what = "a row";
+    match bytes > limit {
+        true => Err(Error::new(ErrorKind::TooLarge { what, bytes, limit })),
+        false => Ok(()),
+    }
 }
 
 /// Whether the library writes a column of this type.

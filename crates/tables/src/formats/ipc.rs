@@ -6,13 +6,14 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, Endianness, MetadataVersion, root_as_footer, root_as_message};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use super::columnar::{ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::guard::catching;
+use crate::nested::fields_of;
 use crate::part::Part;
 use crate::selection::{Failure, Selection, WriterWithCause};
 use crate::text::read_error;
@@ -143,6 +144,17 @@ impl ColumnFormat for Rows {
         }
     }
 
+    fn most_of_row(part: &Part, file: &Opened) -> u64 {
+        let fields = file.batches.schema();
+        let fields = fields.fields().iter();
+        match part.batches() {
+            Some(_) => u64::MAX,
+            None => fields
+                .map(|field| most_of_value(field.data_type(), file.layout.bytes_at_once))
+                .fold(file.layout.bytes_at_once, u64::saturating_add),
+        }
+    }
+
     /// With the compression of the first file.
     fn writer<'w>(
         first: Option<&Opened>,
@@ -170,6 +182,29 @@ impl ColumnFormat for Rows {
             })
         })?;
         Ok(Box::new(Writer { to, failure }))
+    }
+}
+
+/// Bytes that a value has at most beside those that no other row has, if all together are so many.
+fn most_of_value(of: &DataType, all: u64) -> u64 {
+    match of {
+        DataType::Dictionary(_, values) => all.saturating_add(most_of_value(values, all)),
+        DataType::RunEndEncoded(_, values) => {
+            all.saturating_add(most_of_value(values.data_type(), all))
+        }
+        DataType::Utf8View | DataType::BinaryView => all,
+        DataType::ListView(_) | DataType::LargeListView(_) => u64::MAX,
+        of => {
+            let fields = fields_of(of).iter();
+            let most = fields.map(|field| most_of_value(field.data_type(), all));
+            let most = most.fold(0, u64::saturating_add);
+            match of {
+                DataType::Struct(_) => most,
+                // As often as the list is long.
+                _ if most > 0 => u64::MAX,
+                _ => 0,
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
 use crate::items::{ItemSink, Items};
+use crate::limits::Limits;
 use crate::options::Rows;
 use crate::order::Numbered;
 use crate::part::Part;
@@ -524,22 +525,57 @@ fn rewrite<F: LineFormat>(
     let mut writer = container.format.writer(&written, out)?;
     let take = |rows: &RecordBatch| writer.write(rows);
     passes::<Batches>(parts, &mut rows, take, |part, rows, take| {
-        let (mut records, _) = open(part)?;
-        if !records.next(true)? {
-            return Ok(());
-        }
-        let dialect = part.dialect();
-        let batch = |piece: &Piece| {
-            let mut records = piece.records(dialect);
-            let batch = batch_of::<F>(&mut records, texts, &places);
-            (batch, records.open())
-        };
-        in_pieces(&mut records, !dialect.csv.header, batch, |_, batch| {
-            selected_of(&batch?, &written.schema, rows, take)
-        })?
+        batches::<F>(part, texts, &places, |batch| {
+            selected_of(&batch, &written.schema, rows, take)
+        })
     })?;
     writer.finish()?;
     Ok(rows.written())
+}
+
+/// Hands all records of a file to `each`, as columns of texts.
+fn batches<F: LineFormat>(
+    part: &Part,
+    texts: &SchemaRef,
+    places: &HashMap<&str, usize>,
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let (mut records, _) = open(part)?;
+    if !records.next(true)? {
+        return Ok(());
+    }
+    let dialect = part.dialect();
+    let batch = |piece: &Piece| {
+        let mut records = piece.records(dialect);
+        let batch = batch_of::<F>(&mut records, texts, places);
+        (batch, records.open())
+    };
+    in_pieces(&mut records, !dialect.csv.header, batch, |_, batch| {
+        each(batch?)
+    })?
+}
+
+/// Looks at the texts of all rows if a result may have no room for some.
+pub(super) fn check<F: LineFormat>(
+    parts: &[Part],
+    container: &Container,
+    limits: &dyn Limits,
+) -> Result<()> {
+    let texts = &container.columns;
+    let fields = texts.fields();
+    if !fields
+        .iter()
+        .any(|field| limits.concerns(field.data_type()))
+    {
+        return Ok(());
+    }
+    let places = fields.iter().map(|field| &**field.name());
+    let places = places.zip(0..).collect();
+    for part in parts {
+        let checks = || batches::<F>(part, texts, &places, |batch| limits.check(&batch));
+        part.unchanged(checks).map_err(|e| part.named(e))?;
+    }
+    Ok(())
 }
 
 /// Does what [`copy`] does in another format than the files', with no rows.

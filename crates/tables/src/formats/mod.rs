@@ -12,6 +12,7 @@ use crate::columns_read::ColumnsRead;
 use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
+use crate::limits::Limits;
 use crate::options::Rows;
 use crate::part::Part;
 use crate::selection::{Selection, WriterWithCause};
@@ -78,6 +79,25 @@ macro_rules! dispatch {
                     $(
                         $(#[cfg(feature = $feature)])?
                         Format::$format => $kind::rehearse::<$module::Rows>(parts, rows, container),
+                        $(
+                            #[cfg(not(feature = $feature))]
+                            Format::$format => left_out(stringify!($format), $feature),
+                        )?
+                    )*
+                }
+            }
+
+            /// Looks at the values of all rows of files of this format, if a result may have no room for some.
+            pub(crate) fn check(
+                self,
+                parts: &[Part],
+                container: &Container,
+                limits: &dyn Limits,
+            ) -> Result<()> {
+                match self {
+                    $(
+                        $(#[cfg(feature = $feature)])?
+                        Format::$format => $kind::check::<$module::Rows>(parts, container, limits),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),

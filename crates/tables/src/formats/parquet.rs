@@ -648,6 +648,26 @@ impl ColumnFormat for Rows {
         first.readers(1)?.next().map(drop)
     }
 
+    fn most_of_row(_: &Part, file: &ArrowReaderMetadata) -> u64 {
+        let columns = 0..file.parquet_schema().num_columns();
+        let most_of = |column: usize| {
+            let groups = file.metadata().row_groups().iter();
+            let most = groups.map(|group| {
+                let chunk = group.column(column);
+                let bytes = u64::try_from(chunk.uncompressed_size()).unwrap_or(u64::MAX);
+                // A value is on a page, or in the dictionary, which many of one row may refer to.
+                match chunk.column_descr().max_rep_level() {
+                    0 => bytes,
+                    _ => {
+                        bytes.saturating_mul(u64::try_from(chunk.num_values()).unwrap_or(u64::MAX))
+                    }
+                }
+            });
+            most.max().unwrap_or(0)
+        };
+        columns.map(most_of).fold(0, u64::saturating_add)
+    }
+
     /// With the schema, metadata and compression of the first file; rows of another format are compressed by Zstandard.
     fn writer<'w>(
         first: Option<&ArrowReaderMetadata>,
@@ -679,11 +699,7 @@ struct Writer<W: Write + Send> {
 
 impl<W: Write + Send> RowWriter for Writer<W> {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        let largest = columnar::bytes_of_rows(rows).into_iter().max();
-        let bytes = largest.unwrap_or(0) as u64;
-        if bytes > self.most {
-            return Err(too_large(self.most, "a row", bytes));
-        }
+        columnar::check_bytes(rows, self.most)?;
         self.failure.watch(|| self.to.write(rows))
     }
 

@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
-use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
-use crate::conform::of_type;
+use crate::conform::{may_refuse, not_kept, of_type};
 use crate::database::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::columnar::texts;
 use crate::guard::catching;
+
+mod limits;
 
 /// The keys under which PostgreSQL's driver tells a type that Arrow has not, and any type.
 const UNKNOWN_TYPE: &str = "ADBC:postgresql:typname";
@@ -51,6 +51,9 @@ impl Kind {
                 T::Timestamp(TimeUnit::Microsecond, zone.clone())
             }
             (Kind::PostgreSql, T::Time64(TimeUnit::Nanosecond)) => T::Time64(TimeUnit::Microsecond),
+            (Kind::PostgreSql, T::Duration(TimeUnit::Nanosecond)) => {
+                T::Duration(TimeUnit::Microsecond)
+            }
             (Kind::PostgreSql, T::List(values)) => {
                 let values = values.data_type();
                 let is_kept = !values.is_nested() && self.ingested(values)? == *values;
@@ -106,6 +109,12 @@ impl Kind {
         })
     }
 
+    /// Whether [`Kind::rows`] refuses some values of a type.
+    pub(super) fn may_refuse(self, of: &DataType) -> bool {
+        self.ingested(of)
+            .is_some_and(|to| may_refuse(of, &to) || limits::has_limits(self, &to))
+    }
+
     /// The names under which the database has columns. Those after the first `own` are the peer's, and get a number where
     /// the database would take one for another: PostgreSQL cuts names off, and others do not tell upper from lower case.
     fn names(self, of: &Schema, own: usize) -> Vec<String> {
@@ -153,21 +162,15 @@ impl Kind {
             if is_written_out && *to == DataType::Utf8 {
                 return texts(column);
             }
-            let not_kept = |value| {
-                let by = self.name();
-                Error::new(ErrorKind::NotKept { value, by }).in_column(field.name())
-            };
-            if self == Kind::Sqlite && has_nan(column) {
-                // It would be null there.
-                return Err(not_kept("NaN".to_owned()));
-            }
             let changed = catching(|| of_type(column, to)).map_err(Error::corrupt)?;
-            changed.map_err(|e| {
-                not_kept(match e {
-                    ArrowError::InvalidArgumentError(value) => value,
-                    e => e.to_string(),
-                })
-            })
+            let changed = changed.map_err(|e| not_kept(e, self.name()).in_column(field.name()))?;
+            match limits::beyond(self, &changed) {
+                Some(value) => {
+                    let (value, by) = (value.to_owned(), self.name());
+                    Err(Error::new(ErrorKind::NotKept { value, by }).in_column(field.name()))
+                }
+                None => Ok(changed),
+            }
         };
         let columns = batch.columns().iter().zip(schema.fields());
         let columns = columns.map(|(array, field)| column(array, field));
@@ -193,28 +196,6 @@ impl Kind {
             return extension(there) == extension(appended) && named(there) == named(appended);
         }
         in_postgresql(appends).equals_datatype(there.data_type())
-    }
-}
-
-/// Whether a value is a float that is no number.
-fn has_nan(column: &ArrayRef) -> bool {
-    match column.data_type() {
-        DataType::Float16 => column
-            .as_primitive::<Float16Type>()
-            .iter()
-            .flatten()
-            .any(|value| value.is_nan()),
-        DataType::Float32 => column
-            .as_primitive::<Float32Type>()
-            .iter()
-            .flatten()
-            .any(f32::is_nan),
-        DataType::Float64 => column
-            .as_primitive::<Float64Type>()
-            .iter()
-            .flatten()
-            .any(f64::is_nan),
-        _ => false,
     }
 }
 
@@ -256,10 +237,15 @@ mod tests {
     use super::*;
     use crate::error::ErrorClass;
     use arrow_array::types::Int8Type;
+    use arrow_array::types::IntervalMonthDayNano;
     use arrow_array::{
-        Decimal64Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray,
-        Time32SecondArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
+        Array, Date32Array, Decimal64Array, Decimal128Array, DictionaryArray,
+        DurationNanosecondArray, DurationSecondArray, Float64Array, Int64Array,
+        IntervalMonthDayNanoArray, ListArray, StringArray, Time32SecondArray,
+        Time64MicrosecondArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+        TimestampSecondArray, UInt64Array,
     };
+    use arrow_buffer::OffsetBuffer;
 
     fn batch(column: ArrayRef) -> RecordBatch {
         RecordBatch::try_from_iter([("c", column)]).unwrap()
@@ -324,6 +310,80 @@ mod tests {
                 }
                 _ => panic!("{kind:?} {column:?}: {found:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn values_beyond_a_range_are_refused() {
+        use Kind::{Other, PostgreSql, Sqlite};
+        fn of<A: From<Vec<i64>> + Array + 'static>(value: i64) -> ArrayRef {
+            Arc::new(A::from(vec![value]))
+        }
+        let days = |days: i64| Arc::new(Date32Array::from(vec![days as i32])) as ArrayRef;
+        let seconds = of::<TimestampSecondArray>;
+        let micros = of::<TimestampMicrosecondArray>;
+        let nanos = of::<TimestampNanosecondArray>;
+        let time = of::<Time64MicrosecondArray>;
+        let (long, cut) = (of::<DurationSecondArray>, of::<DurationNanosecondArray>);
+        type Make<'a> = &'a dyn Fn(i64) -> ArrayRef;
+        // The least and the largest value that there is room for; none is beyond the ends of the type itself.
+        for (kind, make, least, most) in [
+            (PostgreSql, &days as Make<'_>, -2_440_588, 2_145_042_905),
+            (Sqlite, &days, -719_528, 2_932_896),
+            (Other, &days, i64::from(i32::MIN), i64::from(i32::MAX)),
+            (PostgreSql, &seconds, -210_866_803_200, 9_223_372_036_854),
+            (Sqlite, &seconds, -62_167_219_200, 253_402_300_799),
+            (PostgreSql, &micros, -210_866_803_200_000_000, i64::MAX),
+            (
+                Sqlite,
+                &micros,
+                -62_167_219_200_000_000,
+                253_402_300_799_999_999,
+            ),
+            (Sqlite, &nanos, i64::MIN, i64::MAX),
+            (Other, &seconds, i64::MIN, i64::MAX),
+            (PostgreSql, &time, 0, 86_400_000_000),
+            (PostgreSql, &long, -9_223_372_036_854, 9_223_372_036_854),
+        ] {
+            assert_eq!(kind.may_refuse(make(0).data_type()), kind != Other);
+            let lists = |value| {
+                let values = make(value);
+                let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+                let ends = OffsetBuffer::new(vec![0, 1].into());
+                Arc::new(ListArray::new(item, ends, values, None)) as ArrayRef
+            };
+            let mut all: Vec<Make<'_>> = vec![make];
+            if kind == PostgreSql {
+                all.push(&lists);
+            }
+            for make in all {
+                let beyond = [least.checked_sub(1), most.checked_add(1)];
+                let beyond = beyond.into_iter().flatten().filter(|_| kind != Other);
+                let within = [(least, true), (most, true)].into_iter();
+                for (value, is_kept) in within.chain(beyond.map(|value| (value, false))) {
+                    let found = ingested(kind, make(value)).map_err(|error| {
+                        assert!(matches!(error.kind(), ErrorKind::NotKept { .. }), "{error}");
+                    });
+                    assert_eq!(found.is_ok(), is_kept, "{kind:?} {value} {:?}", make(0));
+                }
+            }
+        }
+        let text = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+        let interval = |nanos| {
+            let interval = IntervalMonthDayNano::new(1, 2, nanos);
+            Arc::new(IntervalMonthDayNanoArray::from(vec![interval])) as ArrayRef
+        };
+        for (kind, column, is_kept) in [
+            (PostgreSql, text("a\0b"), false),
+            (PostgreSql, text("ab"), true),
+            (Sqlite, text("a\0b"), true),
+            (PostgreSql, interval(1001), false),
+            (PostgreSql, interval(1000), true),
+            (PostgreSql, cut(1001), false),
+            (PostgreSql, cut(1000), true),
+        ] {
+            let found = ingested(kind, column.clone());
+            assert_eq!(found.is_ok(), is_kept, "{kind:?} {column:?}");
         }
     }
 

@@ -246,13 +246,17 @@ fn times_become_those_of_parquet() {
     );
     let arrow = source("t.arrow", arrow_file(&wrong));
     let mut output = Output::create(&directory.path().join("wrong.parquet"), &arrow).unwrap();
+    // It is known before a row matches, and none is written.
+    let keys = read_keys(&arrow, &key("k")).unwrap();
     let mut first = RowSet::none(1);
     first.insert(0);
-    let error = write_rows(&arrow, &first, &mut output).unwrap_err();
-    assert!(
-        error.to_string().contains("too large for Parquet"),
-        "{error}"
-    );
+    for error in [
+        output.check_rows(&arrow, keys.counts()).unwrap_err(),
+        write_rows(&arrow, &first, &mut output).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("a time is too large"), "{error}");
+        assert_eq!(error.place().column.as_deref(), Some("at"));
+    }
 }
 
 #[test]
@@ -326,13 +330,13 @@ fn what_has_no_room_is_refused_before_the_run() {
     let latin1 = source("t.csv", b"k,a\n1,\xe9\n");
     let output = Output::create(&directory.path().join("o.jsonl"), &latin1).unwrap();
     let keys = read_keys(&latin1, &KeySpec::parse::<&str>("k", &[]).unwrap()).unwrap();
-    let error = output.check_utf8(&latin1, keys.counts()).unwrap_err();
+    let error = output.check_rows(&latin1, keys.counts()).unwrap_err();
     assert!(matches!(
         error.kind(),
         ErrorKind::MixedEncodings { rows: 1 }
     ));
     let same = Output::create(&directory.path().join("o.csv"), &latin1).unwrap();
-    same.check_utf8(&latin1, keys.counts()).unwrap();
+    same.check_rows(&latin1, keys.counts()).unwrap();
 }
 
 /// Rows beyond one piece of text or one batch.

@@ -3,6 +3,8 @@
 mod common;
 #[cfg(unix)]
 mod conversions;
+#[cfg(all(unix, feature = "adbc"))]
+mod databases;
 mod errors;
 mod formats;
 mod handed;

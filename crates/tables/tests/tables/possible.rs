@@ -1,10 +1,19 @@
 //! Whatever makes a result impossible is known once its output is opened, before there is a peer.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::common::*;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, new_null_array};
+use arrow_array::builder::{ListBuilder, StringDictionaryBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, DictionaryArray,
+    FixedSizeListArray, Int32Array, Int64Array, LargeBinaryArray, LargeStringArray, ListArray,
+    RecordBatch, RunArray, StringArray, StringViewArray, StructArray, make_array, new_null_array,
+};
+use arrow_buffer::{Buffer, OffsetBuffer, i256};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{
     DataType, Field, Fields, IntervalUnit, Schema, TimeUnit, UnionFields, UnionMode,
@@ -98,19 +107,21 @@ fn nested(of: &DataType) -> Vec<DataType> {
     ]
 }
 
-/// A table with a column of this type, in every format that has room for it.
+/// A table with a column of nulls of this type, in every format that has room for it.
 fn tables(data_type: &DataType) -> Vec<(&'static str, Source)> {
-    let options = SourceOptions::default;
     let nulls = catch_unwind(|| new_null_array(data_type, 2));
-    let Ok(nulls) = nulls else {
-        return Vec::new();
-    };
+    nulls.map_or_else(|_| Vec::new(), |nulls| tables_of(&nulls))
+}
+
+/// A table with this column and a key, in every format that has room for it.
+fn tables_of(values: &ArrayRef) -> Vec<(&'static str, Source)> {
+    let options = SourceOptions::default;
     let schema = Arc::new(Schema::new(vec![
         Field::new("k", DataType::Int64, false),
-        Field::new("v", data_type.clone(), true),
+        Field::new("v", values.data_type().clone(), true),
     ]));
-    let key: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-    let Ok(rows) = RecordBatch::try_new(schema.clone(), vec![key, nulls]) else {
+    let key: ArrayRef = Arc::new(Int64Array::from_iter_values(0..values.len() as i64));
+    let Ok(rows) = RecordBatch::try_new(schema.clone(), vec![key, values.clone()]) else {
         return Vec::new();
     };
     let in_file = |bytes: &mut Vec<u8>| {
@@ -171,14 +182,7 @@ fn what_can_be_opened_can_be_written() {
                 continue;
             };
             let rows = keys.rows_of(&vec![true; keys.digests().len()]);
-            for to in [
-                "o.csv",
-                "o.jsonl",
-                "o.parquet",
-                "o.arrow",
-                "o.arrows",
-                "o.dat",
-            ] {
+            for to in OUTPUTS {
                 let of = format!("{data_type} in {name} to {to}");
                 let mut output = match Output::create(&directory.path().join(to), &table) {
                     Ok(output) => output,
@@ -199,4 +203,193 @@ fn what_can_be_opened_can_be_written() {
         }
     }
     assert!(counts[0] > 300 && counts[1] > 1000, "{counts:?}");
+}
+
+const OUTPUTS: [&str; 6] = [
+    "o.csv",
+    "o.jsonl",
+    "o.parquet",
+    "o.arrow",
+    "o.arrows",
+    "o.dat",
+];
+
+/// The least and the largest values of a type without others in it, and what else is at its edges.
+pub(crate) fn extremes(of: &DataType) -> ArrayRef {
+    use DataType as T;
+    match of {
+        T::Null => return new_null_array(of, 2),
+        T::Boolean => return Arc::new(BooleanArray::from(vec![true, false])),
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => {
+            let texts: ArrayRef =
+                Arc::new(StringArray::from(vec!["", "\0", "\"\n,", "\u{10ffff}"]));
+            return cast(&texts, of);
+        }
+        T::Binary | T::LargeBinary | T::BinaryView => {
+            let bytes: ArrayRef = Arc::new(BinaryArray::from_vec(vec![b"", b"\0\xff"]));
+            return cast(&bytes, of);
+        }
+        T::Decimal32(digits, _)
+        | T::Decimal64(digits, _)
+        | T::Decimal128(digits, _)
+        | T::Decimal256(digits, _) => {
+            let most = i256::from_string(&"9".repeat((*digits).into())).unwrap();
+            let values = [most, most.wrapping_neg(), i256::ONE];
+            let width = of.primitive_width().unwrap();
+            let bytes = values.map(|value| value.to_le_bytes()[..width].to_vec());
+            return of_bytes(of, &bytes);
+        }
+        _ => {}
+    }
+    let width = match of {
+        T::FixedSizeBinary(width) => *width as usize,
+        of => of.primitive_width().unwrap(),
+    };
+    let ends_in = |rest: u8, last: &[u8]| [vec![rest; width - last.len()], last.to_vec()].concat();
+    // The last are 1 and a float that is no number.
+    let nan: &[u8] = match width {
+        2 => &[0x7e],
+        4 => &[0xc0, 0x7f],
+        _ => &[0xf8, 0x7f],
+    };
+    let one = [vec![1], vec![0; width - 1]].concat();
+    let (zero, ones) = (ends_in(0, &[]), ends_in(0xff, &[]));
+    let mut bytes = vec![zero, ones, ends_in(0, &[0x80]), ends_in(0xff, &[0x7f]), one];
+    bytes.extend(of.is_floating().then(|| ends_in(0, nan)));
+    of_bytes(of, &bytes)
+}
+
+/// Values of a type of a fixed width.
+fn of_bytes(of: &DataType, values: &[Vec<u8>]) -> ArrayRef {
+    let nulls = new_null_array(of, values.len()).into_data().into_builder();
+    let buffers = vec![Buffer::from_vec(values.concat())];
+    make_array(nulls.nulls(None).buffers(buffers).build().unwrap())
+}
+
+/// Texts or bytes in another type of them.
+fn cast(array: &ArrayRef, to: &DataType) -> ArrayRef {
+    use DataType as T;
+    match to {
+        T::LargeUtf8 => Arc::new(LargeStringArray::from_iter(array.as_string::<i32>())),
+        T::Utf8View => Arc::new(StringViewArray::from_iter(array.as_string::<i32>())),
+        T::LargeBinary => Arc::new(LargeBinaryArray::from_iter(array.as_binary::<i32>())),
+        T::BinaryView => Arc::new(BinaryViewArray::from_iter(array.as_binary::<i32>())),
+        _ => array.clone(),
+    }
+}
+
+/// These values in structs, lists and dictionaries, one in each.
+fn in_others(values: &ArrayRef) -> Vec<ArrayRef> {
+    let (of, rows) = (values.data_type().clone(), values.len() as i32);
+    let item = Arc::new(Field::new("item", of.clone(), true));
+    let structs = StructArray::from(vec![(item.clone(), values.clone())]);
+    let ends = OffsetBuffer::new((0..=rows).collect());
+    let lists = ListArray::new(item.clone(), ends, values.clone(), None);
+    let fixed = FixedSizeListArray::new(item, 1, values.clone(), None);
+    let mut all: Vec<ArrayRef> = vec![Arc::new(structs), Arc::new(lists), Arc::new(fixed)];
+    let keys = Int32Array::from_iter_values(0..rows);
+    all.push(Arc::new(DictionaryArray::new(keys, values.clone())));
+    let ends = Int32Array::from_iter_values(1..=rows);
+    all.extend(RunArray::try_new(&ends, values).map(|runs| Arc::new(runs) as ArrayRef));
+    all
+}
+
+/// Every type without others in it, with the values at its edges.
+pub(crate) fn plain_extremes() -> Vec<ArrayRef> {
+    plain().iter().map(extremes).collect()
+}
+
+/// Whether a result can be written depends neither on which rows match, nor on more than what was looked at before.
+#[test]
+fn what_passes_its_check_can_be_written_whatever_its_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let plain = plain_extremes();
+    let some = plain.iter().filter(|values| {
+        matches!(
+            values.data_type(),
+            DataType::Timestamp(_, None) | DataType::Float64
+        )
+    });
+    let nested = some.flat_map(in_others);
+    let (mut refused, mut written) = (BTreeSet::new(), 0);
+    for values in plain.iter().cloned().chain(nested) {
+        for (name, table) in tables_of(&values) {
+            let Ok(keys) = read_keys(&table, &key("k")) else {
+                continue;
+            };
+            for to in OUTPUTS {
+                let of = format!("{} in {name} to {to}", values.data_type());
+                let Ok(mut output) = Output::create(&directory.path().join(to), &table) else {
+                    continue;
+                };
+                if let Err(error) = output.check_rows(&table, keys.counts()) {
+                    assert!(
+                        matches!(error.kind(), ErrorKind::NotKept { .. }),
+                        "{of}: {error}"
+                    );
+                    assert_eq!(error.place().column.as_deref(), Some("v"), "{of}");
+                    refused.insert((values.data_type().to_string(), to));
+                    continue;
+                }
+                let rows = keys.rows_of(&vec![true; keys.digests().len()]);
+                let result = write_rows(&table, &rows, &mut output);
+                let result = result.map_err(|e| e.to_string());
+                assert_eq!(result, Ok(values.len() as u64), "{of}");
+                written += 1;
+            }
+        }
+    }
+    assert!(written > 900, "{written}");
+    // Seconds that are too many milliseconds, alone and in others.
+    let of: BTreeSet<_> = refused.iter().map(|(of, _)| &**of).collect();
+    assert!(
+        of.contains("Timestamp(s)") && of.contains("Time32(s)"),
+        "{of:?}"
+    );
+    assert!(of.iter().all(|of| of.contains("(s")), "{of:?}");
+    assert!(
+        refused.iter().all(|(_, to)| *to == "o.parquet"),
+        "{refused:?}"
+    );
+    assert!(of.len() >= 7, "{of:?}");
+}
+
+/// Dictionaries let a row be longer than all that is read of it.
+#[test]
+fn a_row_that_is_too_long_is_known_before_it_matches() {
+    let long = "x".repeat(1 << 20);
+    let list = |length: usize| {
+        let mut lists = ListBuilder::new(StringDictionaryBuilder::<Int32Type>::new());
+        for length in [1, length] {
+            for _ in 0..length {
+                lists.values().append_value(&long);
+            }
+            lists.append(true);
+        }
+        batch(&[
+            ("k", Arc::new(Int64Array::from(vec![1, 2]))),
+            ("v", Arc::new(lists.finish())),
+        ])
+    };
+    let options = SourceOptions {
+        memory: Some(1 << 20),
+        ..SourceOptions::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    for (length, passes) in [(10, true), (70, false)] {
+        let rows = list(length);
+        for (name, bytes) in [
+            ("t.arrow", arrow_file(&rows)),
+            ("t.parquet", parquet(&rows)),
+        ] {
+            let table = Source::from_bytes(name, bytes, options.clone()).unwrap();
+            let keys = read_keys(&table, &key("k")).unwrap();
+            let output = Output::create(&directory.path().join("o.parquet"), &table).unwrap();
+            let checked = output.check_rows(&table, keys.counts());
+            match checked.map_err(|error| error.class()) {
+                Ok(()) => assert!(passes, "{name}"),
+                Err(class) => assert!(!passes && class == ErrorClass::Resource, "{name}"),
+            }
+        }
+    }
 }
