@@ -194,20 +194,21 @@ def test_the_containers_of_the_compose_file_meet(child: Any, command: str, tmp_p
     assert json.loads((tmp_path / "report.json").read_text())["matches"] == 41
 
 
-def test_the_image_is_built_as_the_readme_builds_the_command() -> None:
+def test_the_image_is_built_as_make_builds_the_command() -> None:
     """The image itself needs an engine."""
     lines = (EXAMPLES / "compose" / "Dockerfile").read_text().splitlines()
     (build,) = [line.removeprefix("RUN ") for line in lines if line.startswith("RUN ")]
-    assert build in (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"\nbuild:\n\t{build}\n" in makefile.replace("$(CARGO)", "cargo")
     version = re.search(r"rust-version = \"([\d.]+)\"", (ROOT / "Cargo.toml").read_text()).group(1)
     assert any(line.startswith(f"FROM rust:{version}-") for line in lines)
 
 
 def blocks_of(page: str, heading: str) -> list[str]:
-    """The console blocks below a heading of a page."""
+    """The blocks of a transcript below a heading of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    return re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```(?:console notebook|text)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
 def steady(text: str) -> str:
@@ -226,29 +227,6 @@ def folder(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     for table in (DONORS, CUSTOMERS):
         (tmp_path / table.name).write_bytes(table.read_bytes())
     return tmp_path
-
-
-def test_the_commands_of_the_readme(child: Any, folder: Path) -> None:
-    """The README's commands, typed as they stand there but for fingerprints and address, print what stands there."""
-    fingerprints = {}
-    for party in ("shop", "charity"):
-        identity = vesica.Identity.generate()
-        identity.save(folder / f"{party}.key")
-        fingerprints[party] = identity.fingerprint
-    (block,) = blocks_of("README.md", "Two commands")
-    _, send, receive, head = re.split(
-        r"^(?:shop|charity)\$ ", block.replace("\\\n", ""), flags=re.MULTILINE
-    )
-    send = send.replace("vs1:…", fingerprints["charity"]).replace("0.0.0.0:7340", "127.0.0.1:0")
-    sender = child(["bash", "-c", send])
-    address = next(line.split()[-1] for line in sender.stderr if line.startswith("listening on"))
-    typed, _, printed = receive.partition("\n")
-    typed = typed.replace("vs1:…", fingerprints["shop"]).replace("shop.example:7340", address)
-    for line, expected in ((typed, printed), head.split("\n", 1)):
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
-        assert steady(done.stdout + done.stderr) == steady(expected), line
-    sender.communicate(timeout=60)
-    assert sender.returncode == 0
 
 
 def test_the_transcript_of_a_notebook_and_a_shell(child: Any, folder: Path) -> None:

@@ -215,7 +215,7 @@ class OpenLookup:
         table, rows, output = (arguments[name] for name in ("table", "rows", "output"))
         reading = reading_of({**arguments, **self._form})
         with listener:
-            found = self._handle.find(table, reading, rows, output, is_last, self._link, listener)
+            found = self._handle.find(table, reading, rows, output, is_last, listener)
         report, matching, numbers, batches = parts_of(found)
         none = array("q")
         return LookupResult(report, matching or none, numbers or none, batches)
