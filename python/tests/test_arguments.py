@@ -3,16 +3,20 @@ function of the package, from their signatures."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Literal
 
+import polars
 import pytest
 
 import vesica
+import vesica._spark
 from vesica._arguments import _USES
 
 ME, OTHER = vesica.Identity.generate(), vesica.Identity.generate()
@@ -21,22 +25,57 @@ BODY = PEM.splitlines()[1]
 FORMS = [PEM, PEM.replace("\n", " "), PEM.replace("\n", "\\n"), BODY]
 
 
+# What takes a key or rows of the engine, and no argument of a program.
+NOT_ASKED = {"Identity.from_pem", "Result.of"}
+
+
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """All that takes arguments, but for what makes an identity of a key."""
-    for name in vesica.__all__:
-        thing = getattr(vesica, name)
-        if inspect.isclass(thing):
+    """All that takes arguments. Methods take their object first."""
+    for module, prefix in ((vesica, ""), (vesica._spark, "spark.")):
+        for name in getattr(module, "__all__", ("receive", "send")):
+            thing = getattr(module, name)
+            if not inspect.isclass(thing):
+                if callable(thing):
+                    yield prefix + name, thing
+                continue
             if issubclass(thing, (BaseException, dict)):
                 continue
             for method, function in inspect.getmembers(thing, callable):
-                if not method.startswith("_") and method != "from_pem":
+                if not method.startswith("_") and f"{name}.{method}" not in NOT_ASKED:
                     yield f"{name}.{method}", function
-        elif callable(thing):
-            yield name, thing
     yield "SplitJob", vesica.SplitJob
 
 
 FUNCTIONS = dict(functions())
+TABLE = polars.DataFrame({"id": ["a", "b"]})
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """An object of each class that has methods with arguments."""
+    place = tmp_path_factory.mktemp("objects")
+    left, right = vesica.pair()
+
+    def cut(role: Literal["sender", "receiver"], link: vesica.Link) -> vesica.SplitJob:
+        return vesica.split(TABLE, role=role, job=place / role, on="id", link=link)
+
+    other = threading.Thread(target=cut, args=("sender", right))
+    other.start()
+    job = cut("receiver", left)
+    other.join()
+    made = {"database": place / "database", "output": place / "set.vset"}
+    vesica.publish(TABLE, on="id", identity=ME, **made)
+    words: dict[str, Any] = {"identity": ME, "clients": [OTHER.fingerprint], "quota": 10}
+    with vesica.serve(made["database"], "127.0.0.1:0", **words) as server:
+        link = vesica.connect(server.address, identity=OTHER, peer=ME.fingerprint)
+        with vesica.open_lookup(made["output"], on="id", link=link) as opened:
+            yield {"SplitJob": job, "OpenLookup": opened, "Identity": ME}
+
+
+def bound(name: str, objects: dict[str, Any]) -> Callable[..., Any]:
+    """The function, or the method of an object."""
+    of, _, method = name.partition(".")
+    return getattr(objects[of], method) if of in objects and method else FUNCTIONS[name]
 
 
 def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -61,47 +100,58 @@ def given(parameter: inspect.Parameter) -> Any:
         "receiver_size": 10,
         "bucket": 0,
         "address": "127.0.0.1:0",
-        "count": 5,
+        "above": 5,
+        "receiver": {},
+        "sender": {},
     }
     return values.get(parameter.name, f"no {parameter.name}")
 
 
-def called_with(function: Callable[..., Any], name: str, value: Any) -> Any:
-    """Calls it with all that it needs, and this."""
-    words: dict[str, Any] = {}
-    for parameter in parameters(function):
-        if parameter.name == name:
-            words[name] = value
-        elif parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
-            words[parameter.name] = given(parameter)
-    if "link" in words and name != "link":
-        words["link"].cancel()  # No time is spent on telling nobody.
-    return function(**words)
+def needed(function: Callable[..., Any]) -> dict[str, Any]:
+    """All arguments without which it cannot be called. No time is spent on telling a peer."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    words = {
+        parameter.name: given(parameter)
+        for parameter in parameters(function)
+        if parameter.default is parameter.empty and parameter.kind not in kinds
+    }
+    if "link" in words:
+        words["link"].cancel()
+    return words
 
 
-CHECKED = (
-    "receive send check exchange publish serve open_lookup lookup plan split connect listen "
-    "SplitJob Identity.load"
-).split()
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    made = function(*args, **kwargs)
+    return asyncio.run(made) if inspect.iscoroutine(made) else made
 
 
-@pytest.mark.parametrize("name", CHECKED)
-def test_no_key_is_shown_in_the_place_of_an_argument(name: str) -> None:
-    function = FUNCTIONS[name]
+WITH_ARGUMENTS = [name for name, function in FUNCTIONS.items() if parameters(function)]
+
+
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_no_key_is_shown_in_the_place_of_an_argument(name: str, objects: dict[str, Any]) -> None:
+    function = bound(name, objects)
     for at, parameter in enumerate(parameters(function)):
-        if parameter.kind is parameter.VAR_KEYWORD or parameter.name == "message":
-            continue
+        words = needed(function)
         for value in (FORMS[at % len(FORMS)], [PEM], Path(PEM)):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                args, words = [value], {}
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                args, words = [], {**words, "normalize": {"id": value}}
+            else:
+                args, words = [], {**words, parameter.name: value}
             with pytest.raises((vesica.UsageError, TypeError)) as error:
-                called_with(function, parameter.name, value)
+                call(function, *args, **words)
             told = "".join(traceback.format_exception(type(error.value), error.value, None))
             told += repr(error.value) + str(getattr(error.value, "hint", ""))
             pieces = {BODY[i : i + 8] for i in range(len(BODY) - 8)}
             assert not [piece for piece in pieces if piece in told], (parameter.name, told)
             assert "BEGIN" not in told, (parameter.name, told)
+
+
+def test_all_functions_are_asked() -> None:
+    assert len(WITH_ARGUMENTS) >= 28
+    assert sum(len(parameters(FUNCTIONS[name])) for name in WITH_ARGUMENTS) > 350
 
 
 def test_no_key_is_shown_in_other_places(tmp_path: Path) -> None:
@@ -122,13 +172,15 @@ def test_no_key_is_shown_in_other_places(tmp_path: Path) -> None:
         assert "private key" in str(error.value)
 
 
-def test_no_path_of_several_lines_is_shown() -> None:
-    for name in CHECKED:
-        for parameter in parameters(FUNCTIONS[name]):
-            if _use(parameter) or parameter.name in ("address", "path"):
-                with pytest.raises(vesica.UsageError) as error:
-                    called_with(FUNCTIONS[name], parameter.name, "first\nSECRET:7")
-                assert "SECRET" not in str(error.value) and "first" not in str(error.value)
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_no_path_of_several_lines_is_shown(name: str, objects: dict[str, Any]) -> None:
+    function = bound(name, objects)
+    for parameter in parameters(function):
+        if _use(parameter) or parameter.name in ("address", "path"):
+            words = {**needed(function), parameter.name: "first\nSECRET:7"}
+            with pytest.raises(vesica.UsageError) as error:
+                call(function, **words)
+            assert "SECRET" not in str(error.value) and "first" not in str(error.value)
 
 
 def _use(parameter: inspect.Parameter) -> tuple[str, bool] | None:
@@ -139,13 +191,12 @@ def test_every_path_says_what_becomes_of_it() -> None:
     found = 0
     for name, function in FUNCTIONS.items():
         for parameter in parameters(function):
-            words = str(parameter.annotation)
             if _use(parameter):
                 found += 1
-                assert name in CHECKED or name in ("areceive", "asend") or "." in name, name
             else:
+                words = str(parameter.annotation)
                 assert "Path" not in words, f"{name}: say of {parameter.name} what becomes of it"
-    assert found > 20
+    assert found > 40
 
 
 def file_for(use: tuple[str, bool], folder: Path, name: str) -> Path:
@@ -157,9 +208,11 @@ def file_for(use: tuple[str, bool], folder: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKED if name not in ("connect", "listen")])
-def test_nothing_is_written_in_the_place_of_anything_else(name: str, tmp_path: Path) -> None:
-    function = FUNCTIONS[name]
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_nothing_is_written_in_the_place_of_anything_else(
+    name: str, objects: dict[str, Any], tmp_path: Path
+) -> None:
+    function = bound(name, objects)
     paths = [(parameter, _use(parameter)) for parameter in parameters(function)]
     paths = [(parameter, use) for parameter, use in paths if use]
     writes = [(parameter, use) for parameter, use in paths if use[1]]
@@ -177,19 +230,34 @@ def test_nothing_is_written_in_the_place_of_anything_else(name: str, tmp_path: P
             if use[0] == "set":
                 ways.append(tmp_path / f"{place.name}.2")
             for way in ways:
-                words = {other.name: place, written.name: way}
-                for parameter in parameters(function):
-                    if parameter.default is parameter.empty and parameter.kind in (
-                        parameter.KEYWORD_ONLY,
-                        parameter.POSITIONAL_OR_KEYWORD,
-                    ):
-                        words.setdefault(parameter.name, given(parameter))
-                if "link" in words:
-                    words["link"].cancel()
-                before = sorted(tmp_path.rglob("*"))
-                with pytest.raises(vesica.UsageError, match=r"are the same|would be"):
-                    function(**words)
-                assert sorted(tmp_path.rglob("*")) == before, words
+                words = {**needed(function), other.name: place, written.name: way}
+                refused(function, tmp_path, words)
+
+
+def refused(function: Callable[..., Any], folder: Path, words: dict[str, Any]) -> None:
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+    with pytest.raises(vesica.UsageError, match=r"are the same|would be"):
+        call(function, **words)
+    assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
+
+
+def test_what_an_object_has_is_not_written_over(objects: dict[str, Any], tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id\na\n")
+    job = Path(objects["SplitJob"].directory)
+    for output in (job / "job.json", job / "new.csv"):
+        words = {"table": table, "on": "id", "output": output}
+        refused(objects["SplitJob"].collect, job.parent, words)
+    output = job.parent / "set.vset"
+    refused(objects["OpenLookup"].find, job.parent, {"table": table, "output": output})
+
+
+def test_a_party_of_a_rehearsal_writes_over_nothing_of_the_other(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id\na\n")
+    parties = {"receiver": {"table": TABLE, "on": "id", "output": table}}
+    parties["sender"] = {"table": table, "on": "id"}
+    refused(vesica.rehearse, tmp_path, parties)
 
 
 def test_an_identity_and_a_database_are_files_too(tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ class OpenLookup:
 
         Raises DataError for a key that its normalisation refuses.
         """
+        check_arguments({}, {"key": list(key)})
         columns = self._handle.get(list(key), Listener(None))
         return None if columns is None else dict(columns)
 

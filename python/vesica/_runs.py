@@ -17,7 +17,15 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Callable, Literal, Union
 
 from . import _vesica
-from ._arguments import Database, InputPath, OutputPath, OwnDirectory, Rows, checked
+from ._arguments import (
+    Database,
+    InputPath,
+    OutputPath,
+    OwnDirectory,
+    Rows,
+    check_arguments,
+    checked,
+)
 from ._errors import NetworkError, PeerError, RunWarning, StoppedError, UsageError
 from ._progress import REHEARSAL, Listener, ProgressOption
 from ._sources import address, readable
@@ -45,6 +53,7 @@ class Threshold(str):
 Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares"], Threshold]
 
 
+@checked
 def threshold(above: int, *, matches: bool = False) -> Threshold:
     """For `reveal`: how many keys match, if more than `above` do; or, with `matches`, the rows that match, if they have more
     keys than that. Otherwise `Result.below` is `above + 1`.
@@ -506,6 +515,7 @@ def pair() -> tuple[Link, Link]:
     return listening, connecting
 
 
+@checked
 def rehearse(
     receiver: Mapping[str, Any], sender: Mapping[str, Any], **terms: Any
 ) -> tuple[Result, Result]:
@@ -523,6 +533,15 @@ def rehearse(
     >>> received.size, sent.size
     (20, None)
     """
+    # What one party writes may be what the other reads.
+    parties = {"receiver": receiver, "sender": sender}
+    named = {
+        f"{role}.{name}": (receive.__annotations__.get(name), value)
+        for role, arguments in parties.items()
+        for name, value in {**terms, **arguments}.items()
+    }
+    hints = {name: hint for name, (hint, _) in named.items()}
+    check_arguments(hints, {name: value for name, (_, value) in named.items()})
     # One after the other: tables that are computed as they are read may share what computes them, as DuckDB's do.
     receiver, sender = _read(receiver), _read(sender)
     links = pair()
