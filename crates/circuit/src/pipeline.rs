@@ -27,7 +27,7 @@
 //! depends on values or matches.
 //!
 //! **λ.** That of the programmable OPRFs, which count tags that are equal by accident; two of them share it in
-//! [`Psm2`]. Nothing else here fails.
+//! [`Psm2`]. They leave a share of it for the flood of an inner product. Nothing else here fails.
 //!
 //! **Deviations.** The OPRF is based on VOLE where CGS22 has KKRT, unless a [`Recipe`] names another one; COTs and entries
 //! come from [`bulk`].
@@ -42,10 +42,11 @@ use std::marker::PhantomData;
 
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, Optimize, SemiHonest};
+use vesica_correlations::ole::lattice::inner_product;
 use vesica_encodings::cuckoo;
 use vesica_kernels::prefetch;
 use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
-use vesica_oprf::programmable::{BatchOprf, Hint, Opprf, Shape};
+use vesica_oprf::programmable::{BatchOprf, Hint, LEFT_SHARE, Opprf, Shape};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_psi::{
@@ -67,6 +68,9 @@ use stash::Second;
 pub use recipes::{Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Twice};
 pub use stash::MAX_PLACES;
 pub use traffic::Test;
+
+// What the flood shows is within what the OPPRFs leave.
+const _: () = assert!(inner_product::SPARE >= LEFT_SHARE);
 
 /// Points whose values are prefetched.
 const AHEAD: usize = 16;

@@ -43,7 +43,8 @@
 //! **λ.** Four events share 2^-λ, such that the bytes of a run are fewest ([`Split`]): the receiver's items cannot be
 //! placed into bins; one of the OPRF's own events; the hint cannot be encoded; some candidate that is no target equals
 //! its bin's tag. A bit more for the first three costs next to nothing, a bit of a tag is paid in every bin, and for up
-//! to 3·2^20 points or so the OPRF may run over GF(2^64) if it gets a fourth or more: so tags take most of what is left.
+//! to 3·2^20 points or so the OPRF may run over GF(2^64) if it gets a fourth or more: so tags take most of what is left. A
+//! 256th is for what is computed on the strings ([`LEFT_SHARE`]).
 //!
 //! A failure ends the run with an error and is never retried. The tables have no stash, and enough room that none is
 //! needed, unless the caller chooses another table of bins ([`bins`]).
@@ -99,8 +100,11 @@ pub const LEAST_SHARE: u32 = 6;
 
 const SHARES: std::ops::RangeInclusive<u32> = 1..=LEAST_SHARE;
 
-/// 2^-λ in units of the smallest share.
-const WHOLE: u64 = 1 << LEAST_SHARE;
+/// 2^-8 of 2^-λ is left for what is computed on the strings.
+pub const LEFT_SHARE: u32 = 8;
+
+/// 2^-λ in units of what is left.
+const WHOLE: u64 = 1 << LEFT_SHARE;
 
 /// Bits on the wire in a membership test per candidate and bit of its tag, rounded: what a bit less saves.
 const MEMBERSHIP_BITS: u64 = 6;
@@ -214,7 +218,7 @@ impl<O: BatchOprf, H: Hint> Opprf<O, H> {
         for &(placing, bins) in bins {
             for (oprf, hint) in SHARES.flat_map(|oprf| SHARES.map(move |hint| (oprf, hint))) {
                 let mut shape = shape(bins, oprf, hint);
-                let taken = placing + (WHOLE >> oprf) + (WHOLE >> hint);
+                let taken = 1 + placing + (WHOLE >> oprf) + (WHOLE >> hint);
                 if taken >= WHOLE
                     || shape.split.oprf > self.oprf.max_lambda(queries, points)
                     || shape.split.hint > self.hint.max_lambda_each(&shape)

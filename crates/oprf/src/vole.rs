@@ -80,7 +80,7 @@ const SLOTS: usize = 1 << 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Events {
     /// Statistical security in bits of the encoding.
-    encoding: u32,
+    pub encoding: u32,
     /// Whether encoded values are 64 bits wide.
     pub is_narrow: bool,
 }
@@ -98,7 +98,10 @@ impl Events {
 
     /// Of a semi-honest run in which masks are not compared: three fourths of 2^-λ for the values, n_s·2^-64 or
     /// n_s·2^-128, and an eighth each for the encoding and for equal halves.
-    pub(crate) fn of_batch(params: &Params) -> Self {
+    ///
+    /// # Panics
+    /// If the run is not semi-honest.
+    pub fn of_batch(params: &Params) -> Self {
         assert_eq!(params.security, Security::SemiHonest);
         let values = 4 * params.sender_size.max(1) as u128;
         Events {

@@ -24,7 +24,7 @@
 //! above 2^211, so that in units of 2^-192·q, what is lost in them included, it is below n·2^49 (`DISTANCE`). There is
 //! one answer, and it is flooded by all that decryption leaves room for, 127 bits: the statistical distance is below
 //! n·2^-78, and decryption never fails, since 2^126 + n·2^49 is less than half of 2^128. [`reaches`] asks for 8 bits more
-//! than λ: beside a run's other events, which may have all of 2^-λ, the flood adds at most a 256th of that.
+//! than λ: the other events of a run leave a 256th of 2^-λ for the flood.
 //!
 //! **Cost.** 27 bytes for each entry, and one round trip; 64 COTs and 270 bytes by Gilboa's products.
 
@@ -49,7 +49,7 @@ const FLOOD: u32 = 127;
 const DISTANCE: u32 = 78;
 
 /// By how many bits the distance is below 2^-λ at least.
-const SPARE: u32 = 8;
+pub const SPARE: u32 = 8;
 
 /// Ciphertexts that are in memory at a time.
 const BATCH: usize = 8;
