@@ -1,25 +1,21 @@
 //! What crosses the wire between processes of the command: as many bytes each way whatever matches, for each way in. The
 //! frames of every protocol, of all that it reveals and of every term are compared in `crates/session/src/lengths.rs`.
 //!
-//! A relay between the two counts what records of TLS carry, but for records of the header of a frame alone: such are
-//! heartbeats, of which there are more where a side takes long. A heartbeat may also share a record with a frame: each run
-//! takes place several times, and counts with the least.
+//! A [`Tap`] between the two counts what records carry. A heartbeat may share a record with a frame: each run takes place
+//! several times, and counts with the least.
 
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vesica::{Identity, Registry, Reveal};
 use vesica_psi::masks::MASKS;
 use vesica_testing::{Lengths, told_by_lengths};
-use vesica_wire::{HEADER_BYTES, Kind};
+use vesica_wire::Kind;
 
 use crate::answers::Question;
 use crate::faults::memory_of_buckets;
 use crate::support::{Arguments, Ended, Place, Running, exchange_through};
+use crate::tap::Tap;
 
 /// Keys of the receiver; the sender has some more.
 const KEYS: u64 = 60;
@@ -33,111 +29,6 @@ const TO_SENDER: Kind = Kind {
     code: 0,
     name: "to the sender",
 };
-
-/// The bytes that records of TLS carry, of those of a stream.
-#[derive(Default)]
-struct Records {
-    head: Vec<u8>,
-    left: usize,
-}
-
-impl Records {
-    /// A type and a tag are no content.
-    const SEALED: u8 = 23;
-    const SEAL: usize = 17;
-
-    /// Takes the next bytes of the stream; what the records carry that begin in them.
-    fn carried(&mut self, mut bytes: &[u8]) -> u64 {
-        let mut carried = 0;
-        while !bytes.is_empty() {
-            let skipped = self.left.min(bytes.len());
-            (self.left, bytes) = (self.left - skipped, &bytes[skipped..]);
-            let taken = bytes.len().min(5 - self.head.len());
-            self.head.extend_from_slice(&bytes[..taken]);
-            bytes = &bytes[taken..];
-            if let [of, _, _, high, low] = self.head[..] {
-                self.left = usize::from(u16::from_be_bytes([high, low]));
-                let content = match of {
-                    Self::SEALED => self.left - Self::SEAL,
-                    _ => self.left,
-                };
-                if content != HEADER_BYTES {
-                    carried += content as u64;
-                }
-                self.head.clear();
-            }
-        }
-        carried
-    }
-}
-
-/// Stands between those who connect and one that listens, and counts.
-pub(crate) struct Relay {
-    address: String,
-    /// To whom listens, and from there.
-    carried: Arc<[AtomicU64; 2]>,
-    is_over: Arc<AtomicBool>,
-    accepting: JoinHandle<()>,
-}
-
-impl Relay {
-    /// Before the one that has said `--connect ADDRESS` of itself.
-    pub(crate) fn to(endpoint: &str) -> Relay {
-        let target = endpoint.trim_start_matches("--connect ").to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let carried: Arc<[AtomicU64; 2]> = Arc::default();
-        let is_over: Arc<AtomicBool> = Arc::default();
-        let (counts, over) = (carried.clone(), is_over.clone());
-        let accepting = thread::spawn(move || {
-            let mut pumps = Vec::new();
-            for near in listener.incoming().map(Result::unwrap) {
-                if over.load(Ordering::SeqCst) {
-                    break;
-                }
-                let Ok(far) = TcpStream::connect(&target) else {
-                    continue;
-                };
-                for (way, from, to) in [(0, &near, &far), (1, &far, &near)] {
-                    let [from, to] = [from, to].map(|stream| stream.try_clone().unwrap());
-                    let counts = counts.clone();
-                    pumps.push(thread::spawn(move || pump(from, to, &counts[way])));
-                }
-            }
-            pumps.into_iter().for_each(|pump| pump.join().unwrap());
-        });
-        Relay {
-            address,
-            carried,
-            is_over,
-            accepting,
-        }
-    }
-
-    /// The option for whoever connects.
-    pub(crate) fn endpoint(&self) -> String {
-        format!("--connect {}", self.address)
-    }
-
-    /// Bytes to whom listens and from there, once both sides have ended.
-    pub(crate) fn carried(self) -> [u64; 2] {
-        self.is_over.store(true, Ordering::SeqCst);
-        drop(TcpStream::connect(&self.address).unwrap());
-        self.accepting.join().unwrap();
-        [0, 1].map(|way| self.carried[way].load(Ordering::SeqCst))
-    }
-}
-
-fn pump(mut from: TcpStream, mut to: TcpStream, carried: &AtomicU64) {
-    let (mut records, mut bytes) = (Records::default(), vec![0; 1 << 16]);
-    while let Ok(count) = from.read(&mut bytes) {
-        carried.fetch_add(records.carried(&bytes[..count]), Ordering::SeqCst);
-        if count == 0 || to.write_all(&bytes[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Write);
-}
 
 /// The tables of a run with so many keys in common, of which all are equally long. Values are, too.
 fn tables(place: &Place, [ours, theirs]: [u64; 2], shared: u64) {
@@ -302,11 +193,11 @@ fn both(place: &Place, [ours, theirs]: [String; 2]) -> ([Ended; 2], [u64; 2]) {
         Running::start(place.command(&words))
     };
     let mut far = start(&format!("{theirs} --listen 127.0.0.1:0 --progress plain"));
-    let relay = Relay::to(&far.endpoint());
-    let near = start(&format!("{ours} {} --progress plain", relay.endpoint())).wait();
+    let tap = Tap::to(&far.endpoint());
+    let near = start(&format!("{ours} {} --progress plain", tap.endpoint())).wait();
     let ended = [near, far.wait()];
     ended.iter().for_each(Ended::expect_success);
-    (ended, relay.carried())
+    (ended, tap.carried())
 }
 
 /// A job in tasks: its drivers, the tasks of each bucket, what drivers say of attempts, and the total of numbers.
@@ -456,16 +347,16 @@ fn bytes_of_look_ups_tell_nothing_of_matches() {
             if !words.contains("--fetch") {
                 copy("set.vset", "set.vset");
             }
-            let relay = Relay::to(&endpoint);
+            let tap = Tap::to(&endpoint);
             let found = beside.run(&format!(
                 "lookup --identity client.key --peer {} --set set.vset --progress none --input asked.csv --key key \
                  {words} {}",
                 place.sender,
-                relay.endpoint()
+                tap.endpoint()
             ));
             found.expect_success();
             assert_eq!(found.text().lines().count() as u64, 1 + shared);
-            relay.carried()
+            tap.carried()
         });
     }
     server.signal(nix::sys::signal::Signal::SIGTERM);
@@ -487,23 +378,4 @@ fn a_planted_leak_is_seen() {
         |place: &Place, shared: u64| meeting([KEYS, KEYS + shared / 8], words())(place, shared);
     let told = told(KEYS, &of_sizes);
     assert_eq!(told.len(), 4, "{told:?}");
-}
-
-#[test]
-fn records_are_counted_however_they_are_cut() {
-    let mut stream = vec![22, 3, 3, 0, 4, 1, 2, 3, 4];
-    for content in [1usize, 300, 0] {
-        let length = content + Records::SEAL;
-        stream.extend([23, 3, 3, (length >> 8) as u8, length as u8]);
-        stream.resize(stream.len() + length, 9);
-    }
-    for piece in [1, 2, 3, 7, 100, stream.len()] {
-        let mut records = Records::default();
-        let carried: u64 = stream
-            .chunks(piece)
-            .map(|bytes| records.carried(bytes))
-            .sum();
-        assert_eq!(carried, 4 + 301, "{piece}");
-        assert!(records.left == 0 && records.head.is_empty());
-    }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vesica::{Fingerprint, Identity};
 
-use crate::lengths::Relay;
+use crate::tap::Tap;
 
 /// Longest time that any process of these tests may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -521,20 +521,20 @@ pub(crate) fn exchange(place: &Place, receiver: &Arguments, sender: &Arguments) 
     }
 }
 
-/// The same with a relay between them; also the bytes that it has carried to the sender, and back.
+/// The same with a tap between them; also the bytes that it has carried to the sender, and back.
 pub(crate) fn exchange_through(
     place: &Place,
     receiver: &Arguments,
     sender: &Arguments,
 ) -> (Pair, [u64; 2]) {
     let mut sender = place.sender(sender, "--listen 127.0.0.1:0");
-    let relay = Relay::to(&sender.endpoint());
-    let receiver = place.receiver(receiver, &relay.endpoint());
+    let tap = Tap::to(&sender.endpoint());
+    let receiver = place.receiver(receiver, &tap.endpoint());
     let pair = Pair {
         receiver: receiver.wait(),
         sender: sender.wait(),
     };
-    (pair, relay.carried())
+    (pair, tap.carried())
 }
 
 /// CSV without anything that needs quotes.

@@ -1,4 +1,4 @@
-//! Somebody between two sides, who reads nothing and has a clock: when bytes pass, and when a side hangs up.
+//! Somebody between two sides, who reads nothing, has a clock and counts: when bytes pass, how many, and when a side hangs up.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,8 +6,48 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use vesica_wire::HEADER_BYTES;
+
 /// What passes at once is a heartbeat, a confirmation or the end of TLS if it is no longer than this.
 const SMALL: usize = 64;
+
+/// The bytes that records of TLS carry, of those of a stream. Records of the header of a frame alone do not count: such are
+/// heartbeats, of which there are more where a side takes long.
+#[derive(Default)]
+struct Records {
+    head: Vec<u8>,
+    left: usize,
+}
+
+impl Records {
+    /// A type and a tag are no content.
+    const SEALED: u8 = 23;
+    const SEAL: usize = 17;
+
+    /// Takes the next bytes of the stream; what the records carry that begin in them.
+    fn carried(&mut self, mut bytes: &[u8]) -> u64 {
+        let mut carried = 0;
+        while !bytes.is_empty() {
+            let skipped = self.left.min(bytes.len());
+            (self.left, bytes) = (self.left - skipped, &bytes[skipped..]);
+            let taken = bytes.len().min(5 - self.head.len());
+            self.head.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            if let [of, _, _, high, low] = self.head[..] {
+                self.left = usize::from(u16::from_be_bytes([high, low]));
+                let content = match of {
+                    Self::SEALED => self.left - Self::SEAL,
+                    _ => self.left,
+                };
+                if content != HEADER_BYTES {
+                    carried += content as u64;
+                }
+                self.head.clear();
+            }
+        }
+        carried
+    }
+}
 
 /// Which side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +65,8 @@ struct Seen {
     last: Option<Instant>,
     /// When it hung up.
     ended: Option<Instant>,
+    /// What its records carried.
+    carried: u64,
 }
 
 #[derive(Default)]
@@ -46,6 +88,11 @@ impl Tap {
         Tap::holding(server, Duration::ZERO)
     }
 
+    /// Before the one that has said `--connect ADDRESS` of itself.
+    pub(crate) fn to(endpoint: &str) -> Tap {
+        Tap::before(endpoint.trim_start_matches("--connect "))
+    }
+
     /// One that hands on the end of a client so much later: a leak for those who look on behind it.
     pub(crate) fn holding(server: &str, end: Duration) -> Tap {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -55,7 +102,9 @@ impl Tap {
         // Until the test is over.
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
-                let far = TcpStream::connect(&server).expect("the server");
+                let Ok(far) = TcpStream::connect(&server) else {
+                    continue;
+                };
                 let line = {
                     let mut lines = seen.lines.lock().expect("no panic");
                     lines.push([Seen::default(); 2]);
@@ -98,6 +147,16 @@ impl Tap {
         has_ended(&waited.expect("no panic").0)
     }
 
+    /// Bytes that clients and that the server have sent, once both have ended.
+    pub(crate) fn carried(&self) -> [u64; 2] {
+        let most = Duration::from_secs(20);
+        let [clients, servers] =
+            [Side::Client, Side::Server].map(|side| self.await_end(side, most));
+        assert!(clients && servers, "nobody is connected any more");
+        let lines = self.log.lines.lock().expect("no panic");
+        [0, 1].map(|side| lines.iter().map(|line| line[side].carried).sum())
+    }
+
     /// How long a side kept its last connection after the other side had last sent something of any length. It has hung up.
     pub(crate) fn kept(&self, side: Side) -> Duration {
         let lines = self.log.lines.lock().expect("no panic");
@@ -122,15 +181,20 @@ impl Log {
     }
 
     fn hand_on(&self, who: (usize, Side), mut from: TcpStream, mut to: TcpStream, end: Duration) {
-        let (mut bytes, mut is_heard) = (vec![0; 64 << 10], true);
+        let (mut records, mut bytes) = (Records::default(), vec![0; 64 << 10]);
+        let mut is_heard = true;
         loop {
             match from.read(&mut bytes) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => break,
                 Ok(count) => {
-                    if count > SMALL {
-                        self.note(who, |seen| seen.last = Some(Instant::now()));
-                    }
+                    let carried = records.carried(&bytes[..count]);
+                    self.note(who, |seen| {
+                        seen.carried += carried;
+                        if count > SMALL {
+                            seen.last = Some(Instant::now());
+                        }
+                    });
                     // That nobody is left to hear it ends nothing on this side.
                     is_heard = is_heard && to.write_all(&bytes[..count]).is_ok();
                 }
@@ -139,5 +203,24 @@ impl Log {
         self.note(who, |seen| seen.ended = Some(Instant::now()));
         thread::sleep(end);
         let _ = to.shutdown(Shutdown::Write);
+    }
+}
+
+#[test]
+fn records_are_counted_however_they_are_cut() {
+    let mut stream = vec![22, 3, 3, 0, 4, 1, 2, 3, 4];
+    for content in [1usize, 300, 0] {
+        let length = content + Records::SEAL;
+        stream.extend([23, 3, 3, (length >> 8) as u8, length as u8]);
+        stream.resize(stream.len() + length, 9);
+    }
+    for piece in [1, 2, 3, 7, 100, stream.len()] {
+        let mut records = Records::default();
+        let carried: u64 = stream
+            .chunks(piece)
+            .map(|bytes| records.carried(bytes))
+            .sum();
+        assert_eq!(carried, 4 + 301, "{piece}");
+        assert!(records.left == 0 && records.head.is_empty());
     }
 }
