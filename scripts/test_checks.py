@@ -8,6 +8,7 @@ import json
 import tempfile
 import unittest
 import unittest.mock
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ import check_options
 import check_packages
 import check_release
 import demo
+import release
 import reliability
 import run_tests
 import size
@@ -140,6 +142,20 @@ class Packages(unittest.TestCase):
 
 
 class Releases(unittest.TestCase):
+    def test_what_is_packed_is_the_same_again(self) -> None:
+        entries = [("a/", b"", 0o755), ("a/b", b"text", 0o644)]
+        with unittest.mock.patch.object(release, "epoch", return_value=1_700_000_000):
+            packed = [release.compressed(release.tarball(entries)) for _ in range(2)]
+        self.assertEqual(*packed)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / name for name in ("x.whl", "y.whl", "z.whl")]
+            for path, content in zip(paths, ("1", "1", "2")):
+                with zipfile.ZipFile(path, "w") as wheel:
+                    wheel.writestr(zipfile.ZipInfo("same"), "s")
+                    wheel.writestr(zipfile.ZipInfo("part"), content)
+            self.assertEqual(release.different(*paths[:2]), [])
+            self.assertEqual(release.different(*paths[1:]), ["part"])
+
     def test_what_a_tag_needs(self) -> None:
         log = "# Log\n\n## [Unreleased]\n\n## [0.18.0] - today\n\nText.\n\n## [0.17.0]\n\nOld.\n"
         table = "| release | wire |\n|---|---|\n| 0.18 | 18 |\n"

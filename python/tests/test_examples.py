@@ -208,7 +208,9 @@ def blocks_of(page: str, heading: str) -> list[str]:
     """The blocks of a transcript below a heading of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     section = text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    return re.findall(r"^```(?:console notebook|text)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"^```(?:console notebook|text)\n(.*?)^```", section, re.MULTILINE | re.DOTALL
+    )
 
 
 def steady(text: str) -> str:
