@@ -23,6 +23,15 @@ pub(super) fn check(args: &[OsString], definition: &Command) -> Result<(), Failu
         });
         return Err(refused(known.unwrap_or("an argument")));
     }
+    // In groups, each of them an argument.
+    let all: Vec<&[u8]> = args
+        .iter()
+        .skip(1)
+        .map(|word| word.as_encoded_bytes())
+        .collect();
+    if holds_key(&all.join(&b' ')) {
+        return Err(refused("the command line"));
+    }
     let (command, _) = config::command(args, definition);
     let options = command.get_arguments().chain(definition.get_arguments());
     let variables = options.flat_map(config::names).map(config::variable);

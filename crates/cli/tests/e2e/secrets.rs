@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+
 use crate::declared::{commands, id};
 use crate::support::{Ended, Place, Running};
 
@@ -10,12 +13,33 @@ use crate::support::{Ended, Place, Running};
 fn forms(place: &Place) -> Vec<String> {
     let pem = place.read("receiver.key");
     let body: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let whole = STANDARD.encode(&pem);
+    let bytes = STANDARD.decode(&body).unwrap();
     vec![
         pem.clone(),
         pem.replace('\n', " "),
         pem.replace('\n', "\\n"),
-        body,
+        body.clone(),
+        grouped(&body, 8, " "),
+        // As Kubernetes writes a secret, and as tools break it.
+        whole.clone(),
+        grouped(&whole, 76, "\n"),
+        grouped(&whole, 12, "\\n"),
+        grouped(&whole, 16, " "),
+        grouped(&whole, 10, ":"),
+        STANDARD.encode(&whole),
+        grouped(&hexadecimal(&bytes), 2, ":"),
+        hexadecimal(pem.as_bytes()),
     ]
+}
+
+fn grouped(text: &str, length: usize, between: &str) -> String {
+    let groups = text.as_bytes().chunks(length).map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(between)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Refused, and no piece of the key is in what was said or printed.
@@ -29,6 +53,12 @@ fn expect_hidden(place: &Place, ended: &Ended, what: &str) {
     for piece in body.windows(8) {
         let piece = str::from_utf8(piece).unwrap();
         assert!(!said.contains(piece), "{what}: {said}");
+    }
+    for form in forms(place) {
+        for piece in form.as_bytes().windows(24) {
+            let piece = String::from_utf8_lossy(piece);
+            assert!(!said.contains(&*piece), "{what}: {said}");
+        }
     }
     assert!(!said.contains("BEGIN"), "{what}: {said}");
     assert!(said.contains("private key"), "{what}: {said}");
