@@ -1,13 +1,12 @@
 //! `vesica exchange`: runs whose messages go by files.
 
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
 use vesica::{
     CourierStep, Destination, Gets, Identity, MAX_MESSAGE, Role, Rows, SourceOptions, WholeFile,
 };
-use vesica_files::is_exhausted;
+use vesica_files::{is_exhausted, read_regular};
 
 use crate::args::Exchange;
 use crate::exchange::tell;
@@ -115,17 +114,10 @@ fn check_message(options: &Exchange) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let unreadable = |e| Failure::new(DATA, format!("{}: cannot be read: {e}", path.display()));
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    let count = file.take(MAX_MESSAGE + 1).read_to_end(&mut bytes);
-    match count.map_err(unreadable)? as u64 > MAX_MESSAGE {
-        true => {
-            let line = format!("{}: is too long for a message", path.display());
-            Err(Failure::new(DATA, line))
-        }
-        false => Ok(bytes),
-    }
+    read_regular(path, MAX_MESSAGE).map_err(|e| {
+        let path = path.display();
+        Failure::new(DATA, format!("{path}: cannot be read as a message: {e}"))
+    })
 }
 
 /// Writes the message, and says what to do with it.

@@ -58,6 +58,9 @@ pub enum SetProblem {
     /// It is longer than what its header promises.
     #[error("would have {0} bytes, more than its header allows")]
     TooLarge(u64),
+    /// It is no set, or another publisher's, and a release would take its place.
+    #[error("is there, and is no set of this publisher")]
+    AnotherFile,
     /// Another process fetches it.
     #[error("is being fetched by another process")]
     BeingFetched,
@@ -231,7 +234,11 @@ impl Error {
         match self {
             Error::Usage(_) | Error::TooManyKeys { .. } | Error::Io { .. } => ErrorClass::Usage,
             Error::Set {
-                problem: SetProblem::BeingFetched | SetProblem::NoLocks | SetProblem::OtherState(_),
+                problem:
+                    SetProblem::AnotherFile
+                    | SetProblem::BeingFetched
+                    | SetProblem::NoLocks
+                    | SetProblem::OtherState(_),
                 ..
             } => ErrorClass::Usage,
             Error::NotAClient { .. }
@@ -268,6 +275,9 @@ impl Error {
                 ],
                 SetProblem::NotLast(_) => {
                     "put the files of all releases beside each other, or publish anew".into()
+                }
+                SetProblem::AnotherFile => {
+                    "give the set another name, or remove the file if nobody needs it".into()
                 }
                 SetProblem::BeingFetched => return None,
                 SetProblem::NoLocks => "fetch it to a local disk".into(),

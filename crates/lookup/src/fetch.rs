@@ -19,7 +19,8 @@ use crate::error::{Error, SetProblem};
 use crate::header::Header;
 use crate::messages::{Announced, FILE, FILE_BYTES, Lacking, PART};
 use crate::set::{
-    PublishedSet, max_file_bytes, read_head, release_path, signed_beginning, verify_release,
+    PublishedSet, check_replaceable, later_releases, max_file_bytes, read_head, release_path,
+    signed_beginning, verify_release,
 };
 
 impl Client {
@@ -45,6 +46,9 @@ impl Client {
             }
         };
         within(0);
+        for release in later_releases(set).map_err(|e| Error::io(set, &e))? {
+            check_replaceable(&release_path(set, release), publisher)?;
+        }
         let is_here = set.try_exists().map_err(|e| Error::io(set, &e))?;
         let here = is_here.then(|| PublishedSet::open(set, publisher));
         let mut last = here.transpose()?.map(|set| set.header().clone());
@@ -111,6 +115,7 @@ impl Part {
             Err((path, e)) => return Err(Error::io(&path, &e)),
         };
         part.lock()?;
+        part.check_replaceable()?;
         // Other bytes are of no use, and are not the server's fault.
         match signed_beginning(&mut part.file, &part.path, publisher) {
             Ok((header, bytes)) => {
@@ -126,6 +131,7 @@ impl Part {
         let part = Part::open(set, release, publisher, true);
         let mut part = part.map_err(|(path, e)| Error::io(&path, &e))?;
         part.lock()?;
+        part.check_replaceable()?;
         part.clear()?;
         Ok(part)
     }
@@ -151,6 +157,13 @@ impl Part {
             }),
             Err(e) => Err((path, e)),
         }
+    }
+
+    /// Fails if what is there already, or under the name that this gets, is no release.
+    fn check_replaceable(&self) -> Result<(), Error> {
+        [&self.path, &self.target]
+            .into_iter()
+            .try_for_each(|path| check_replaceable(path, self.publisher))
     }
 
     /// Fails if another process fetches it, or has just done so and given it its name.

@@ -13,7 +13,9 @@ use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock, p
 use crate::error::{Error, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
-use crate::set::{PublishedSet, is_release, later_releases, release_path, write_release};
+use crate::set::{
+    PublishedSet, check_replaceable, is_release, later_releases, release_path, write_release,
+};
 use crate::sort::{Entry, Sorter};
 
 /// Keys that a thread evaluates at once.
@@ -78,8 +80,9 @@ impl SetBuilder {
     /// content and declarations are the same.
     ///
     /// # Errors
-    /// Usage: impossible declarations, more keys than declared, a directory that is not private, has a key that is not to
-    /// be replaced, or is in use. Data: a key to replace that is another identity's, or a copy of what was cut.
+    /// Usage: impossible declarations, more keys than declared, a file there that is no set of this publisher, a directory that
+    /// is not private, has a key that is not to be replaced, or is in use. Data: a key to replace that is another identity's, or
+    /// a copy of what was cut.
     pub fn new(
         database: &Path,
         identity: &Identity,
@@ -100,6 +103,7 @@ impl SetBuilder {
         if keys == 0 {
             return Err(Error::Usage("a set without keys is not published".into()));
         }
+        check_replaceable(output, identity.fingerprint())?;
         let making = Making::begin(database, identity, replaces)?;
         let payload = declared.payload_bytes as usize;
         let mut sorter = Sorter::new(directory_of(output), payload, memory);

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{FileStamp, Readers, WholeFile, directory_of, open_named};
+use vesica_files::{FileStamp, Readers, WholeFile, directory_of, open_named, open_regular};
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
@@ -149,6 +149,30 @@ pub(crate) fn write_release(
     file.rewind().map_err(fail)?;
     file.write_all(&start.concat()).map_err(fail)?;
     Ok((header, file))
+}
+
+/// Fails if a file is at this path, and is neither empty nor a release of this publisher, whole, unfinished or damaged: one
+/// that is written there would take its place.
+pub(crate) fn check_replaceable(path: &Path, publisher: Fingerprint) -> Result<(), Error> {
+    // Devices are not replaced, and what else is there is complained of when it is written.
+    if !path.metadata().is_ok_and(|there| there.is_file()) {
+        return Ok(());
+    }
+    let mut file = open_regular(path).map_err(|e| Error::io(path, &e))?;
+    let mut start = Vec::new();
+    let read = (&file).take(MAGIC.len() as u64).read_to_end(&mut start);
+    let read = read.and_then(|_| file.rewind());
+    read.map_err(|e| Error::io(path, &e))?;
+    let is_other = || match read_head(&mut BufReader::new(&file), path, publisher) {
+        Err(Error::Set { problem, .. }) => matches!(problem, SetProblem::OtherPublisher { .. }),
+        _ => false,
+    };
+    // A crash may leave zeros.
+    let begins = MAGIC.starts_with(&start) || start.iter().all(|byte| *byte == 0);
+    match !begins || is_other() {
+        true => Err(Error::set(path, SetProblem::AnotherFile)),
+        false => Ok(()),
+    }
 }
 
 /// Whether a file is a whole release of this publisher.

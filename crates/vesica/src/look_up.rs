@@ -113,8 +113,26 @@ impl LookUp {
         output: Option<Destination<'_>>,
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
+        self.check_apart(&[source], output)?;
         self.open(key, observer)?
             .find_last(source, output, observer)
+    }
+
+    /// Refuses what is written in the place of anything else that is named.
+    fn check_apart(
+        &self,
+        sources: &[&Source],
+        output: Option<Destination<'_>>,
+    ) -> Result<(), Error> {
+        check_apart(sources, output, |paths| {
+            match self.fetch {
+                true => paths.writes("the set", PathKind::Set, &self.set),
+                false => paths.reads("the set", PathKind::Set, &self.set),
+            }
+            if let Some(state) = &self.state {
+                paths.writes("the state", PathKind::Directory, state);
+            }
+        })
     }
 
     /// Opens the set and what is kept of earlier look-ups, for any number of tables with such keys. Connects only when there
@@ -125,6 +143,7 @@ impl LookUp {
     /// a file or the directory of the state cannot be used. Where files are fetched as [`Client::fetch`] and every
     /// connection.
     pub fn open(&self, key: &KeySpec, observer: &mut dyn Observer) -> Result<OpenLookUp, Error> {
+        self.check_apart(&[], None)?;
         let (set, server, fetched) = match self.fetch {
             true => {
                 let connection = self.connect(observer)?;
@@ -295,13 +314,7 @@ impl OpenLookUp {
             source.check_added_texts()?;
         }
         let scratch = beside(output);
-        let LookUp { set, state, .. } = &self.options;
-        check_apart(&[source], output, |paths| {
-            paths.reads("the set", PathKind::Set, set);
-            if let Some(state) = state {
-                paths.writes("the state", PathKind::Directory, state);
-            }
-        })?;
+        self.options.check_apart(&[source], output)?;
         let file = output
             .map(|output| Output::open(output, source, &scratch))
             .transpose()?;

@@ -478,11 +478,13 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     let receiver = |name: &str, more: &str| step(&place, "receiver", name, more);
     sender("finish", "--message m1").expect_failure(2, "it answers");
     sender("answer", "--message m1 --out sender.state/run")
-        .expect_failure(2, "--out would be in the directory of --state");
+        .expect_failure(2, "--out is in the directory of --state");
     receiver("answer", "--message m2 --out x").expect_failure(2, "finish the run with it");
     receiver("finish", "--message m1").expect_failure(3, "it is of another sender");
     sender("answer", "--message m0 --out x").expect_failure(3, "it is of another sender");
     receiver("start", "--message m0").expect_failure(2, "--out");
+    nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    receiver("start", "--message fifo --out x").expect_failure(3, "fifo: cannot be read");
     receiver("offer", "--out x").expect_failure(2, "other options");
     receiver(
         "finish",

@@ -911,6 +911,55 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
         .expect_failure(3, "is not what this database has published last");
 }
 
+/// Neither the publisher nor a client writes over what is no release of this set.
+#[test]
+fn other_files_are_not_replaced_by_a_set() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    place.write("more.csv", table(10..12));
+    place.write("mine.csv", "id\n7\n");
+    let all = "--input all.csv --key id --max-keys 2000";
+    let words = "is there, and is no set of this publisher";
+    for other in ["id\n1\n", "x"] {
+        place.write("set.vset", other);
+        publish(&place, all).expect_failure(2, words);
+        assert_eq!(place.read("set.vset"), other);
+    }
+    place.write("set.vset", "");
+    publish(&place, all).expect_success();
+    // One's own is replaced, and another publisher's is not.
+    publish(&place, &format!("{all} --rotate")).expect_success();
+    let others =
+        "publish --identity receiver.key --database others --output set.vset --progress none";
+    place
+        .run(&format!("{others} {all}"))
+        .expect_failure(2, words);
+    publish(&place, "--add more.csv --key id").expect_success();
+    let mut server = serve(&place, "--quota 100 --set set.vset");
+    let fetch = format!(
+        "lookup --identity receiver.key --peer {} --set got.vset --fetch --input mine.csv --key id --progress none {}",
+        place.sender,
+        server.endpoint()
+    );
+    for name in ["got.vset.part", "got.vset.2", "got.vset.2.part"] {
+        place.write(name, "id\n1\n");
+        let refused = place.run(&fetch);
+        refused.expect_failure(2, words);
+        assert!(
+            refused.err.contains(name) && refused.out.is_empty(),
+            "{}",
+            refused.err
+        );
+        assert_eq!(place.read(name), "id\n1\n");
+        std::fs::remove_file(place.path(name)).unwrap();
+        let _ = std::fs::remove_file(place.path("got.vset"));
+    }
+    // What a crash has left is.
+    place.write("got.vset.part", [0; 4096]);
+    place.run(&fetch).expect_success();
+    stop(server);
+}
+
 /// With or without the set at hand.
 #[test]
 fn a_restored_database_is_not_served() {
