@@ -53,6 +53,7 @@ named! {
     MaxPeerValues "max_peer_values",
     Memory "memory",
     MinSize "min_size",
+    NoHeader "no_header",
     Normalize "normalize",
     Null "null",
     Offline "offline",

@@ -56,11 +56,13 @@ pub struct Place {
 pub enum Overlap {
     /// Both are one file.
     Same,
+    /// Both are one file, which standard output or standard error is redirected to.
+    Redirected,
     /// Both are one directory.
     SameDirectory,
     /// It would be a file of a directory, a pattern or a set.
     Among,
-    /// It would be in a directory that belongs to the command.
+    /// It is, or would be, in a directory that belongs to the command.
     Inside,
 }
 
@@ -117,7 +119,7 @@ pub enum ErrorKind {
     },
     /// No column has the name that was asked for.
     MissingColumn {
-        /// The columns that there are, in order.
+        /// The columns that there are, in order; none if they are in the first line of a text, which may be a row.
         available: Vec<String>,
     },
     /// A row's values do not fit into what is handed over with its key.
@@ -669,10 +671,12 @@ impl fmt::Display for Error {
             ErrorKind::Changed => f.write_str("changed while it was being used"),
             ErrorKind::Usage { reason, .. } => f.write_str(&one_line(reason)),
             ErrorKind::TakesPlace { what, other, how } => match how {
-                Overlap::Same => write!(f, "{what} and {other} are the same file"),
+                Overlap::Same | Overlap::Redirected => {
+                    write!(f, "{what} and {other} are the same file")
+                }
                 Overlap::SameDirectory => write!(f, "{what} and {other} are the same directory"),
                 Overlap::Among => write!(f, "{what} would be one of the files of {other}"),
-                Overlap::Inside => write!(f, "{what} would be in the directory of {other}"),
+                Overlap::Inside => write!(f, "{what} is in the directory of {other}"),
             },
             ErrorKind::TableIsRead => f.write_str("the query reads it"),
             ErrorKind::Unwritable(e) => {

@@ -3,12 +3,12 @@
 use std::io;
 
 use vesica_files::Argument::{
-    Align, Delimiter, Encoding, Input, Memory, Normalize, PayloadWidth, Rows, ValueBound,
+    Align, Delimiter, Encoding, Input, Memory, NoHeader, Normalize, PayloadWidth, Rows, ValueBound,
     ValueRepeated, ValueScale, ValueWidth, Wait,
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, Overlap};
 use crate::format::Format;
 
 impl Error {
@@ -22,6 +22,11 @@ impl Error {
         Some(match &self.0.kind {
             ErrorKind::MissingColumn { available } => {
                 match column.and_then(|c| nearest(c, available)) {
+                    None if available.is_empty() => advice![
+                        "look at its first line, which is not shown as it may be a row (",
+                        NoHeader,
+                        ")"
+                    ],
                     Some(name) => format!("did you mean {name:?}?").into(),
                     None => format!("columns are: {}", list(available)).into(),
                 }
@@ -120,6 +125,10 @@ impl Error {
                 format!("export it as {}", Format::all_in_words()).into()
             }
             ErrorKind::Changed => "leave the input alone while the command runs".into(),
+            ErrorKind::TakesPlace {
+                how: Overlap::Redirected,
+                ..
+            } => "redirect it to a file of its own; - is standard output itself".into(),
             ErrorKind::TakesPlace { .. } => "give what is written a place of its own".into(),
             ErrorKind::TableIsRead => "name another table for the result".into(),
             ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Fields};
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The index of each wanted column among `names`.
+/// The index of each wanted column among `names`, which are in the first line of a text.
 pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> Result<Vec<usize>> {
     wanted.check_added(names.iter())?;
     wanted
@@ -18,12 +18,34 @@ pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> Resul
                 (Some(place), None) => return Ok(place),
                 (Some(_), Some(_)) => ErrorKind::AmbiguousColumn,
                 (None, _) => ErrorKind::MissingColumn {
-                    available: names.iter().map(|n| n.as_ref().to_owned()).collect(),
+                    available: match are_names(names, wanted) {
+                        true => names.iter().map(|n| n.as_ref().to_owned()).collect(),
+                        false => Vec::new(),
+                    },
                 },
             };
             Err(Error::new(kind).in_column(column))
         })
         .collect()
+}
+
+/// Whether the first line has names of columns, and is no row of a table without them, which is not shown: a wanted column is
+/// among them, they are numbers in order, or they are like words.
+fn are_names<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> bool {
+    const MAX_DIGITS: usize = 3;
+    let is_sign = |c: char| " _-./()#%:".contains(c);
+    let is_word = |name: &str| {
+        name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_alphanumeric() || is_sign(c))
+            && name.chars().filter(|c| c.is_numeric()).count() <= MAX_DIGITS
+    };
+    let mut names = names.iter().map(AsRef::as_ref);
+    let is_wanted = |name: &str| wanted.names().any(|column| column == name);
+    names.clone().any(is_wanted)
+        || (1..)
+            .zip(names.clone())
+            .all(|(i, name): (usize, &str)| name == i.to_string())
+        || names.all(is_word)
 }
 
 /// Where a column is: the index of the one at the top, and of the field in each struct below it.

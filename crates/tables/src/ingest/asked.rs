@@ -29,14 +29,15 @@ pub(super) fn reads(
     Ok(said.unwrap_or_else(|_| mentions(sql, name)))
 }
 
-/// By the pages that the statement's program opens.
+/// By the pages that the statement's program opens. If it opens virtual tables, all that any of these may keep its rows in
+/// counts: tables whose names begin with its own, and those that its definition names, as `content=` does.
 fn sqlite(
     connection: &mut ManagedConnection,
     sql: &str,
     schema: Option<&str>,
     name: &str,
 ) -> AdbcResult<bool> {
-    let mut pages = vec![-1];
+    let (mut pages, mut opens_virtual) = (vec![-1], false);
     for steps in ask(connection, &format!("EXPLAIN {sql}"))? {
         let column = |name: &str| steps.column_by_name(name);
         let (Some(codes), Some(page), Some(file)) = (column("opcode"), column("p2"), column("p3"))
@@ -55,6 +56,7 @@ fn sqlite(
         };
         let opened = (0..steps.num_rows()).filter(opens);
         pages.extend(opened.map(|row| page.value(row)));
+        opens_virtual |= codes.iter().flatten().any(|code| code == "VOpen");
     }
     let pages: Vec<String> = pages.iter().map(i64::to_string).collect();
     let found = format!(
@@ -63,7 +65,30 @@ fn sqlite(
         name.replace('\'', "''")
     );
     let is_main = schema.is_none_or(|schema| schema.eq_ignore_ascii_case("main"));
-    Ok(is_main && has_rows(&ask(connection, &found)?))
+    let mut is_read = has_rows(&ask(connection, &found)?);
+    if opens_virtual && !is_read {
+        let lower = name.to_lowercase();
+        let keeps = |(own, definition): &(String, String)| {
+            let start = format!("{}_", own.to_lowercase());
+            lower.starts_with(&start) || mentions(definition, name)
+        };
+        is_read = virtual_tables(connection)?.iter().any(keeps);
+    }
+    Ok(is_main && is_read)
+}
+
+/// The names and definitions of virtual tables.
+fn virtual_tables(connection: &mut ManagedConnection) -> AdbcResult<Vec<(String, String)>> {
+    let all = "SELECT name, sql FROM main.sqlite_master WHERE type = 'table' AND rootpage = 0";
+    let mut tables = Vec::new();
+    for batch in ask(connection, all)? {
+        let text = |column: usize| batch.column(column).as_string_opt::<i32>();
+        if let (Some(names), Some(definitions)) = (text(0), text(1)) {
+            let pairs = names.iter().flatten().zip(definitions.iter().flatten());
+            tables.extend(pairs.map(|(name, sql)| (name.to_owned(), sql.to_owned())));
+        }
+    }
+    Ok(tables)
 }
 
 /// By what a view of the query depends on, which goes with the transaction.

@@ -112,8 +112,33 @@ fn columns() {
     assert!(remedy(&missing).contains("\"e-mail\"?"));
     let all = remedy(&fails("t.csv", text, "country"));
     assert!(all.ends_with(r#""id", "e-mail", "x", "x""#), "{all}");
-    let evil = remedy(&fails("t.csv", "\x1b[31mEVIL,y\n1,2\n", "country"));
+    let evil = r#"{"\u001b[31mEVIL": 1, "y": 2}"#;
+    let evil = remedy(&fails("t.jsonl", evil, "country"));
     assert!(evil.ends_with(r#""\u{1b}[31mEVIL", "y""#), "{evil}");
+    // What may be a row is not shown.
+    for row in [
+        "ann@example.com,b",
+        "b,+44 20 7946 0018",
+        "b,2026-11-28",
+        "b,",
+        "b,A1234567",
+        "b,\x1b[31m",
+        "1,2",
+    ] {
+        let said = remedy(&fails("t.csv", format!("{row}\n{row}\n"), "e-mail"));
+        assert!(
+            row.split(',')
+                .all(|field| field.len() < 3 || !said.contains(field)),
+            "{said}"
+        );
+        assert!(
+            row == "1,2" || said.contains("may be a row"),
+            "{row}: {said}"
+        );
+    }
+    // The other column shows that these are names.
+    let shown = remedy(&fails("t.csv", "id,2026-11-28\n1,2\n", "id,country"));
+    assert!(shown.ends_with(r#""id", "2026-11-28""#), "{shown}");
     assert!(matches!(
         fails("t.csv", text, "x").kind(),
         ErrorKind::AmbiguousColumn
