@@ -50,6 +50,7 @@ impl Arguments {
         let (uri, driver) = (self.database.as_deref(), self.driver.as_deref());
         let file = self.database_file.as_deref();
         add_database(&mut paths, &InPython, uri, file, driver, self.to_database);
+        paths.reads_credentials();
         for file in identity.map(KeyPair::files).unwrap_or_default() {
             paths.reads("the identity file", PathKind::File, &file);
         }

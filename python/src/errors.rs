@@ -22,6 +22,7 @@ impl InPython {
         match argument {
             Argument::Input => "table",
             Argument::Key => "on",
+            Argument::NoHeader => "header",
             other => other.name(),
         }
     }
@@ -176,7 +177,8 @@ impl From<Failure> for PyErr {
                 .import("vesica._errors")
                 .and_then(|module| module.getattr(failure.class));
             let line = redacted(&failure.line);
-            match class.and_then(|class| class.call1((line, failure.hint))) {
+            let hint = failure.hint.as_deref().map(redacted);
+            match class.and_then(|class| class.call1((line, hint))) {
                 Ok(error) => PyErr::from_value(error),
                 Err(error) => error,
             }

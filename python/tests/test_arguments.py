@@ -4,6 +4,7 @@ function of the package, from their signatures."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import os
 import threading
@@ -22,7 +23,17 @@ from vesica._arguments import _USES
 ME, OTHER = vesica.Identity.generate(), vesica.Identity.generate()
 PEM = vesica.Identity.generate().to_pem()
 BODY = PEM.splitlines()[1]
-FORMS = [PEM, PEM.replace("\n", " "), PEM.replace("\n", "\\n"), BODY]
+# The base64 of the whole file, as Kubernetes writes a secret, with line ends and as bytes with signs between them.
+WHOLE = base64.b64encode(PEM.encode()).decode()
+FORMS = [
+    PEM,
+    PEM.replace("\n", " "),
+    PEM.replace("\n", "\\n"),
+    BODY,
+    WHOLE,
+    base64.encodebytes(PEM.encode()).decode(),
+    base64.b64decode(BODY).hex(":"),
+]
 
 
 # What takes a key or rows of the engine, and no argument of a program.
@@ -236,7 +247,7 @@ def test_nothing_is_written_in_the_place_of_anything_else(
 
 def refused(function: Callable[..., Any], folder: Path, words: dict[str, Any]) -> None:
     before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
-    with pytest.raises(vesica.UsageError, match=r"are the same|would be"):
+    with pytest.raises(vesica.UsageError, match=r"are the same|would be|is in the"):
         call(function, **words)
     assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
 
@@ -260,6 +271,21 @@ def test_a_party_of_a_rehearsal_writes_over_nothing_of_the_other(tmp_path: Path)
     refused(vesica.rehearse, tmp_path, parties)
 
 
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_nothing_is_read_from_a_directory_of_the_functions_own(
+    name: str, objects: dict[str, Any], tmp_path: Path
+) -> None:
+    function = bound(name, objects)
+    paths = [(parameter.name, _use(parameter)) for parameter in parameters(function)]
+    own, inside = tmp_path / "own", tmp_path / "own" / "a"
+    own.mkdir()
+    inside.write_text("id\n1\n")
+    for directory, is_own in paths:
+        for other, use in paths:
+            if is_own == ("directory", True) and use and other != directory:
+                refused(function, tmp_path, {**needed(function), other: inside, directory: own})
+
+
 def test_an_identity_and_a_database_are_files_too(tmp_path: Path) -> None:
     me = vesica.Identity.generate()
     key, table, data = tmp_path / "me.key", tmp_path / "t.csv", tmp_path / "d.sqlite"
@@ -276,6 +302,8 @@ def test_an_identity_and_a_database_are_files_too(tmp_path: Path) -> None:
         {"table": table, "work_dir": key},
         {**database, "output": data},
         {**database, "output": f"{data}-wal"},
+        {**database, "database": f"sqlite+pysqlite:///{data}", "output": data},
+        {**database, "database": f"FILE:{data}?mode=ro", "output": data},
         {"table": table, "output_table": "t", "database": f"sqlite:{key}"},
     ):
         with pytest.raises(vesica.UsageError, match=r"are the same|would be one of the files"):

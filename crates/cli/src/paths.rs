@@ -99,6 +99,8 @@ pub(super) fn named(command: &Command, matches: &ArgMatches) -> Paths {
     let mut paths = Paths::default();
     add(command, matches, &mut paths);
     paths.writes("standard output", PathKind::File, Path::new("-"));
+    paths.writes_messages();
+    paths.reads_credentials();
     paths
 }
 

@@ -27,8 +27,7 @@ use crate::part::Part;
 
 mod sqlite;
 
-pub use sqlite::database_path;
-use sqlite::{check_types, storage_classes, with_mode};
+use sqlite::{check_types, plain, storage_classes, with_mode};
 
 /// What errors call the table.
 const NAME: &str = "the query";
@@ -77,7 +76,7 @@ impl AdbcDatabase {
     /// # Errors
     /// Usage: no driver is named, and the URI does not tell.
     pub fn new(uri: &str, driver: Option<&str>) -> Result<AdbcDatabase> {
-        let uri = without_library(uri.trim());
+        let uri = canonical(uri);
         let of_uri = match uri.split_once(':') {
             Some(("postgresql" | "postgres", _)) => Some("postgresql"),
             Some(("sqlite" | "file", _)) => Some("sqlite"),
@@ -94,12 +93,11 @@ impl AdbcDatabase {
                 ],
             ));
         };
-        let is_path = driver.contains(['/', '\\', '.']);
         let mut drivers = vec![driver.to_owned()];
-        if !is_path {
+        if !is_library(driver) {
             drivers.push(format!("adbc_driver_{driver}"));
         }
-        let file = database_path(&uri, Some(driver));
+        let file = sqlite::path(&uri, Some(driver));
         let library = Path::new(driver).file_name().unwrap_or_default();
         let kind = match library.to_string_lossy() {
             _ if file.is_some() => Kind::Sqlite,
@@ -323,14 +321,37 @@ fn end_of_statement(sql: &str) -> Option<usize> {
     Some(end_of_first.unwrap_or(sql.len()))
 }
 
-/// An address as SQLAlchemy writes it, without the library for Python: of `postgresql+psycopg://…` what follows the `+`.
-fn without_library(uri: &str) -> Zeroizing<String> {
-    let (scheme, rest) = uri.split_once("://").unwrap_or_default();
-    Zeroizing::new(match scheme.split_once('+') {
-        Some((dialect @ ("postgresql" | "postgres" | "sqlite"), _)) => {
-            format!("{dialect}://{rest}")
-        }
+/// An address as drivers take it and as it is compared: without blanks around it, with its scheme in lower case, and without
+/// the library for Python that SQLAlchemy has behind a `+`, as in `postgresql+psycopg://…`.
+fn canonical(uri: &str) -> Zeroizing<String> {
+    let uri = uri.trim();
+    let (scheme, rest) = uri.split_once(':').unwrap_or_default();
+    let lower = scheme.to_ascii_lowercase();
+    let dialect = lower
+        .split_once('+')
+        .map_or(&*lower, |(dialect, _)| dialect);
+    Zeroizing::new(match dialect {
+        "postgresql" | "postgres" | "sqlite" | "file" => format!("{dialect}:{rest}"),
         _ => uri.to_owned(),
+    })
+}
+
+/// Whether a driver is the path of a library, and not the name of one that is installed.
+pub fn is_library(driver: &str) -> bool {
+    driver.contains(['/', '\\', '.'])
+}
+
+/// The file of the database at `uri`, if it is one: SQLite's, which need not be there, or one that another driver has and
+/// that is there.
+pub fn database_path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
+    let uri = canonical(uri);
+    sqlite::path(&uri, driver).or_else(|| {
+        let path = uri.split_once(':').map_or(&**uri, |(_, rest)| plain(rest));
+        let path = path.split('?').next().unwrap_or(path);
+        // What follows three slashes is absolute or, as SQLAlchemy has it, relative.
+        let relative = path.strip_prefix('/').unwrap_or(path);
+        let mut files = [&uri, path, relative].into_iter().map(Path::new);
+        files.find(|path| path.is_file()).map(Path::to_owned)
     })
 }
 
@@ -365,7 +386,7 @@ fn one_line(text: &str) -> String {
 
 /// Whether a database's URI has a password in it, or may have one.
 pub fn has_credentials(uri: &str) -> bool {
-    secrets(uri).is_none_or(|secrets| !secrets.is_empty())
+    secrets(&canonical(uri)).is_none_or(|secrets| !secrets.is_empty())
 }
 
 /// Parameters of a URI that are no passwords.

@@ -7,7 +7,6 @@
 use std::ffi::OsStr;
 #[cfg(unix)]
 use std::fs::{File, Metadata};
-#[cfg(unix)]
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -17,6 +16,9 @@ use crate::backing::identity;
 use crate::error::{Error, ErrorKind, Overlap, Result};
 use crate::files::{Found, expand, would_find};
 use crate::objects::address::Address;
+#[cfg(feature = "object-stores")]
+use crate::objects::find::environment;
+use crate::objects::stored::StoredObject;
 
 /// What a path is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub enum PathKind {
     Table,
     /// A published set, with later releases and unfinished files beside it: `NAME.2`, `NAME.part`, `NAME.2.part`.
     Set,
-    /// A database of SQLite, with its journals beside it.
+    /// A database in a file, with its journals beside it.
     Database,
     /// A directory in which are the command's own files alone.
     Directory,
@@ -59,7 +61,7 @@ impl PathKind {
     fn beside(self) -> &'static [&'static str] {
         match self {
             PathKind::Set => &[".part"],
-            PathKind::Database => &["-journal", "-wal", "-shm"],
+            PathKind::Database => &["-journal", "-wal", "-shm", ".wal"],
             _ => &[],
         }
     }
@@ -88,10 +90,28 @@ struct Named {
     is_written: bool,
     /// Device and inode, if they are known.
     id: Option<Id>,
+    /// Whether it is standard output or standard error, which may be one file.
+    is_standard: bool,
 }
 
 /// Device and inode.
 type Id = (u64, u64);
+
+/// Variables that name files with credentials.
+const CREDENTIALS: &[&str] = &[
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "PGSSLCERT",
+    "PGSSLKEY",
+    "PGSSLROOTCERT",
+    "SSL_CERT_FILE",
+];
 
 impl Paths {
     /// Adds what is read; `-` is standard input.
@@ -111,7 +131,35 @@ impl Paths {
             kind,
             is_written,
             id: None,
+            is_standard: is_written && path.as_os_str() == "-",
         });
+    }
+
+    /// Adds standard error, which messages are added to.
+    pub fn writes_messages(&mut self) {
+        self.writes("standard error", PathKind::File, Path::new(""));
+        if let Some(last) = self.0.last_mut() {
+            last.id = standard(io::stderr);
+            last.is_standard = true;
+        }
+    }
+
+    /// The variables that name files with credentials.
+    #[doc(hidden)]
+    pub fn credentials() -> &'static [&'static str] {
+        CREDENTIALS
+    }
+
+    /// Adds the files with credentials that variables of the environment name, of those that clients of stores and databases
+    /// read.
+    pub fn reads_credentials(&mut self) {
+        for variable in CREDENTIALS {
+            let path = std::env::var_os(variable).map(PathBuf::from);
+            // What is no file is complained of where it is needed.
+            if let Some(path) = path.filter(|path| path.is_file()) {
+                self.reads(*variable, PathKind::File, &path);
+            }
+        }
     }
 
     /// Adds a file that is read, by its name, and by device and inode, as far as they are known.
@@ -122,8 +170,8 @@ impl Paths {
         }
     }
 
-    /// Fails if a path is a private key or has a line end, and if what is written would take the place of anything else, or be among the files of an input, or in a directory
-    /// that belongs to the command.
+    /// Fails if a path is a private key or has a line end; if what is written would take the place of anything else, or be
+    /// among the files of an input; and if anything is in a directory that belongs to the command.
     ///
     /// # Errors
     /// Usage: it would.
@@ -168,7 +216,7 @@ impl Named {
 /// Where a path leads.
 struct Located<'a> {
     named: &'a Named,
-    object: Option<Address>,
+    object: Option<StoredObject>,
     /// The name itself, and what it is a link to, without links and detours above. None of a device or pipe.
     paths: Vec<PathBuf>,
     /// Of the file and of those beside it, as far as they are there.
@@ -188,12 +236,19 @@ impl<'a> Located<'a> {
             return located;
         }
         if path.as_os_str() == "-" {
-            located.ids.extend(standard(named.is_written));
+            located.ids.extend(match named.is_written {
+                true => standard(io::stdout),
+                false => standard(io::stdin),
+            });
             return located;
         }
         if let Some(address) = Address::of(path) {
             // One that is none is complained of when it is opened.
-            located.object = address.ok();
+            #[cfg(feature = "object-stores")]
+            let object = address.map(|address| StoredObject::of(&address, &environment()));
+            #[cfg(not(feature = "object-stores"))]
+            let object = address.map(|address| StoredObject::of(&address));
+            located.object = object.ok();
             return located;
         }
         let there = path.metadata().ok();
@@ -228,16 +283,22 @@ impl<'a> Located<'a> {
         let how = match other.named.kind {
             // A database is changed, and not replaced.
             PathKind::Database if self.named.kind == PathKind::Database => return None,
+            _ if self.named.is_standard && other.named.is_standard => return None,
             _ if self.is_beside(other) => Overlap::Among,
             _ if other.is_beside(self) => return Some((other, Overlap::Among, self)),
             kind if self.is_same(other) => {
                 let are_to_be = [kind, self.named.kind] == [PathKind::Directory; 2];
                 match are_to_be || self.named.path.is_dir() {
                     true => Overlap::SameDirectory,
+                    false if self.named.is_standard || other.named.is_standard => {
+                        Overlap::Redirected
+                    }
                     false => Overlap::Same,
                 }
             }
             PathKind::Directory if self.is_inside(other) => Overlap::Inside,
+            // What is read there might be taken for the command's own, and removed.
+            _ if self.holds(other) => return Some((other, Overlap::Inside, self)),
             PathKind::Table if self.is_among(other) => Overlap::Among,
             _ => return None,
         };
@@ -258,7 +319,7 @@ impl<'a> Located<'a> {
 
     fn is_same(&self, other: &Located<'_>) -> bool {
         match (&self.object, &other.object) {
-            (Some(object), Some(other)) => object.is_same_object(other),
+            (Some(object), Some(other)) => object.is_same(other),
             (None, None) => {
                 self.ids.iter().any(|id| other.ids.contains(id))
                     || self.paths.iter().any(|path| other.paths.contains(path))
@@ -268,13 +329,24 @@ impl<'a> Located<'a> {
     }
 
     fn is_inside(&self, directory: &Located<'_>) -> bool {
-        let is_it = |path: &Path| {
-            let id = path.metadata().ok().as_ref().and_then(identity);
-            let same = id.is_some_and(|id| directory.ids.contains(&id));
-            same || directory.paths.iter().any(|its| its == path)
-        };
-        let mut above = self.paths.iter().flat_map(|path| path.ancestors().skip(1));
-        above.any(is_it)
+        self.paths.iter().any(|path| directory.is_above(path))
+    }
+
+    fn is_above(&self, path: &Path) -> bool {
+        path.ancestors().skip(1).any(|above| {
+            let id = above.metadata().ok().as_ref().and_then(identity);
+            id.is_some_and(|id| self.ids.contains(&id)) || self.paths.iter().any(|its| its == above)
+        })
+    }
+
+    /// Whether it is a directory of the command's own, and another or one of its files is in it.
+    fn holds(&self, other: &Located<'_>) -> bool {
+        if self.named.kind != PathKind::Directory {
+            return false;
+        }
+        let is_table = other.named.kind == PathKind::Table;
+        let mut found = is_table.then(|| other.found()).into_iter().flatten();
+        other.is_inside(self) || found.any(|path| self.is_above(&resolved(&path)))
     }
 
     /// Whether it is, or would be, among the files of an input that is a directory or a pattern.
@@ -296,42 +368,41 @@ impl<'a> Located<'a> {
 
     /// Whether a file that is there is one of an input's under another name.
     fn is_found(&self, input: &Located<'_>) -> bool {
-        if self.ids.is_empty() {
-            return false;
-        }
-        // What cannot be listed is complained of when it is read.
-        let found = expand(std::slice::from_ref(&input.named.path)).unwrap_or_default();
-        found.iter().any(|found| match found {
-            Found::File(path) => {
+        !self.ids.is_empty()
+            && input.found().any(|path| {
                 let id = path.metadata().ok().as_ref().and_then(identity);
                 id.is_some_and(|id| self.ids.contains(&id))
-            }
+            })
+    }
+
+    /// The files of an input.
+    fn found(&self) -> impl Iterator<Item = PathBuf> {
+        let path = std::slice::from_ref(&self.named.path);
+        let is_file = !self.paths.is_empty();
+        // What cannot be listed is complained of when it is read.
+        let found = is_file.then(|| expand(path).unwrap_or_default());
+        found.into_iter().flatten().filter_map(|found| match found {
+            Found::File(path) => Some(path),
             #[cfg(feature = "object-stores")]
-            Found::Object(_) => false,
+            Found::Object(_) => None,
         })
     }
 }
 
-/// What identifies the file that standard output or standard input is redirected to.
-fn standard(output: bool) -> Option<Id> {
-    #[cfg(unix)]
-    {
-        use std::os::fd::AsFd;
-        let copy = match output {
-            true => io::stdout().as_fd().try_clone_to_owned(),
-            false => io::stdin().as_fd().try_clone_to_owned(),
-        };
-        let metadata = copy.and_then(|copy| File::from(copy).metadata()).ok();
-        metadata
-            .filter(Metadata::is_file)
-            .as_ref()
-            .and_then(identity)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = output;
-        None
-    }
+/// What identifies the file that a standard stream is redirected to.
+#[cfg(unix)]
+fn standard<S: std::os::fd::AsFd>(stream: impl Fn() -> S) -> Option<Id> {
+    let copy = stream().as_fd().try_clone_to_owned();
+    let metadata = copy.and_then(|copy| File::from(copy).metadata()).ok();
+    metadata
+        .filter(Metadata::is_file)
+        .as_ref()
+        .and_then(identity)
+}
+
+#[cfg(not(unix))]
+fn standard<S>(_: impl Fn() -> S) -> Option<Id> {
+    None
 }
 
 /// What identifies the files beside one, as far as they are there.
@@ -381,242 +452,4 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// How an output would take the place of an input of this kind.
-    fn overlap(output: &Path, kind: PathKind, other: &Path) -> Option<Overlap> {
-        let mut paths = Paths::default();
-        paths.writes("the output", PathKind::File, output);
-        paths.reads("the other", kind, other);
-        let error = paths.check().err()?;
-        let ErrorKind::TakesPlace { how, .. } = error.kind() else {
-            panic!("{error}");
-        };
-        Some(*how)
-    }
-
-    fn same_file(a: &Path, b: &Path) -> bool {
-        overlap(a, PathKind::File, b) == Some(Overlap::Same)
-    }
-
-    fn is_in(output: &Path, input: &Path) -> bool {
-        overlap(output, PathKind::Table, input) == Some(Overlap::Among)
-    }
-
-    #[test]
-    fn one_file_by_two_names() {
-        assert!(same_file("new.csv".as_ref(), "./new.csv".as_ref()));
-        assert!(same_file("Cargo.toml".as_ref(), "./Cargo.toml".as_ref()));
-        assert!(same_file(
-            "src/new.csv".as_ref(),
-            "src/../src/new.csv".as_ref()
-        ));
-        assert!(same_file("nowhere/x".as_ref(), "nowhere/x".as_ref()));
-        assert!(!same_file("new.csv".as_ref(), "src/new.csv".as_ref()));
-        assert!(!same_file("Cargo.toml".as_ref(), "new.csv".as_ref()));
-        assert!(same_file("s3://b/k".as_ref(), "s3a://b/k".as_ref()));
-        assert!(!same_file("s3://b/k".as_ref(), "gs://b/k".as_ref()));
-    }
-
-    /// The output by its name, as a link and as a hard link.
-    #[cfg(unix)]
-    #[test]
-    fn whatever_leads_to_a_file() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        std::fs::create_dir(at("job")).unwrap();
-        std::fs::create_dir(at("job/deep")).unwrap();
-        for file in ["a.csv", "s.vset", "s.vset.3", "d.db", "d.db-wal", "job/x"] {
-            std::fs::write(at(file), "").unwrap();
-        }
-        std::os::unix::fs::symlink(at("job"), at("to job")).unwrap();
-        std::os::unix::fs::symlink(at("job/new"), at("dangling")).unwrap();
-        std::fs::hard_link(at("a.csv"), at("hard")).unwrap();
-        std::os::unix::fs::symlink(at("hard"), at("soft")).unwrap();
-        std::fs::hard_link(at("d.db-wal"), at("hard wal")).unwrap();
-        use Overlap::{Among, Inside, Same, SameDirectory};
-        use PathKind::{Database, Directory, File, Set, Table};
-        for (output, kind, other, expected) in [
-            ("hard", File, "a.csv", Some(Same)),
-            ("soft", Table, "a.csv", Some(Same)),
-            ("soft", Table, "*.csv", Some(Among)),
-            ("new", Table, "*.csv", None),
-            ("job/../new/../a.csv", File, "a.csv", Some(Same)),
-            ("s.vset.2", Set, "s.vset", Some(Among)),
-            ("s.vset.2.part", Set, "s.vset", Some(Among)),
-            ("s.vset.part", Set, "s.vset", Some(Among)),
-            ("job/../s.vset.99", Set, "s.vset", Some(Among)),
-            ("s.vset.", Set, "s.vset", None),
-            ("s.vset.csv", Set, "s.vset", None),
-            ("s.vset2", Set, "s.vset", None),
-            ("s.vset.2", File, "s.vset", None),
-            ("d.db", Database, "d.db", Some(Same)),
-            ("d.db-journal", Database, "d.db", Some(Among)),
-            ("hard wal", Database, "d.db", Some(Same)),
-            ("d.db-2", Database, "d.db", None),
-            ("job", Directory, "job", Some(SameDirectory)),
-            ("job/x", Directory, "job", Some(Inside)),
-            ("job/deep/new", Directory, "job", Some(Inside)),
-            ("to job/new", Directory, "job", Some(Inside)),
-            ("job/new", Directory, "to job", Some(Inside)),
-            ("dangling", Directory, "job", Some(Inside)),
-            ("later/new", Directory, "later", Some(Inside)),
-            ("job/../later/./new", Directory, "later", Some(Inside)),
-            ("job2", Directory, "job", None),
-            ("/dev/null", File, "/dev/null", None),
-        ] {
-            let found = overlap(&at(output), kind, &at(other));
-            assert_eq!(found, expected, "{output} {kind:?} {other}");
-        }
-    }
-
-    /// What belongs to the command is not among what it reads, and not one of its outputs.
-    #[test]
-    fn everything_that_is_written_is_compared() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        std::fs::create_dir(at("in")).unwrap();
-        let check = |writes: &[(PathKind, &str)]| {
-            let mut paths = Paths::default();
-            paths.reads("the input", PathKind::Table, &at("in"));
-            for (kind, name) in writes {
-                paths.writes(*name, *kind, &at(name));
-            }
-            paths.check().map_err(|error| error.to_string())
-        };
-        use PathKind::{Database, Directory, File, Set};
-        check(&[(File, "a"), (File, "b"), (Directory, "c")]).unwrap();
-        // A table of the result beside one that is asked for.
-        check(&[(Database, "d"), (Database, "d")]).unwrap();
-        for (writes, words) in [
-            (
-                &[(Directory, "in")][..],
-                "in and the input are the same directory",
-            ),
-            (
-                &[(File, "in/a")],
-                "in/a would be one of the files of the input",
-            ),
-            (&[(File, "a"), (File, "a")], "a and a are the same file"),
-            (
-                &[(File, "d/a"), (Directory, "d")],
-                "d/a would be in the directory of d",
-            ),
-            (
-                &[(Directory, "d"), (Directory, "d/e")],
-                "d/e would be in the directory of d",
-            ),
-            (
-                &[(File, "s.2"), (Set, "s")],
-                "s.2 would be one of the files of s",
-            ),
-            (
-                &[(Set, "s"), (File, "s.part")],
-                "s.part would be one of the files of s",
-            ),
-        ] {
-            assert_eq!(check(writes).unwrap_err(), words);
-        }
-    }
-
-    #[test]
-    fn objects_by_whatever_address() {
-        for (output, input, same) in [
-            ("s3://b/d/k.csv", "s3a://b/d/k.csv", true),
-            ("s3://b/d/k.csv", "https://b.s3.amazonaws.com/d/k.csv", true),
-            (
-                "s3://b/d/k k",
-                "https://b.s3.eu-west-1.amazonaws.com/d/k%20k?X-Amz-Signature=s",
-                true,
-            ),
-            ("s3://b/k", "https://s3.eu-west-1.amazonaws.com/b/k", true),
-            ("s3://b/k", "https://s3.eu-west-1.amazonaws.com/b2/k", false),
-            ("s3://b/k", "https://example.com/b/k", false),
-            ("gs://b/k", "https://storage.googleapis.com/b/k", true),
-            ("gs://b/k", "https://b.storage.googleapis.com/k", true),
-            ("gs://b/k", "s3://b/k", false),
-            (
-                "abfs://c@a.dfs.core.windows.net/k",
-                "abfss://c@a.dfs.core.windows.net/k",
-                true,
-            ),
-            (
-                "abfs://c@a.dfs.core.windows.net/k",
-                "https://a.blob.core.windows.net/c/k?sig=s",
-                true,
-            ),
-            (
-                "abfs://c@a.dfs.core.windows.net/k",
-                "abfs://c@b.dfs.core.windows.net/k",
-                false,
-            ),
-            // Which account is in the environment.
-            ("az://c/k", "abfs://c@a.dfs.core.windows.net/k", true),
-            ("az://c/k", "az://c/k2", false),
-            ("s3://b/k", "s3://b/K", false),
-        ] {
-            let found = overlap(output.as_ref(), PathKind::File, input.as_ref());
-            assert_eq!(found == Some(Overlap::Same), same, "{output} {input}");
-        }
-    }
-
-    #[test]
-    fn what_an_input_would_name() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        std::fs::create_dir_all(at("day=1/[x]")).unwrap();
-        std::fs::create_dir(at("day=2")).unwrap();
-        #[cfg(unix)]
-        std::os::unix::fs::symlink(at("day=1"), at("link")).unwrap();
-        let cases = [
-            ("day=1", "day=1/new.csv", true),
-            ("day=1", "day=2/../day=1/new.csv", true),
-            ("day=1", "new.csv", false),
-            ("*.csv", "new.csv", true),
-            ("*.csv", "new.jsonl", false),
-            ("*.csv", ".new.csv", false),
-            ("*.csv", "day=1/new.csv", false),
-            ("day=2/../day=1/*.csv", "day=1/new.csv", true),
-            ("day=[12]/*", "day=2/new.csv", true),
-            ("day=*", "day=2/new.csv", true),
-            ("day=*/", "day=2/new.csv", true),
-            ("day=*/.//*.csv", "day=2/new.csv", true),
-            ("day=[1]/../day=2/*", "day=2/new.csv", true),
-            ("day=[1]/..", "new.csv", true),
-            ("link*/*.csv", "day=1/new.csv", true),
-            ("link*", "day=1/new.csv", true),
-            ("day=*", "day=2/_new.csv", false),
-            ("day=1", "day=1/_new.csv", false),
-            ("day=1/*", "day=1/_new.csv", false),
-            ("day=1/_*", "day=1/_new.csv", true),
-            ("**/*.csv", "day=1/[x]/new.csv", true),
-            ("day=1/[[]x]/*", "day=1/[x]/new.csv", true),
-            ("nowhere/*", "new.csv", false),
-        ];
-        for (input, output, among) in cases {
-            assert_eq!(is_in(&at(output), &at(input)), among, "{output} in {input}");
-        }
-        for (input, output, among) in [
-            ("s3://b/d", "s3://b/d/new.csv", true),
-            ("s3://b/d/", "s3://b/d/new.csv", true),
-            ("s3://b/", "s3://b/new.csv", true),
-            ("s3://b/d/*.csv", "s3a://b/d/new.csv", true),
-            ("s3://b/day=*", "s3://b/day=1/new.csv", true),
-            ("s3://b/d/*.csv", "s3://b/d/new.parquet", false),
-            ("s3://b/d", "s3://b/d/e/new.csv", false),
-            ("s3://b/d.csv", "s3://b/d.csv", false),
-            ("s3://b/d", "gs://b/d/new.csv", false),
-            ("s3://b/d", "s3://b/d/_new.csv", false),
-            ("s3://b/d", "s3://b/dd/new.csv", false),
-        ] {
-            assert_eq!(
-                is_in(output.as_ref(), input.as_ref()),
-                among,
-                "{output} in {input}"
-            );
-        }
-        assert!(!is_in("-".as_ref(), place.path()));
-        assert!(is_in("new.csv".as_ref(), "*.csv".as_ref()));
-    }
-}
+mod tests;

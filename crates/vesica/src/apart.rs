@@ -16,6 +16,7 @@ pub(crate) fn check_apart(
     output
         .into_iter()
         .for_each(|output| output.add_to(&mut paths));
+    paths.reads_credentials();
     more(&mut paths);
     Ok(paths.check()?)
 }

@@ -19,7 +19,7 @@ use vesica_tables::{PathKind, Paths};
 
 use crate::Error;
 #[cfg(feature = "adbc")]
-use crate::{AdbcDatabase, database_path, read_secret};
+use crate::{AdbcDatabase, database_path, is_library, read_secret};
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
@@ -187,7 +187,7 @@ pub fn add_database(
     if let Some(file) = file {
         paths.reads(face.argument(DatabaseFile), PathKind::File, file);
     }
-    if let Some(driver) = driver.filter(|driver| driver.contains(['/', '\\'])) {
+    if let Some(driver) = driver.filter(|driver| is_library(driver)) {
         paths.reads(face.argument(Driver), PathKind::File, driver.as_ref());
     }
     // Of one line, whatever they are.

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
 
+use vesica::{
+    ConnectOptions, Destination, Identity, KeySpec, LookUp, NoProgress, Source, SourceOptions,
+};
 use vesica_cli::{PathKind, PathUse};
 
 use crate::declared::{Declared, commands, file, id};
@@ -17,7 +20,7 @@ const WORDS: [&str; 4] = [
     "are the same file",
     "are the same directory",
     "would be one of the files of",
-    "would be in the directory of",
+    "is in the directory of",
 ];
 
 fn refuses(ended: &Ended) -> bool {
@@ -168,9 +171,14 @@ fn pairs(declared: &Declared) -> Vec<Pair<'_>> {
 impl Pair<'_> {
     /// The command line in which the option that writes has this value.
     fn line(&self, place: &Place, value: &str) -> Vec<String> {
+        let usual = self.declared.usual(place, self.other.0);
+        self.line_with(place, value, usual)
+    }
+
+    /// The same with this value of the other option.
+    fn line_with(&self, place: &Place, value: &str, its_value: String) -> Vec<String> {
         let ((writes, of), (other, its)) = (self.writes, self.other);
-        let usual = self.declared.usual(place, other);
-        let mut given = vec![(writes, as_value(of, value)), (other, usual)];
+        let mut given = vec![(writes, as_value(of, value)), (other, its_value)];
         let of_table =
             [of, its].contains(&PathUse::Database) && ![writes, other].contains(&"output");
         if of_table && self.declared.has("output_table") {
@@ -213,6 +221,11 @@ fn nothing_is_written_in_the_place_of_anything_else() {
                 assert!(refuses(&ended), "{line:?}: {ended:?}");
                 runs += 1;
             }
+            // Named by no more than its name.
+            let usual = declared.usual(&place, other).replace("./", "");
+            let line = pair.line_with(&place, &path, usual);
+            let ended = Running::start(place.command(&line)).wait();
+            assert!(refuses(&ended), "{line:?}: {ended:?}");
             assert!(
                 contents(&place) == before,
                 "{:?} {:?}",
@@ -222,6 +235,104 @@ fn nothing_is_written_in_the_place_of_anything_else() {
         }
     }
     assert!(runs > 300, "{runs}");
+}
+
+/// Ways to name a file as a database.
+fn spellings(path: &Path) -> Vec<String> {
+    let path = path.display();
+    let mut spellings = vec![path.to_string()];
+    for start in [
+        "sqlite:",
+        "sqlite://",
+        "sqlite:///",
+        "SQLite:",
+        "sqlite+pysqlite:",
+        "sqlite+pysqlite:///",
+        "Sqlite+PySQLite:///",
+        "sqlite+any://",
+        "file:",
+        "file://",
+        "file://localhost",
+        "FILE:",
+    ] {
+        spellings.push(format!("{start}{path}"));
+        if start.to_lowercase().starts_with("file") {
+            let escaped = path.to_string().replace("a.", "%61%2E");
+            spellings.push(format!("{start}{escaped}?mode=ro&cache=shared#here"));
+        }
+    }
+    spellings
+}
+
+/// However a database is named, by an option or in a file.
+#[test]
+fn nothing_is_written_in_the_place_of_a_database() {
+    let place = Place::new();
+    furnish(&place);
+    let database = place.path("a.sqlite");
+    let before = contents(&place);
+    let mut runs = 0;
+    for declared in commands() {
+        for pair in pairs(&declared).iter().filter(|pair| pair.is_possible()) {
+            let is_file = pair.other.0 == "database_file";
+            if pair.other.1 != PathUse::Database && !is_file {
+                continue;
+            }
+            for (turn, spelling) in spellings(&database).iter().enumerate() {
+                let its = match is_file {
+                    true => {
+                        place.write("uri", spelling);
+                        let mode = fs::Permissions::from_mode(0o600);
+                        fs::set_permissions(place.path("uri"), mode).unwrap();
+                        "uri".to_owned()
+                    }
+                    false => spelling.clone(),
+                };
+                let way = ["a.sqlite", "a.sqlite-wal"][turn % 2];
+                let mut line = pair.line_with(&place, way, its);
+                if !spelling.contains(':') {
+                    line.extend(["--driver".to_owned(), "sqlite".to_owned()]);
+                }
+                let ended = Running::start(place.command(&line)).wait();
+                assert!(refuses(&ended), "{line:?}: {ended:?}");
+                runs += 1;
+            }
+        }
+    }
+    let _ = fs::remove_file(place.path("uri"));
+    assert!(contents(&place) == before);
+    assert!(runs > 100, "{runs}");
+}
+
+/// What is in a directory of the command's own may be taken for its lock or a leftover.
+#[test]
+fn nothing_is_read_from_a_directory_of_the_commands_own() {
+    let place = Place::new();
+    furnish(&place);
+    fs::create_dir(place.path("own")).unwrap();
+    place.write("own/a", "# a table, a key or options");
+    symlink(place.path("own"), place.path("to own")).unwrap();
+    symlink(place.path("own/a"), place.path("soft")).unwrap();
+    let before = contents(&place);
+    let mut runs = 0;
+    for declared in commands() {
+        for pair in pairs(&declared).iter().filter(|pair| pair.is_possible()) {
+            let (other, its) = pair.other;
+            if kind(pair.writes.1) != PathKind::Directory {
+                continue;
+            }
+            let table = (kind(its) == PathKind::Table).then_some("own/*");
+            let ways = ["own/a", "./d/../own/a", "to own/a", "./soft"];
+            for way in ways.into_iter().chain(table) {
+                let line = pair.line_with(&place, "own", as_value(its, way));
+                let ended = Running::start(place.command(&line)).wait();
+                assert!(refuses(&ended), "{other}: {line:?}: {ended:?}");
+                runs += 1;
+            }
+        }
+    }
+    assert!(contents(&place) == before);
+    assert!(runs > 100, "{runs}");
 }
 
 /// The same command lines with a place for everything are not refused so.
@@ -295,7 +406,7 @@ fn redirected_input_and_output() {
     let peer = place.sender;
     let words = |input: &str, output: &str| -> Vec<String> {
         let line = format!(
-            "receive --input {input} --key id {output} --identity receiver.key --peer {peer} --connect 127.0.0.1:1"
+            "receive --input {input} --key id {output} --identity receiver.key --peer {peer} --connect 127.0.0.1:1 --wait 1"
         );
         line.split_whitespace().map(str::to_owned).collect()
     };
@@ -325,4 +436,120 @@ fn redirected_input_and_output() {
         );
     }
     assert_eq!(place.read("t.csv"), "id\n1\n");
+    // The hint says how to write to standard output, and messages are added to what they are redirected to.
+    let log = || {
+        fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(place.path("log"))
+    };
+    let mut command = place.command(&words("t.csv", "--output /dev/stdout"));
+    let ended = command
+        .stdout(Stdio::from(log().unwrap()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        said.contains(WORDS[0]) && said.contains("- is standard output"),
+        "{said}"
+    );
+    for (input, output) in [
+        ("t.csv", "--output log"),
+        ("t.csv", "--output o.csv --report log"),
+        ("log", "--output o.csv"),
+        ("t.csv", "--output /dev/stderr"),
+    ] {
+        let mut command = place.command(&words(input, output));
+        let code = command
+            .stderr(Stdio::from(log().unwrap()))
+            .status()
+            .unwrap()
+            .code();
+        let said = place.read("log");
+        assert!(
+            code == Some(2) && said.contains("standard error"),
+            "{output}: {said}"
+        );
+        assert!(said.contains(WORDS[0]), "{output}: {said}");
+        fs::remove_file(place.path("log")).unwrap();
+    }
+    // Both streams may go to one file.
+    let mut command = place.command(&words("t.csv", "--output o.csv"));
+    command.stdout(Stdio::from(log().unwrap()));
+    command
+        .stderr(Stdio::from(log().unwrap()))
+        .status()
+        .unwrap();
+    assert!(
+        !place.read("log").contains(WORDS[0]),
+        "{}",
+        place.read("log")
+    );
+}
+
+/// In the library too, and before anybody is asked for a file.
+#[test]
+fn a_look_up_checks_its_places_before_it_fetches() {
+    let place = Place::new();
+    place.write("t.csv", "id\n1\n");
+    let own = |state: &str| LookUp {
+        identity: Identity::load(&place.path("receiver.key")).unwrap(),
+        publisher: place.sender,
+        address: "127.0.0.1:1".to_owned(),
+        set: place.path("own/set"),
+        fetch: true,
+        state: Some(place.path(state)),
+        connect: ConnectOptions::default(),
+        threads: None,
+        allow_empty: false,
+    };
+    let key = KeySpec::parse("id", &[] as &[&str]).unwrap();
+    let source = Source::open(&place.path("t.csv"), SourceOptions::default()).unwrap();
+    for (state, output) in [
+        ("state", "own/set.2"),
+        ("state", "state/o"),
+        ("state", "t.csv"),
+    ] {
+        let output = place.path(output);
+        let output = Some(Destination::File(&output));
+        let error = own(state)
+            .run(&source, &key, output, &mut NoProgress)
+            .err()
+            .unwrap();
+        let said = error.to_string();
+        assert!(WORDS.iter().any(|words| said.contains(words)), "{said}");
+    }
+    let error = own("own").open(&key, &mut NoProgress).err().unwrap();
+    assert!(error.to_string().contains(WORDS[3]), "{error}");
+}
+
+/// Each variable that names a file with credentials: none of them is an output, nor in a directory of the command's own.
+#[test]
+fn files_with_credentials_are_not_replaced() {
+    let place = Place::new();
+    place.write("t.csv", "id\n1\n");
+    fs::create_dir(place.path("own")).unwrap();
+    let peer = place.sender;
+    let line = format!(
+        "receive --input t.csv --key id --identity receiver.key --peer {peer} --connect 127.0.0.1:1 --wait 1"
+    );
+    let mut names = vesica_tables::Paths::credentials().to_vec();
+    names.sort_unstable();
+    assert!(names.len() > 9 && names.contains(&"GOOGLE_APPLICATION_CREDENTIALS"));
+    for name in names {
+        for (path, output) in [
+            ("secret", "--report ./own/../secret"),
+            ("secret", "--output secret"),
+            ("own/secret", "--output o.csv --work-dir own"),
+        ] {
+            place.write(path, "a secret");
+            let line = format!("{line} {output}");
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let mut command = place.command(&words);
+            command.env(name, place.path(path));
+            let ended = Running::start(command).wait();
+            assert!(refuses(&ended) && ended.err.contains(name), "{ended:?}");
+            assert_eq!(place.read(path), "a secret");
+        }
+    }
 }

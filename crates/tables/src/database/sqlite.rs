@@ -73,9 +73,9 @@ pub(super) fn check_types(schema: &Schema, found: &[BTreeSet<String>]) -> Result
     Ok(())
 }
 
-/// The file of the database at `uri`, if it is one of SQLite's: by its scheme, or for the driver of that name.
-pub fn database_path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
-    let uri = uri.trim();
+/// The file of the database at this canonical address, if it is one of SQLite's: by its scheme, or for the driver of that
+/// name.
+pub(super) fn path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
     if let Some(path) = uri.strip_prefix("sqlite:") {
         return Some(plain(path).into());
     }
@@ -87,11 +87,13 @@ pub fn database_path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
     let path = path.strip_prefix("//localhost").unwrap_or(path);
     let path = path.strip_prefix("//").unwrap_or(path);
     let path = path.split(['?', '#']).next().unwrap_or(path);
-    Some(unescaped(path).unwrap_or_else(|| path.to_owned()).into())
+    let path = unescaped(path).unwrap_or_else(|| path.to_owned());
+    // SQLite's names end at a zero.
+    Some(path.split('\0').next().unwrap_or_default().into())
 }
 
 /// The path in `sqlite:a.db`, `sqlite:/a.db`, `sqlite:///a.db` and, as SQLAlchemy writes it, `sqlite:////a.db`.
-fn plain(path: &str) -> &str {
+pub(super) fn plain(path: &str) -> &str {
     match path.strip_prefix("//") {
         Some(absolute) if absolute.starts_with("//") => &absolute[1..],
         Some(absolute) => absolute,
@@ -118,6 +120,7 @@ pub(super) fn with_mode(uri: &str, mode: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{canonical, database_path};
     use super::*;
 
     #[test]
@@ -133,7 +136,7 @@ mod tests {
             ("file:a%20b.db#c", "file:a%20b.db?mode=ro"),
             ("a.db", "file:a.db?mode=ro"),
         ] {
-            assert_eq!(with_mode(uri, "ro"), file);
+            assert_eq!(with_mode(&canonical(uri), "ro"), file);
         }
     }
 
@@ -143,6 +146,11 @@ mod tests {
         for (uri, driver, path) in [
             ("sqlite:///tmp/a?b.db", None, Some("/tmp/a?b.db")),
             ("sqlite:////tmp/a.db", None, Some("/tmp/a.db")),
+            (" SQLite:/tmp/a.db ", None, Some("/tmp/a.db")),
+            ("sqlite+pysqlite:////tmp/a.db", None, Some("/tmp/a.db")),
+            ("SQLITE+Any:a.db", None, Some("a.db")),
+            ("FILE:a.db?mode=ro", None, Some("a.db")),
+            ("file:a.db%00b", None, Some("a.db")),
             ("file:a%20b.db?cache=shared", None, Some("a b.db")),
             ("file://localhost/tmp/a.db#b", None, Some("/tmp/a.db")),
             ("file:///tmp/a%.db", None, Some("/tmp/a%.db")),
@@ -150,6 +158,9 @@ mod tests {
             ("a.db", Some("/opt/libadbc_driver_sqlite.so"), Some("a.db")),
             ("a.db", Some(library), None),
             ("postgresql://localhost/a", None, None),
+            ("duckdb:///Cargo.toml?a", Some("duckdb"), Some("Cargo.toml")),
+            ("Cargo.toml", Some("duckdb"), Some("Cargo.toml")),
+            ("nowhere.db", Some("duckdb"), None),
         ] {
             assert_eq!(database_path(uri, driver), path.map(PathBuf::from), "{uri}");
         }

@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use glob::Pattern;
 use vesica_files::holds_key;
 
 use crate::error::{Error, Result};
-use crate::names::{FITTING, is_no_data, names_no_data};
 
 /// What is behind an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +27,6 @@ pub(crate) struct Address {
     key: String,
     /// What is requested over HTTPS. Its query may hold a signature, which nobody is shown.
     secret_url: Option<String>,
-}
-
-/// What names an object for good.
-struct StoredObject {
-    store: Scheme,
-    /// Of Azure, if it is known.
-    account: String,
-    /// The bucket or container; of other servers their name.
-    bucket: String,
-    key: String,
 }
 
 impl std::fmt::Debug for Address {
@@ -108,87 +96,8 @@ impl Address {
     }
 
     /// What the address is called in messages: without a query.
-    #[cfg_attr(
-        not(feature = "object-stores"),
-        allow(dead_code, reason = "such a build has no objects")
-    )]
     pub(crate) fn shown(&self) -> String {
         format!("{}{}", self.base, self.key)
-    }
-
-    /// Whether both are of one object, whichever of a store's names and protocols they take. An address that leaves the
-    /// account to the environment may be of any.
-    pub(crate) fn is_same_object(&self, other: &Address) -> bool {
-        let (own, other) = (self.object(), other.object());
-        let is_open = |object: &StoredObject| object.account.is_empty();
-        (own.store, &own.bucket, &own.key) == (other.store, &other.bucket, &other.key)
-            && (own.account == other.account || is_open(&own) || is_open(&other))
-    }
-
-    /// The object in its store.
-    fn object(&self) -> StoredObject {
-        let server = self.base.split_once("://").map_or("", |(_, host)| host);
-        let server = server.trim_end_matches('/');
-        let in_bucket = |store, account: &str, bucket: &str, key: &str| StoredObject {
-            store,
-            account: account.to_owned(),
-            bucket: bucket.to_owned(),
-            key: key.trim_start_matches('/').to_owned(),
-        };
-        match (self.scheme, server.split_once('@')) {
-            (Scheme::Http, _) => {}
-            (Scheme::Azure, Some((container, host))) => {
-                let account = host.split('.').next().unwrap_or_default();
-                return in_bucket(Scheme::Azure, account, container, &self.key);
-            }
-            (store, _) => return in_bucket(store, "", server, &self.key),
-        }
-        // Over HTTPS, by the bucket in the server's name or in front of the key.
-        let key = unescaped(&self.key).unwrap_or_else(|| self.key.clone());
-        let (first, rest) = key.split_once('/').unwrap_or((&key, ""));
-        let names: Vec<&str> = server.split('.').collect();
-        let is_s3 = |name: &&str| *name == "s3" || name.starts_with("s3-");
-        let endpoint = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"].map(std::env::var);
-        let is_endpoint = |url: &String| {
-            let host = url.split_once("://").map_or("", |(_, host)| host);
-            host.trim_end_matches('/') == server
-        };
-        match &names[..] {
-            _ if endpoint.iter().flatten().any(is_endpoint) => {
-                in_bucket(Scheme::S3, "", first, rest)
-            }
-            [.., "amazonaws", "com"] | [.., "amazonaws", "com", "cn"] => {
-                match names.iter().position(is_s3) {
-                    Some(0) => in_bucket(Scheme::S3, "", first, rest),
-                    Some(at) => in_bucket(Scheme::S3, "", &names[..at].join("."), &key),
-                    None => in_bucket(Scheme::Http, "", server, &key),
-                }
-            }
-            ["storage", "googleapis", "com"] => {
-                in_bucket(Scheme::GoogleCloudStorage, "", first, rest)
-            }
-            [bucket @ .., "storage", "googleapis", "com"] => {
-                in_bucket(Scheme::GoogleCloudStorage, "", &bucket.join("."), &key)
-            }
-            [account, "blob" | "dfs", "core", "windows", "net"] => {
-                in_bucket(Scheme::Azure, account, first, rest)
-            }
-            _ => in_bucket(Scheme::Http, "", server, &key),
-        }
-    }
-
-    /// Whether an object would be among those of this address, a directory or a pattern.
-    pub(crate) fn would_find(&self, object: &Address) -> bool {
-        let wanted = self.key.trim_end_matches('/');
-        let (directory, name) = object.key.rsplit_once('/').unwrap_or(("", &object.key));
-        let is_pattern = wanted.contains(['*', '?', '[']);
-        let fits = |text: &str| match Pattern::new(wanted) {
-            Ok(pattern) if is_pattern => pattern.matches_with(text, FITTING),
-            _ => text == wanted,
-        };
-        let may_be = names_no_data(wanted) || !is_no_data(Path::new(name));
-        let is_among = fits(directory) || is_pattern && fits(&object.key);
-        self.base == object.base && may_be && is_among
     }
 
     #[cfg(feature = "object-stores")]
@@ -229,7 +138,7 @@ pub fn is_address(path: &Path) -> bool {
 /// which may be a credential.
 pub fn shown(path: &Path) -> String {
     let Some((scheme, rest)) = split(path) else {
-        return path.display().to_string();
+        return without_password(&path.display().to_string());
     };
     let (host, key) = match rest.split_once('/') {
         Some((host, key)) => (host, Some(key)),
@@ -264,7 +173,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     if holds_key(text.as_bytes()) {
         return "there is a private key in what would be said, which is not shown".into();
     }
-    if !text.contains('?') && !text.contains("://") {
+    if !text.contains(['?', '@']) && !text.contains("://") {
         return text.into();
     }
     let ends_word = |c: char| c.is_whitespace() || "'\"`<>".contains(c);
@@ -275,7 +184,10 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         };
         let Some(colon) = word.find("://") else {
             // An address may have blanks before what signs it.
-            return format!("{}{end}", split_secret(Scheme::S3, word).0);
+            return format!(
+                "{}{end}",
+                without_password(split_secret(Scheme::S3, word).0)
+            );
         };
         let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
         let before = word[..colon].trim_end_matches(is_scheme).len();
@@ -283,6 +195,50 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         format!("{before}{}{end}", shown(Path::new(address)))
     });
     words.collect::<String>().into()
+}
+
+/// Schemes of addresses that people have at hand.
+const SCHEMES: [&str; 12] = [
+    "abfs",
+    "abfss",
+    "az",
+    "ftp",
+    "gs",
+    "http",
+    "https",
+    "mysql",
+    "postgres",
+    "postgresql",
+    "s3",
+    "s3a",
+];
+
+/// Text that is no address, but may have been meant as one, as `https:/user:password@host` and `user:password@host`, without
+/// what is before the host then.
+fn without_password(text: &str) -> String {
+    let whole = || text.to_owned();
+    let Some((before, host)) = text.rsplit_once('@') else {
+        return whole();
+    };
+    let Some(end) = before.find([':', '/', '\\']) else {
+        return whole();
+    };
+    let (start, rest) = before.split_at(end);
+    let user = rest.trim_start_matches([':', '/', '\\']);
+    let between = &rest[..rest.len() - user.len()];
+    let scheme = start.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+    let scheme = scheme.unwrap_or_default().to_ascii_lowercase();
+    let is_known = SCHEMES.contains(&&*scheme);
+    let is_number = host.bytes().all(|byte| byte.is_ascii_digit());
+    // What is behind a slash is a path.
+    let first = user.split(['/', '\\']).next().unwrap_or_default();
+    match between == ":" || is_known || first.contains(':') && between != "/" {
+        // `name:given@1` is a profile.
+        _ if is_number => whole(),
+        true if is_known => format!("{start}{between}…@{host}"),
+        true => format!("…@{host}"),
+        false => whole(),
+    }
 }
 
 /// The scheme of an address and what comes after it.
@@ -448,6 +404,23 @@ mod tests {
             ),
             ("s3://b/a?.csv", "s3://b/a?.csv"),
             ("dir/a?b.csv", "dir/a?b.csv"),
+            // What was meant as an address.
+            ("https:/u:SECRET@h/a", "https:/…@h/a"),
+            ("HTTPS:u:SECRET@h/a", "HTTPS:…@h/a"),
+            ("https//u:SECRET@h/a", "https//…@h/a"),
+            (r"https:\\u:SECRET@h/a", r"https:\\…@h/a"),
+            ("https:/u:SEC/SECRET@h/a", "https:/…@h/a"),
+            ("https:/SECRET@h/a", "https:/…@h/a"),
+            ("s3:/id:SECRET@b/k", "s3:/…@b/k"),
+            ("postgresql:/u:SECRET@h/a", "postgresql:/…@h/a"),
+            ("u:SECRET@h/a", "…@h/a"),
+            ("//u:SECRET@h/a", "…@h/a"),
+            ("/data/run:1/a@b.csv", "/data/run:1/a@b.csv"),
+            ("/data:1/a@b.csv", "/data:1/a@b.csv"),
+            ("data/a@b.csv", "data/a@b.csv"),
+            (r"C:\data\a@b.csv", r"C:\data\a@b.csv"),
+            ("me@h", "me@h"),
+            ("name:given@1", "name:given@1"),
         ] {
             assert_eq!(shown(Path::new(text)), expected);
             assert!(!redacted(&format!("{text} {text}")).contains("SECRET"));

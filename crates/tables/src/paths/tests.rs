@@ -1,0 +1,247 @@
+use super::*;
+
+/// How an output would take the place of an input of this kind.
+fn overlap(output: &Path, kind: PathKind, other: &Path) -> Option<Overlap> {
+    let mut paths = Paths::default();
+    paths.writes("the output", PathKind::File, output);
+    paths.reads("the other", kind, other);
+    let error = paths.check().err()?;
+    let ErrorKind::TakesPlace { how, .. } = error.kind() else {
+        panic!("{error}");
+    };
+    Some(*how)
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    overlap(a, PathKind::File, b) == Some(Overlap::Same)
+}
+
+fn is_in(output: &Path, input: &Path) -> bool {
+    overlap(output, PathKind::Table, input) == Some(Overlap::Among)
+}
+
+#[test]
+fn one_file_by_two_names() {
+    assert!(same_file("new.csv".as_ref(), "./new.csv".as_ref()));
+    assert!(same_file("Cargo.toml".as_ref(), "./Cargo.toml".as_ref()));
+    assert!(same_file(
+        "src/new.csv".as_ref(),
+        "src/../src/new.csv".as_ref()
+    ));
+    assert!(same_file("nowhere/x".as_ref(), "nowhere/x".as_ref()));
+    assert!(!same_file("new.csv".as_ref(), "src/new.csv".as_ref()));
+    assert!(!same_file("Cargo.toml".as_ref(), "new.csv".as_ref()));
+}
+
+/// The output by its name, as a link and as a hard link.
+#[cfg(unix)]
+#[test]
+fn whatever_leads_to_a_file() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::create_dir(at("job")).unwrap();
+    std::fs::create_dir(at("job/deep")).unwrap();
+    for file in ["a.csv", "s.vset", "s.vset.3", "d.db", "d.db-wal", "job/x"] {
+        std::fs::write(at(file), "").unwrap();
+    }
+    std::os::unix::fs::symlink(at("job"), at("to job")).unwrap();
+    std::os::unix::fs::symlink(at("job/new"), at("dangling")).unwrap();
+    std::fs::hard_link(at("a.csv"), at("hard")).unwrap();
+    std::os::unix::fs::symlink(at("hard"), at("soft")).unwrap();
+    std::fs::hard_link(at("d.db-wal"), at("hard wal")).unwrap();
+    use Overlap::{Among, Inside, Same, SameDirectory};
+    use PathKind::{Database, Directory, File, Set, Table};
+    for (output, kind, other, expected) in [
+        ("hard", File, "a.csv", Some(Same)),
+        ("soft", Table, "a.csv", Some(Same)),
+        ("soft", Table, "*.csv", Some(Among)),
+        ("new", Table, "*.csv", None),
+        ("job/../new/../a.csv", File, "a.csv", Some(Same)),
+        ("s.vset.2", Set, "s.vset", Some(Among)),
+        ("s.vset.2.part", Set, "s.vset", Some(Among)),
+        ("s.vset.part", Set, "s.vset", Some(Among)),
+        ("job/../s.vset.99", Set, "s.vset", Some(Among)),
+        ("s.vset.", Set, "s.vset", None),
+        ("s.vset.csv", Set, "s.vset", None),
+        ("s.vset2", Set, "s.vset", None),
+        ("s.vset.2", File, "s.vset", None),
+        ("d.db", Database, "d.db", Some(Same)),
+        ("d.db-journal", Database, "d.db", Some(Among)),
+        ("hard wal", Database, "d.db", Some(Same)),
+        ("d.db-2", Database, "d.db", None),
+        ("job", Directory, "job", Some(SameDirectory)),
+        ("job/x", Directory, "job", Some(Inside)),
+        ("job/deep/new", Directory, "job", Some(Inside)),
+        ("to job/new", Directory, "job", Some(Inside)),
+        ("job/new", Directory, "to job", Some(Inside)),
+        ("dangling", Directory, "job", Some(Inside)),
+        ("later/new", Directory, "later", Some(Inside)),
+        ("job/../later/./new", Directory, "later", Some(Inside)),
+        ("job2", Directory, "job", None),
+        ("/dev/null", File, "/dev/null", None),
+    ] {
+        let found = overlap(&at(output), kind, &at(other));
+        assert_eq!(found, expected, "{output} {kind:?} {other}");
+    }
+}
+
+/// What belongs to the command is not among what it reads, and not one of its outputs.
+#[test]
+fn everything_that_is_written_is_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::create_dir(at("in")).unwrap();
+    let check = |writes: &[(PathKind, &str)]| {
+        let mut paths = Paths::default();
+        paths.reads("the input", PathKind::Table, &at("in"));
+        for (kind, name) in writes {
+            paths.writes(*name, *kind, &at(name));
+        }
+        paths.check().map_err(|error| error.to_string())
+    };
+    use PathKind::{Database, Directory, File, Set};
+    check(&[(File, "a"), (File, "b"), (Directory, "c")]).unwrap();
+    // A table of the result beside one that is asked for.
+    check(&[(Database, "d"), (Database, "d")]).unwrap();
+    for (writes, words) in [
+        (
+            &[(Directory, "in")][..],
+            "in and the input are the same directory",
+        ),
+        (
+            &[(File, "in/a")],
+            "in/a would be one of the files of the input",
+        ),
+        (&[(File, "a"), (File, "a")], "a and a are the same file"),
+        (
+            &[(File, "d/a"), (Directory, "d")],
+            "d/a is in the directory of d",
+        ),
+        (
+            &[(Directory, "d"), (Directory, "d/e")],
+            "d/e is in the directory of d",
+        ),
+        (
+            &[(File, "s.2"), (Set, "s")],
+            "s.2 would be one of the files of s",
+        ),
+        (
+            &[(Set, "s"), (File, "s.part")],
+            "s.part would be one of the files of s",
+        ),
+    ] {
+        assert_eq!(check(writes).unwrap_err(), words);
+    }
+}
+
+/// A directory of the command's own may have a file of any name made or removed in it.
+#[test]
+fn nothing_is_read_from_a_directory_of_the_commands_own() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::create_dir_all(at("own/deep")).unwrap();
+    std::fs::write(at("own/deep/a.csv"), "").unwrap();
+    std::fs::write(at("a.csv"), "").unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(at("own/deep/a.csv"), at("soft")).unwrap();
+    for (kind, read, inside) in [
+        (PathKind::File, "own/new", true),
+        (PathKind::File, "own/deep/../deep/a.csv", true),
+        (PathKind::File, "soft", true),
+        (PathKind::Database, "own/a.db", true),
+        (PathKind::Set, "own/a.set", true),
+        (PathKind::Table, "own/deep", true),
+        (PathKind::Table, "own/*/*.csv", true),
+        (PathKind::Table, "o*/deep/a.csv", true),
+        (PathKind::Table, "*.csv", false),
+        (PathKind::File, "a.csv", false),
+        (PathKind::File, "own2/a.csv", false),
+        (PathKind::Address, "own/a", false),
+    ] {
+        let mut paths = Paths::default();
+        paths.reads("the input", kind, &at(read));
+        paths.writes("the work directory", PathKind::Directory, &at("own"));
+        let found = paths.check().map_err(|error| error.to_string());
+        let words = "the input is in the directory of the work directory".to_owned();
+        assert_eq!(found, if inside { Err(words) } else { Ok(()) }, "{read}");
+    }
+}
+
+/// Which addresses are of one object is in [`crate::objects::stored`].
+#[cfg(feature = "object-stores")]
+#[test]
+fn objects_by_whatever_address() {
+    for (output, input, same) in [
+        (
+            "s3://b/k k",
+            "https://b.s3.amazonaws.com:443/k%20k?X-Amz-Signature=s",
+            true,
+        ),
+        ("s3://b/k", "https://example.com/b/k", false),
+        ("s3://b/k", "gs://b/k", false),
+        ("s3://b/k", "s3://b/K", false),
+        ("s3://b/k", "k", false),
+    ] {
+        let found = overlap(output.as_ref(), PathKind::File, input.as_ref());
+        assert_eq!(found == Some(Overlap::Same), same, "{output} {input}");
+    }
+}
+
+#[test]
+fn what_an_input_would_name() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::create_dir_all(at("day=1/[x]")).unwrap();
+    std::fs::create_dir(at("day=2")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(at("day=1"), at("link")).unwrap();
+    let cases = [
+        ("day=1", "day=1/new.csv", true),
+        ("day=1", "day=2/../day=1/new.csv", true),
+        ("day=1", "new.csv", false),
+        ("*.csv", "new.csv", true),
+        ("*.csv", "new.jsonl", false),
+        ("*.csv", ".new.csv", false),
+        ("*.csv", "day=1/new.csv", false),
+        ("day=2/../day=1/*.csv", "day=1/new.csv", true),
+        ("day=[12]/*", "day=2/new.csv", true),
+        ("day=*", "day=2/new.csv", true),
+        ("day=*/", "day=2/new.csv", true),
+        ("day=*/.//*.csv", "day=2/new.csv", true),
+        ("day=[1]/../day=2/*", "day=2/new.csv", true),
+        ("day=[1]/..", "new.csv", true),
+        ("link*/*.csv", "day=1/new.csv", true),
+        ("link*", "day=1/new.csv", true),
+        ("day=*", "day=2/_new.csv", false),
+        ("day=1", "day=1/_new.csv", false),
+        ("day=1/*", "day=1/_new.csv", false),
+        ("day=1/_*", "day=1/_new.csv", true),
+        ("**/*.csv", "day=1/[x]/new.csv", true),
+        ("day=1/[[]x]/*", "day=1/[x]/new.csv", true),
+        ("nowhere/*", "new.csv", false),
+    ];
+    for (input, output, among) in cases {
+        assert_eq!(is_in(&at(output), &at(input)), among, "{output} in {input}");
+    }
+    for (input, output, among) in [
+        ("s3://b/d", "s3://b/d/new.csv", true),
+        ("s3://b/d/", "s3://b/d/new.csv", true),
+        ("s3://b/", "s3://b/new.csv", true),
+        ("s3://b/d/*.csv", "s3a://b/d/new.csv", true),
+        ("s3://b/day=*", "s3://b/day=1/new.csv", true),
+        ("s3://b/d/*.csv", "s3://b/d/new.parquet", false),
+        ("s3://b/d", "s3://b/d/e/new.csv", false),
+        ("s3://b/d.csv", "s3://b/d.csv", false),
+        ("s3://b/d", "gs://b/d/new.csv", false),
+        ("s3://b/d", "s3://b/d/_new.csv", false),
+        ("s3://b/d", "s3://b/dd/new.csv", false),
+    ] {
+        assert_eq!(
+            is_in(output.as_ref(), input.as_ref()),
+            among,
+            "{output} in {input}"
+        );
+    }
+    assert!(!is_in("-".as_ref(), place.path()));
+    assert!(is_in("new.csv".as_ref(), "*.csv".as_ref()));
+}
