@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use vesica::{RowSet, Source, SourceOptions, select_rows};
 
-use crate::support::{Arguments, Place, exchange};
+use crate::support::{Arguments, Place, Running, exchange};
 
 /// An address of the server with a password in it.
 pub(crate) fn postgresql() -> String {
@@ -644,6 +644,47 @@ fn a_table_gets_all_rows_or_none() {
 }
 
 /// Look-ups, and runs whose messages go by files.
+/// A virtual table keeps its rows in others, which its name or its definition names.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn a_table_in_which_a_virtual_one_keeps_its_rows_is_read_with_it() {
+    let place = Place::new();
+    place.write("sender.csv", "id\n7\n");
+    let tables = "CREATE TABLE people(id, note); INSERT INTO people VALUES (7, 'here');
+        CREATE VIRTUAL TABLE notes USING fts5(id, note, content='people');
+        INSERT INTO notes(notes) VALUES ('rebuild');
+        CREATE VIRTUAL TABLE own USING fts5(id); INSERT INTO own VALUES (7); CREATE TABLE other(id);";
+    sqlite(&place, "in.db", tables);
+    let library = driver("sqlite");
+    let peer = place.sender;
+    let run = |from: &str, to: &str| {
+        let words = format!(
+            "receive --key id --identity receiver.key --peer {peer} --connect 127.0.0.1:1 --wait 1 \
+             --database sqlite:in.db --driver {library} --output-table {to} --output-table-mode replace --query"
+        );
+        let mut words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        words.push(format!("SELECT CAST(id AS INTEGER) AS id FROM {from}"));
+        Running::start(place.command(&words)).wait()
+    };
+    for (from, to, reads) in [
+        ("people", "people", true),
+        ("notes", "people", true),
+        ("notes", "notes_data", true),
+        ("notes", "Notes", true),
+        ("own WHERE own MATCH '7'", "own_content", true),
+        ("own WHERE own MATCH '7'", "other", false),
+        ("people", "own_content", false),
+    ] {
+        let ended = run(from, to);
+        assert_eq!(
+            ended.err.contains("the query reads it"),
+            reads,
+            "{from} {to}: {}",
+            ended.err
+        );
+    }
+}
+
 #[test]
 #[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
 fn results_of_other_commands_in_tables() {

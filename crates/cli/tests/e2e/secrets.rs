@@ -206,7 +206,7 @@ fn no_path_or_address_of_several_lines_is_shown() {
     }
 }
 
-/// What is behind the question mark of an address may be a signature.
+/// What is behind the question mark of an address may be a signature, and what is before its server a password.
 #[test]
 fn no_signature_of_an_address_is_shown() {
     let place = Place::new();
@@ -227,7 +227,15 @@ fn no_signature_of_an_address_is_shown() {
             );
         }
         for arg in declared.values() {
-            for value in [signed, "https://127.0.0.1:1/a b.csv?sig=SECRET"] {
+            for value in [
+                signed,
+                "https://127.0.0.1:1/a b.csv?sig=SECRET",
+                // As people mistype them.
+                "https:/user:SECRET@127.0.0.1:1/a.csv",
+                "https:user:SECRET@127.0.0.1:1/a.csv",
+                "//user:SEC/SECRET@127.0.0.1:1/a.csv",
+                "user:SECRET@127.0.0.1:1/a.csv",
+            ] {
                 let line = declared.line(&place, &[(id(arg), value.to_owned())]);
                 let ended = start(&place, &line, None);
                 assert!(!ended.err.contains("SECRET"), "{line:?}: {}", ended.err);
