@@ -38,6 +38,14 @@ def test_everything_public_is_documented() -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("name", ["receive"])
+def test_every_argument_is_explained(name: str) -> None:
+    function = getattr(vesica, name)
+    lines = inspect.getdoc(function).splitlines()
+    explained = [line.split()[0] for line in lines if line[:1].isalpha() and "  " in line]
+    assert sorted(explained) == sorted(inspect.signature(function).parameters)
+
+
 @pytest.mark.parametrize("name", ["Identity", "Table", "check", "connect", "listen", "pair"])
 def test_docstrings_have_examples(name: str) -> None:
     assert ">>> " in inspect.getdoc(getattr(vesica, name))

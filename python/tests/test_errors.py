@@ -36,7 +36,7 @@ def test_classes_mirror_exit_codes() -> None:
     [
         ({"reveal": "everything"}, "reveal: there are matches, size"),
         ({"protocol": "nonsense"}, "no protocol is called"),
-        ({"protocol": "dh"}, "protocol dh runs semi-honest"),
+        ({"protocol": "dh"}, "dh finds the matches with semi-honest security"),
         ({"security": "none"}, "security: there are"),
         ({"normalize": {"x": "email"}}, 'column "x" is normalised but is not part of the key'),
         ({"normalize": {"id": "nonsense"}}, "nonsense"),
@@ -119,7 +119,7 @@ def test_a_sender_takes_no_columns() -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        ({"protocol": "dh"}, 'dh needs security="semi-honest" on both sides'),
+        ({"protocol": "dh"}, 'security="semi-honest" on both sides accepts that'),
         ({"value": "n", "value_scale": 19}, "`value_scale` is from 0 to 18"),
         (
             {"value": "n", "value_bound": 0},

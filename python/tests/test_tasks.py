@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
         ({"valid_for": 0}, "valid_for: give a number"),
         (
             {"reveal": vesica.threshold(3, matches=True), "security": "semi-honest"},
-            "tasks find matches",
+            "a job in tasks does not go with threshold-matches",
         ),
         ({"job": near.directory}, "has a job already"),
     ]:

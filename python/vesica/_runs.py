@@ -223,43 +223,86 @@ def receive(
 ) -> Result:
     """Learns which rows of `table` have a key that the sender's table also has, or what else `reveal` says.
 
-    The arguments are the command's options, with its defaults; `vesica receive --help` explains each.
+    The arguments are the command's options, with its defaults. Those from `reveal` to `lambda_` that set what is computed
+    have to be the same on both sides; the peer is told if they are not.
+
+    The table:
 
     table      a path, or several; a directory or a pattern stands for its files, and several files are one table. Or
                anything with `__arrow_c_stream__`: a frame of polars or pandas, a table of pyarrow, a relation of
                DuckDB, a result of ADBC. Or what is read when the run begins: a lazy frame of polars, a dataset of pyarrow,
                a table of deltalake or pyiceberg, a cursor of ADBC
     on         the key column, or several; both sides name corresponding columns in the same order
-    link       how to reach the sender, and who it is: `listen` or `connect`
+    normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
+    null       texts that stand for null in the key, as "NULL"
+    query      SQL, in the place of `table`; it is asked once
+    database   what is asked: "postgresql://…" or "sqlite:…", or an engine or URL of SQLAlchemy
+    database_file   a file that holds such an address, in the place of `database`
+    driver     the ADBC driver, by name or path; if None, the Python package adbc-driver-postgresql or
+               adbc-driver-sqlite
+    format     that of files: "csv", "jsonl", "parquet" or "arrow"; if None, by name and content
+    delimiter  between the fields of a CSV file, one character or "tab"; if None, it is detected
+    header     whether the first line of a CSV file has the names of the columns; if not, they are "1", "2", …
+    quote      the character around fields that have a delimiter in them; None if fields are never quoted
+    escape     the character that makes a quote after it a part of the field, as doubling the quote does
+    encoding   that of a text file, as "latin1"; if None, UTF-8
+    allow_empty   take part with a table that has no usable key, which matches nothing; otherwise it is refused
+
+    The result:
+
     output     a file for the matching rows, instead of `Result.table`; for shares, a CSV file. Its name decides the format:
                .csv, .jsonl, .parquet, .arrow or .arrows; any other name means that of the table
     output_table   instead of `output`, a table of `database` for the matching rows, as "matches" or "schema.matches". It is
                written in one transaction; a SQLite file has to be there, perhaps empty
     output_table_mode   `create` makes the table, and refuses one that is there; `append` adds rows to one that is there;
                `replace` makes it in the place of one that may be there, whose rights and indexes it does not have
+    rows       which rows the result has: those that match, the rest, or all with a column `in_both`
+    take_values   take the columns that the sender hands over, each under its name with `peer_` before it
+    progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
+
+    What both sides agree on:
+
     reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, or what `threshold` makes; several of these numbers at
                once as `["size", "sum"]`
-    rows       which rows the result has: those that match, the rest, or all with a column `in_both`
-    take_values  take the columns that the sender hands over, each under its name with `peer_` before it
+    both       the sender learns the matches or the number too; a dishonest receiver can lie to it
+    align      with `both`: the matching rows come in one order on both sides, with a column `match_number` that both
+               sides share
+    min_size   the fewest keys that have to match for a number or rows above a threshold to be revealed
+    security   the weakest to accept: against a peer that may do anything, against a sender that may, or against a peer
+               that follows the protocol, which numbers need
+    lambda_    bits of statistical security, 40 to 128
+    protocol   its name, or "auto", which takes the fastest for the sizes
+    optimize   what a circuit protocol saves; "auto" decides by `bandwidth` or the round trip
+    bandwidth  that of the link, as "200mbps"
+    offline    with `protocol="ole"`: where its correlations come from, "lattice", "ot", "dealer" or "tee"
+    offline_store   with `protocol="ole"`: a directory of prepared correlations, of which the run takes one pair
+    attested   with `offline` "dealer" or "tee": take only a pair whose makers have shown this platform and measurement
+
+    Values:
+
     value      the column to compute with, or several to sum; of a sender whose receiver learns the matches, columns to
                hand over
-    value_scale, value_bound   of all columns to compute with, or one for each; a bound is written as the values are
-    payload, payload_width   with `reveal="shares"`: a column of texts of which both sides get shares too, and the bytes
-               that it takes for each key
-    align      with `both`, on both sides: the matching rows come in one order on both sides, with a column
-               `match_number` that both sides share
-    bandwidth  that of the link, as "200mbps", by which `optimize="auto"` decides; else it goes by the round trip
-    normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
+    value_width   bytes that the columns handed over take together for each key; with `take_values` the most to accept
+    value_scale   digits after the decimal point, for all columns to compute with, or one for each
+    value_bound   the largest absolute value of a key, written as the values are, for all columns or one for each; the
+               peer is told. If None, 2**31 - 1 units of the last digit
+    value_repeated   what counts for a key that several rows have: their sum, or nothing: such a table is refused
+    payload    with `reveal="shares"`: a column of texts of which both sides get shares too
+    payload_width   the bytes that it takes for each key
+
+    Limits:
+
+    link       how to reach the sender, and who it is: `listen` or `connect`
+    wait       seconds that this side waits for the peer to connect, from when its own table is read
+    timeout    seconds that a connected peer may be silent; a working one says every second that it is there
     deadline   seconds that the run may take from when the contract is agreed; ten times what the sizes take on a slow
                link and a slow machine if not given, and at least an hour
-    memory     bytes, or a text such as "4G"; half of this machine's if not given
-    null       texts that stand for null in the key, as "NULL"
-    query      SQL, in the place of `table`; asked once of `database`, "postgresql://…" or "sqlite:…" or an engine of
-               SQLAlchemy, or of the one whose address is in `database_file`, through an ADBC driver: the Python package
-               adbc-driver-postgresql or adbc-driver-sqlite, or the name or path in `driver`
-    format, delimiter, header, quote, escape, encoding   how a table in files is read. The first two are detected if
-               not given; without a header columns are "1", "2", …; `quote=None` if fields are never quoted
-    progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
+    memory     bytes, or a text such as "4G"; half of this machine's if not given. Larger sets run in buckets
+    threads    to compute on; all of this machine's if not given
+    work_dir   a directory from which a run goes on after a failure, if the same call is made again on both sides
+    max_peer_items   the most distinct keys that the peer may bring
+    max_peer_values   the most columns of values that the peer may have, 1 to 8
+    max_peer_value_bound   the largest `value_bound` that the peer may declare, in units; any if None
 
     Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt within some 100 ms, and the peer is told.
 

@@ -19,7 +19,7 @@ class Table:
     >>> shop = polars.DataFrame({"email": ["b@x.org", "c@x.org"]})
     >>> received, _ = vesica.rehearse({"table": donors, "on": "email"}, {"table": shop, "on": "email"})
     >>> received.table
-    <Table of 1 rows: email, gift>
+    <Table of 1 row: email, gift>
     >>> received.table.to_polars().rows()
     [('b@x.org', 10)]
     """
@@ -68,7 +68,8 @@ class Table:
         names = [_short(name) for name in self.column_names[:_SHOWN]]
         others = len(self.column_names) - len(names)
         names += [f"and {others} others"] * (others > 0)
-        return f"<Table of {len(self)} rows: {', '.join(names)}>"
+        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
+        return f"<Table of {rows}: {', '.join(names)}>"
 
 
 # Columns that a text of a table names, and characters of each name.

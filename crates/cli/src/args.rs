@@ -66,25 +66,25 @@ use values::{Network, Quote, quote};
     after_help = "Exit codes: 0 done, 2 usage, 3 the input data, 4 the network or the peer went \
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
                   resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
-                  Every option may come from the environment: --memory is VESICA_MEMORY, --max-peer-items \
-                  is VESICA_MAX_PEER_ITEMS. So may it from a TOML file, by --config.",
+                  Every option can be set in the environment, as VESICA_MEMORY for --memory and \
+                  VESICA_MAX_PEER_ITEMS for --max-peer-items, or in a TOML file, with --config.",
     disable_help_subcommand = true
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// File in TOML with options by their long names, as memory = "4G" and key = ["name", "born"]. The command line
-    /// counts more, and so does the environment
+    /// TOML file with options by their long names, such as memory = "4G" and key = ["name", "born"]. Flags and environment
+    /// variables override it
     #[arg(long, value_name = "FILE.toml", global = true)]
     #[allow(
         dead_code,
         reason = "it is read before the other options are understood"
     )]
     config: Option<InputPath>,
-    /// What lines on standard error are
+    /// Format of the lines on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
     log_format: LogFormat,
-    /// Let a crash leave a core dump, which has keys of tables in clear in it, and let debuggers attach
+    /// Allow core dumps and debuggers. A core dump holds keys of the tables in clear
     #[arg(long, global = true)]
     allow_core_dumps: bool,
 }
@@ -97,48 +97,48 @@ pub(crate) enum Command {
     Keygen(Keygen),
     /// Prints the fingerprint of an identity
     Fingerprint(FingerprintOf),
-    /// Learns which of its rows the sender's table also has, and writes them
+    /// Learns which of its rows match the sender's table, and writes them
     Receive(Receive),
     /// Helps the receiver; learns only how many distinct keys it has
     Send(Send),
-    /// Takes a step of a run between parties that are never online together: messages go by files
+    /// Takes one step of a run between parties that are never online together, who exchange files
     Exchange(Box<Exchange>),
-    /// Reports what a run would see of a table; needs no peer
+    /// Shows what a run would see of a table; needs no peer
     Check(Check),
-    /// Prepares, lists and checks correlations that later runs take
+    /// Prepares, lists and checks correlations for later runs
     Offline(Offline),
-    /// Deals correlations to two parties that both trust it
+    /// Deals correlations to two parties that both trust this machine
     Dealer(Dealer),
-    /// Makes one party's half of correlations in a trusted execution environment, with the other party's generator
+    /// Makes one party's half of correlations in a trusted execution environment, together with the other party's generator
     Generator(Generator),
-    /// Publishes the keys of a table once, as a file that others ask about without a run
+    /// Publishes the keys of a table as a file that others can look keys up in
     Publish(Publish),
-    /// Answers those who look keys up in a published set, each up to a quota
+    /// Answers clients that look keys up in a published set, each up to a quota
     Serve(Serve),
     /// Learns which of its rows are in a published set, and writes them
     Lookup(Lookup),
-    /// Measures `receive` and `send` as two processes on this machine, on random tables
+    /// Measures `receive` and `send` on random tables, as two processes on this machine
     Bench(Bench),
-    /// Says what a run would take with each protocol: seconds, bytes, memory and money
+    /// Estimates what a run takes with each protocol: seconds, bytes, memory and money
     Plan(Plan),
-    /// Agrees on a job with the peer, and cuts a table up for tasks that each run a bucket of it
+    /// Agrees on a job with the peer, and divides a table into buckets for tasks on several machines
     Split(Box<Split>),
-    /// Runs one bucket of a job that was split, against the peer's task for it
+    /// Runs one bucket of a job against the peer's task for it
     ///
     /// If it ends with code 5 after it has begun, the job is over, and no other attempt is made at any bucket: a peer that was
     /// caught does not get to guess again. Nor is there another attempt at a bucket of which the peer has confirmed its result.
     Bucket(Bucket),
-    /// Brings the tasks of both sides of a job together at one address, and reads nothing of what they say
+    /// Connects the tasks of both sides of a job at one address; cannot read what they exchange
     Gateway(Gateway),
-    /// Meets the peer's driver after tasks, and prints which attempts at which buckets both sides make next
+    /// Agrees with the peer's driver which buckets are tried next, and prints them
     Attempts(Attempts),
-    /// Writes the rows that match by the results of all buckets of a job
+    /// Writes the matching rows from the results of all buckets of a job
     Collect(Box<Collect>),
-    /// Opens the total of a job for numbers with the peer's driver, and prints it
+    /// Opens the total of a job for numbers together with the peer's driver, and prints it
     Total(Total),
-    /// Prints a script that completes commands and options in a shell
+    /// Prints a shell completion script
     Completions(Completions),
-    /// Prints the manual page of vesica or of one of its commands, in roff
+    /// Prints the manual page of vesica or of one of its commands
     Man(Man),
     /// A command under the conditions of a benchmark; started by `bench`
     #[command(hide = true)]
@@ -167,17 +167,16 @@ pub(crate) struct Completions {
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// A command; vesica itself if not given
+    /// Command to describe; vesica itself if not given
     pub(crate) command: Option<String>,
 }
 
 /// Which table, and which of its columns.
 #[derive(Debug, Args)]
 pub(crate) struct Table {
-    /// Table, in a format of --format; `-` is standard input. A directory or a pattern such as
-    /// 'part-*.csv' stands for its files. Several files, also from several --input, are one table, ordered by their
-    /// paths; they have the same columns in the same order. Files may be objects: s3://bucket/key, gs://, az://, abfs://,
-    /// https://; credentials come from the environment
+    /// The table: a file, an object (s3://bucket/key, gs://, az://, abfs://, https://; credentials come from the
+    /// environment), or `-` for standard input. A directory or a pattern such as 'part-*.csv' stands for its files. Several
+    /// files form one table, ordered by path; they have the same columns in the same order. May be given several times
     #[arg(
         help_heading = "Table",
         long,
@@ -186,18 +185,19 @@ pub(crate) struct Table {
         conflicts_with = "query"
     )]
     pub(crate) input: Vec<InputTable>,
-    /// Query whose result is the table, in the place of --input; asked once. The result has the format that the name of
-    /// --output stands for, or else is an Arrow stream
+    /// SQL query whose result is the table, instead of --input; it runs once. The result has the format of --output's name,
+    /// or else is an Arrow stream
     #[arg(help_heading = "Table", long, value_name = "SQL", conflicts_with_all = ["format", "delimiter", "no_header", "quote", "escape", "encoding"])]
     query: Option<String>,
-    /// Database of --query and --output-table: postgresql://HOST/NAME, sqlite:FILE, or what else its driver takes. Without a password,
-    /// which other users could see: the environment variable VESICA_DATABASE may have one, and --database-file
+    /// Database for --query and --output-table: postgresql://HOST/NAME, sqlite:FILE, or another URI that its driver takes.
+    /// Give no password here, where other users can see it, but in --database-file or the environment variable
+    /// VESICA_DATABASE
     #[arg(help_heading = "Table", long, value_name = "URI")]
     database: Option<DatabaseUri>,
-    /// File with the URI of the database, which only its owner may read
+    /// File with the URI of the database; only its owner may be able to read it
     #[arg(help_heading = "Table", long, value_name = "FILE")]
     database_file: Option<InputPath>,
-    /// ADBC driver of the database, by its name or path; postgresql or sqlite where the URI says so
+    /// ADBC driver of the database, by name or path; if not given, the one that the URI names
     #[arg(help_heading = "Table", long, value_name = "NAME|PATH")]
     driver: Option<DriverName>,
     #[command(flatten)]
@@ -243,8 +243,8 @@ impl Opener<'_> {
 /// Which table of the database a result goes to.
 #[derive(Debug, Args)]
 pub(crate) struct OutputTable {
-    /// Table of --database for the matching rows, in the place of --output, as NAME or SCHEMA.NAME. It is written in one
-    /// transaction, once all rows are there; a text's columns are texts. A SQLite file has to be there, perhaps empty
+    /// Table of --database for the matching rows, instead of --output: NAME or SCHEMA.NAME. It is written in one transaction,
+    /// once all rows are known. Columns of a text file become text columns. A SQLite file has to exist; it may be empty
     #[arg(
         help_heading = "Result",
         long,
@@ -252,8 +252,8 @@ pub(crate) struct OutputTable {
         conflicts_with = "output"
     )]
     output_table: Option<String>,
-    /// create makes the table, and refuses one that is there; append adds rows to one that is there, by the names of its
-    /// columns; replace drops one that may be there, with its rights, indexes and triggers, and makes a new one
+    /// create makes a new table, and fails if there is one; append adds rows to an existing table, by column name; replace
+    /// drops an existing table, with its grants, indexes and triggers, and makes a new one
     #[arg(help_heading = "Result", long, value_name = "create|append|replace", default_value = "create",
           requires = "output_table", value_parser = IngestMode::from_str)]
     output_table_mode: IngestMode,
@@ -268,8 +268,8 @@ impl OutputTable {
 /// Which columns of a table are its key, and how a file is read.
 #[derive(Debug, Args)]
 pub(crate) struct TableForm {
-    /// Key columns, separated by commas; both sides name corresponding columns in the same order. May be given
-    /// several times; a comma in a name is written \,
+    /// Key columns, separated by commas; both sides name corresponding columns in the same order. Write a comma in a name as
+    /// \,. May be given several times
     #[arg(
         help_heading = "Table",
         long,
@@ -277,9 +277,9 @@ pub(crate) struct TableForm {
         required = true
     )]
     key: Vec<String>,
-    /// How a key column is normalised: email, phone:REGION, text, integer, integer:BITS, decimal, date,
-    /// timestamp, timestamp:UNIT, uuid, ipv4, ipv6, sha256-hex, pair-email, pair-phone:REGION or exact
-    /// (default); may be given once per column
+    /// How to normalise a key column: email, phone:REGION, text, integer, integer:BITS, decimal, date, timestamp,
+    /// timestamp:UNIT, uuid, ipv4, ipv6, sha256-hex, pair-email, pair-phone:REGION or exact (the default). May be given once
+    /// per column
     #[arg(help_heading = "Table", long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
     /// Format of the table; detected if not given
@@ -288,20 +288,20 @@ pub(crate) struct TableForm {
     /// Delimiter of CSV, one character or `tab`; detected if not given
     #[arg(help_heading = "Table", long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
-    /// The first row of CSV is a row like the others, and the columns are called 1, 2, and so on
+    /// The first row of CSV is data; columns are called 1, 2, and so on
     #[arg(help_heading = "Table", long)]
     no_header: bool,
-    /// What stands around fields of CSV that hold delimiters or line ends, one character, or `none`
+    /// Quote character of CSV fields, or `none`
     #[arg(help_heading = "Table", long, value_name = "CHAR", default_value = "\"", value_parser = quote)]
     quote: Quote,
-    /// What stands before a quote within quotes, besides another quote
+    /// Character that escapes a quote within quotes, besides another quote
     #[arg(help_heading = "Table", long, value_name = "CHAR", value_parser = parse_character)]
     escape: Option<u8>,
-    /// Encoding of CSV and JSON Lines, such as windows-1252, shift_jis or utf-16; UTF-8 if not given. The result is
-    /// UTF-8 in any case
+    /// Encoding of CSV and JSON Lines, such as windows-1252, shift_jis or utf-16; UTF-8 if not given. The result is always
+    /// UTF-8
     #[arg(help_heading = "Table", long, value_name = "NAME")]
     encoding: Option<String>,
-    /// Text that stands for null in the key, such as NULL or \N; may be given several times
+    /// Text that means null in the key, such as NULL or \N. May be given several times
     #[arg(help_heading = "Table", long, value_name = "TEXT")]
     null: Vec<String>,
 }
@@ -381,10 +381,10 @@ impl Table {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
 pub(crate) struct MeetingPoint {
-    /// Wait for the peer at HOST:PORT; port 0 picks a free one
+    /// Listen for the peer at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
-    /// Connect to the peer at HOST:PORT, retrying until the wait is over
+    /// Connect to the peer at HOST:PORT; retries until --wait is over
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
 }
@@ -412,23 +412,23 @@ pub(crate) struct Meeting {
     pub(crate) peer: Fingerprint,
     #[command(flatten)]
     agreed: TermOptions,
-    /// Bandwidth of the link to the peer, as 200mbps or 1.5gbps, by which --optimize auto decides
+    /// Bandwidth of the link to the peer, such as 200mbps or 1.5gbps; --optimize auto uses it
     #[arg(help_heading = "Peer", long, value_name = "RATE", value_parser = parse_bandwidth)]
     pub(crate) bandwidth: Option<u64>,
-    /// Columns of numbers to sum, at most eight, or one to multiply, on the side that has them. Where the receiver learns
-    /// the matches: columns that the sender hands over with the rows that match. Separated by commas as in --key
+    /// With a number: columns to sum, at most eight, or one column to multiply, on the side that has them. With matches:
+    /// columns that the sender hands over with the matching rows. Separated by commas, as in --key
     #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     value: Option<String>,
-    /// Bytes that the columns handed over take together for each key, told to the peer: their texts, and two more for
-    /// each column. On a receiver with --take-values the most that it accepts; 64 if not given
+    /// Bytes per key for the columns that are handed over, which the peer learns: their texts, and two bytes per column. On a
+    /// receiver with --take-values the most that it accepts; 64 if not given
     #[arg(help_heading = "Values", long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     value_width: Option<u32>,
-    /// Digits after the decimal point of the values, 0 to 18; 0 if not given. For all columns, or one for each
+    /// Digits after the decimal point of the values, 0 to 18; 0 if not given. One number for all columns, or one for each
     #[arg(help_heading = "Values", long, value_name = "DIGITS[,DIGITS…]", value_delimiter = ',', requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
     value_scale: Vec<u8>,
-    /// Largest absolute value of a key, such as 1000 or 99.99, told to the peer; 2^31 - 1 units of the last digit if not
-    /// given. For all columns, or one for each
+    /// Largest absolute value of a key, such as 1000 or 99.99, which the peer learns; 2^31 - 1 units of the last digit if not
+    /// given. One number for all columns, or one for each
     #[arg(
         help_heading = "Values",
         long,
@@ -437,11 +437,10 @@ pub(crate) struct Meeting {
         requires = "value"
     )]
     value_bound: Vec<String>,
-    /// What counts for a key that several rows have
+    /// Value of a key that several rows have
     #[arg(help_heading = "Values", long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
-    /// With --reveal shares, on a side that has one: a column of texts of which both sides get shares, as bytes of UTF-8
-    /// with zeros after them
+    /// With --reveal shares: a text column, of which both sides get shares, as UTF-8 bytes padded with zeros
     #[arg(
         help_heading = "Values",
         long,
@@ -449,20 +448,21 @@ pub(crate) struct Meeting {
         requires = "payload_width"
     )]
     payload: Option<String>,
-    /// Bytes that the payload takes for each key, told to the peer; a longer text is refused
+    /// Bytes per key of the payload, which the peer learns; longer texts are an error
     #[arg(help_heading = "Values", long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
     payload_width: Option<u32>,
     #[arg(help_heading = "Agreed with the peer", long, value_name = "auto|NAME", default_value = "auto",
           help = format!("Protocol: auto, {}", Registry::standard().names()))]
     protocol: String,
-    /// With --protocol ole: where its tuples come from, as in the names ole-NAME
+    /// With --protocol ole: where its correlations come from, as in the names ole-NAME
     #[arg(help_heading = "Prepared correlations", long, value_name = "NAME")]
     offline: Option<String>,
-    /// With --protocol ole: directory of prepared correlations (see `vesica offline`), of which the run takes one pair
+    /// With --protocol ole: directory of prepared correlations (see `vesica offline`); the run uses up one pair
     #[arg(help_heading = "Prepared correlations", long, value_name = "DIR")]
     offline_store: Option<OwnDirectory>,
-    /// With --offline dealer or tee: take only a pair whose dealer, or both of whose generators, have shown this, as
-    /// `vesica offline ls` prints it: a platform, or "PLATFORM MEASUREMENT"; otherwise any but one with a simulated report
+    /// With --offline dealer or tee: use only a pair whose dealer, or both of whose generators, were attested as this, in the
+    /// form that `vesica offline ls` prints: a platform, or "PLATFORM MEASUREMENT". If not given, any pair without a
+    /// simulated report
     #[arg(
         help_heading = "Prepared correlations",
         long,
@@ -470,48 +470,46 @@ pub(crate) struct Meeting {
         requires = "offline_store"
     )]
     attested: Option<String>,
-    /// Most distinct keys that the peer may bring, up to 2^35, and below 2^28 with what pads them in buckets; what it brings
-    /// bounds what it can learn or cost. In a job of tasks it is for all attempts together, each of which may bring others
+    /// Most distinct keys that the peer may bring, up to 2^35; with their padding in buckets below 2^28 each. This bounds
+    /// what the peer can learn and what it can cost. In a job of tasks it counts all attempts together, each of which may
+    /// bring other keys
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
     max_peer_items: u64,
-    /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000
-    /// at --value-scale 2. A receiver chooses its values, and the larger they may be, the more one result can tell it
-    /// about single keys; any if not given
+    /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000 at
+    /// --value-scale 2. The larger the values that a dishonest receiver may choose, the more one result can tell it about
+    /// single keys; no limit if not given
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_peer_value_bound: Option<u64>,
-    /// Most --value columns that the peer may have, 1 to 8. A receiver can choose values so that two of its sums differ
-    /// by a single key, however small --max-peer-value-bound is
+    /// Most --value columns that the peer may have, 1 to 8. With two, a dishonest receiver can make its sums differ by a
+    /// single key, however small --max-peer-value-bound is
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
     max_peer_values: u8,
-    /// The sender learns the matches or the number too, on both sides or neither; a dishonest receiver can lie to the
-    /// sender about them. Not with threshold-matches and shares
+    /// The sender learns the matches or the number too. Give it on both sides. A dishonest receiver can lie to the sender
+    /// about them. Not with threshold-matches or shares
     #[arg(help_heading = "Agreed with the peer", long)]
     pub(crate) both: bool,
-    /// Approximate memory for the run, such as 512M or 4G: larger sets are processed in buckets, and their
-    /// keys are kept, encrypted, in an unnamed file; half of this machine's if not given
+    /// Approximate memory for the run, such as 512M or 4G; half of this machine's if not given. Larger sets run in buckets,
+    /// with their keys encrypted in an unnamed file
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Directory that lets a run resume after a failure: run the same command again, on both sides. An answer
-    /// that was found but not written is written without the peer. Created if missing, removed when the
-    /// result is in its place
+    /// Directory from which a run resumes after a failure: run the same command again, on both sides. A result that was found
+    /// but not written is written without the peer. Created if missing, and removed once the result is written
     #[arg(long, value_name = "DIR")]
     work_dir: Option<OwnDirectory>,
-    /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
+    /// Accept a table without a usable key, which matches nothing; otherwise that is an error
     #[arg(long)]
     pub(crate) allow_empty: bool,
     #[command(flatten)]
     patience: Patience,
-    /// Longest time of the run from when the contract is agreed, whatever the peer does; it ends with exit code 4. If not
-    /// given: ten times (items × bytes per item at 1 Mb/s, and items × AES blocks per item at a tenth of the blocks that
-    /// this machine does per second), where items are those of both sides, padding included, and bytes and blocks are upper
-    /// bounds for the protocol (docs/reliability.md), and at least 3600. The contract has as long, or
-    /// else --wait and at least 3600
+    /// Longest time of the run from when the contract is agreed; then it ends with exit code 4. If not given: ten times what
+    /// the sizes take at 1 Mb/s and at a tenth of this machine's speed (docs/reliability.md), and at least 3600. Agreeing on
+    /// the contract may take as long, or if not given --wait and at least 3600
     #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
-    /// Write a report of the run as JSON; `-` is standard output, where it takes the place of a value
+    /// File for a JSON report of the run; `-` is standard output, where it replaces a value
     #[arg(help_heading = "Result", long, value_name = "FILE.json")]
     pub(crate) report: Option<OutputPath>,
     /// How to show progress on standard error
@@ -728,18 +726,17 @@ pub(crate) struct Receive {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// File for the matching rows, in the format that its name stands for, or else in that of the input; for shares, in
-    /// CSV. `-`, the default, is standard output. May be an object: s3://bucket/key, gs://, az://, abfs://. A value goes
-    /// to standard output alone
+    /// File or object (s3://bucket/key, gs://, az://, abfs://) for the matching rows; its name decides the format, else it is
+    /// that of the input. Shares are CSV. `-`, the default, is standard output. Numbers are only printed
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
-    /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
+    /// Rows of this side's table in the result: those that match (the default), the rest, or all with a column in_both
     #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
-    /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
-    /// both sides share
+    /// With --both, on both sides: write the matching rows in the same order on both sides, with a column match_number that
+    /// agrees
     #[arg(
         help_heading = "Result",
         long,
@@ -747,19 +744,18 @@ pub(crate) struct Receive {
         requires = "both"
     )]
     pub(crate) align: bool,
-    /// Take the columns that the sender hands over with the rows that match (its --value), after those of the input,
-    /// as text, each under its name with peer_ before it
+    /// Add the columns that the sender hands over (its --value) to the matching rows, as text, with peer_ before their names
     #[arg(help_heading = "Values", long)]
     pub(crate) take_values: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Exchange {
-    /// offer begins a run, start takes an offer, answer takes a message and makes the next, finish takes the last and
-    /// writes the result. Each step repeats the options of the first
+    /// offer begins a run, start takes an offer, answer takes a message and makes the next one, finish takes the last and
+    /// writes the result. Repeat the options of the first step in each
     #[arg(value_name = "offer|start|answer|finish", value_parser = CourierStep::from_str)]
     pub(crate) step: CourierStep,
-    /// What this side is in the run; either may offer, and three messages are enough if the sender does
+    /// This side's role; either may offer, and three messages suffice if the sender does
     #[arg(help_heading = "Agreed with the peer", long, value_name = "receiver|sender", value_parser = role)]
     pub(crate) role: Role,
     #[command(flatten)]
@@ -770,25 +766,25 @@ pub(crate) struct Exchange {
     /// The peer's fingerprint, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
-    /// Directory for what this side keeps from step to step, encrypted; made by the first. A copy of it takes no step.
+    /// Directory for this side's encrypted state between steps; the first step creates it. A copy of it is not accepted.
     /// Remove it when the run is over
     #[arg(long, value_name = "DIR")]
     pub(crate) state: OwnDirectory,
-    /// The peer's message, but for offer
+    /// The peer's message; not for offer
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<InputPath>,
-    /// File for the message to the peer. The last step again, with the same message and keys, makes the same one
+    /// File for the message to the peer. Repeating the last step with the same message and keys writes the same message
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<OutputPath>,
-    /// With finish: file for the matching rows, in the format that its name stands for, or else in that of the input; `-`,
-    /// the default, is standard output
+    /// With finish: file for the matching rows; its name decides the format, else it is that of the input. `-`, the default,
+    /// is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
     #[command(flatten)]
     agreed: TermOptions,
-    /// compact-dh, which withstands malicious peers and takes up to 2^20 keys, or another protocol of two messages
+    /// compact-dh, which is secure against malicious peers and takes up to 2^20 keys, or another protocol of two messages
     #[arg(
         help_heading = "Agreed with the peer",
         long,
@@ -796,7 +792,7 @@ pub(crate) struct Exchange {
         default_value = "auto"
     )]
     protocol: String,
-    /// The sender learns the matches too, on both sides or neither; a dishonest receiver can lie to the sender about them
+    /// The sender learns the matches too. Give it on both sides. A dishonest receiver can lie to the sender about them
     #[arg(help_heading = "Agreed with the peer", long)]
     pub(crate) both: bool,
     /// Most distinct keys that the peer may bring
@@ -808,7 +804,7 @@ pub(crate) struct Exchange {
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<NonZeroUsize>,
-    /// Take part with a table that has no usable key, which matches nothing; otherwise it is refused
+    /// Accept a table without a usable key, which matches nothing; otherwise that is an error
     #[arg(long)]
     allow_empty: bool,
     /// How to show progress on standard error
@@ -855,18 +851,18 @@ pub(crate) struct Send {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// With --both: file for the matching rows, in the format that its name stands for, or else in that of the input; with
-    /// --reveal shares: for this side's shares, in CSV. `-`, the default, is standard output
+    /// With --both: file for the matching rows; its name decides the format, else it is that of the input. With --reveal
+    /// shares: CSV file for this side's shares. `-`, the default, is standard output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
-    /// With --both: which of its own rows the result has: those that match (the default), the rest, or all with a
-    /// column in_both
+    /// With --both: rows of this side's table in the result: those that match (the default), the rest, or all with a column
+    /// in_both
     #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
-    /// With --both, on both sides: the matching rows come in one order on both sides, with a column match_number that
-    /// both sides share
+    /// With --both, on both sides: write the matching rows in the same order on both sides, with a column match_number that
+    /// agrees
     #[arg(
         help_heading = "Result",
         long,
@@ -880,18 +876,18 @@ pub(crate) struct Send {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) table: Table,
-    /// Columns to hand over with the rows that match, separated by commas as in --key: says which rows would not fit
+    /// Columns to hand over with the matching rows, separated by commas as in --key: reports rows that do not fit
     #[arg(long, value_name = "COL[,COL…]")]
     value: Option<String>,
-    /// Bytes that these columns take together for each key: their texts, and two more for each column; 64 if not given
+    /// Bytes per key for these columns: their texts, and two bytes per column; 64 if not given
     #[arg(long, value_name = "BYTES", requires = "value",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     value_width: Option<u32>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Approximate memory for the check, such as 512M or 4G: keys that do not fit are kept, encrypted, in an
-    /// unnamed file; half of this machine's if not given
+    /// Approximate memory for the check, such as 512M or 4G; half of this machine's if not given. Keys that do not fit go to
+    /// an unnamed file, encrypted
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
 }
@@ -921,14 +917,14 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "auto|NAME", default_value = "auto",
           help = format!("Protocol: auto, {}", Registry::standard().names()))]
     protocol: String,
-    /// With --protocol ole: where its tuples come from, as in the names ole-NAME
+    /// With --protocol ole: where its correlations come from, as in the names ole-NAME
     #[arg(long, value_name = "NAME")]
     offline: Option<String>,
-    /// Items are different numbers of so many bits, up to 64, as with `--normalize COL=integer:BITS`; otherwise strings
-    /// of 128 bits
+    /// Items are distinct numbers of this many bits, up to 64, as with `--normalize COL=integer:BITS`; otherwise strings of
+    /// 128 bits
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) items: Option<u32>,
-    /// Items of the receiver, as 65536 or 2^16
+    /// Items of the receiver, such as 65536 or 2^16
     #[arg(long, value_name = "N", value_parser = parse_size, default_value = "2^20")]
     pub(crate) receiver_size: u64,
     /// Items of the sender; as many as the receiver has if not given
@@ -937,7 +933,7 @@ pub(crate) struct Bench {
     /// With --reveal sum or size,sum: columns of the sender's values, at most eight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) value_columns: u8,
-    /// With --reveal shares: bytes of a payload of each side; neither has one if not given
+    /// With --reveal shares: bytes of each side's payload; none if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
     payload_width: Option<u32>,
     #[command(flatten)]
@@ -947,18 +943,18 @@ pub(crate) struct Bench {
     pub(crate) threads: NonZeroUsize,
     #[command(flatten)]
     agreed: TermOptions,
-    /// Measure one party by itself, which has all processors: both run once, and then this one again, with the same
-    /// randomness, and takes the peer's frames from memory. Tables, TLS and the network do not take part
+    /// Measure one party alone, on all processors: both run once, then this one runs again with the same randomness, and
+    /// reads the peer's frames from memory. Without tables, TLS or network
     #[arg(long, value_name = "receiver|sender", value_parser = ["receiver", "sender"],
           conflicts_with_all = ["items", "payload_width", "transport", "value_columns"])]
     alone: Option<String>,
-    /// Runs, of which medians are given
+    /// Number of runs; results are medians
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
-    /// What carries the frames; TCP if not given, and always TLS with a dealer, whose halves are for two identities
+    /// Transport; TCP if not given. With a dealer always TLS, since halves belong to identities
     #[arg(long, value_enum)]
     transport: Option<Carrier>,
-    /// The best version of the arithmetic that may run
+    /// Best instruction set that the arithmetic may use
     #[arg(long, value_enum, default_value_t = Kernels::Best)]
     pub(crate) backend: Kernels,
     /// Seed of the random items
@@ -967,20 +963,20 @@ pub(crate) struct Bench {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only measure fixed-key AES-128 on one core, in blocks per second, and name the versions of the arithmetic
+    /// Only measure fixed-key AES-128 on one core, in blocks per second, and print the instruction sets in use
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// Items of the receiver, as 65536 or 2^16
+    /// Items of the receiver, such as 65536 or 2^16
     #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "calibrate")]
     pub(crate) receiver_size: Option<u64>,
     /// Items of the sender; as many as the receiver has if not given
     #[arg(long, value_name = "N", value_parser = parse_size)]
     pub(crate) sender_size: Option<u64>,
-    /// Items are numbers of so many bits, up to 64, as with `--normalize COL=integer:BITS`
+    /// Items are numbers of this many bits, up to 64, as with `--normalize COL=integer:BITS`
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) items: Option<u32>,
     /// With --reveal sum or size,sum: columns of the sender's values, at most eight
@@ -993,7 +989,7 @@ pub(crate) struct Plan {
     pub(crate) threads: NonZeroUsize,
     #[command(flatten)]
     pub(crate) agreed: TermOptions,
-    /// Prices of machines and traffic, in the form of crates/plan/data/prices.json, in place of those
+    /// JSON file with prices of machines and traffic, in the form of crates/plan/data/prices.json, instead of those
     #[arg(long, value_name = "FILE.json")]
     pub(crate) prices: Option<InputPath>,
     /// Print one JSON object instead of a table
@@ -1002,10 +998,10 @@ pub(crate) struct Plan {
     /// Print CSV instead of a table
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
-    /// Run every protocol on this machine for a minute, and keep what that took for later plans
+    /// Run every protocol on this machine, for a minute in all, and use the times in later plans
     #[arg(long, conflicts_with_all = ["receiver_size", "sender_size", "prices", "json", "csv"])]
     pub(crate) calibrate: bool,
-    /// File of the calibration; vesica/calibration.json below XDG_CONFIG_HOME or ~/.config if not given
+    /// File for these times; vesica/calibration.json below XDG_CONFIG_HOME or ~/.config if not given
     #[arg(long, value_name = "FILE.json")]
     pub(crate) calibration: Option<OutputPath>,
 }
@@ -1014,7 +1010,7 @@ pub(crate) struct Plan {
 enum Repeated {
     /// The sum of the values of its rows
     Sum,
-    /// Nothing: such a table is refused
+    /// None: such a table is an error
     Refuse,
 }
 
@@ -1029,13 +1025,13 @@ pub(crate) enum Carrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kernels {
-    /// Whatever this machine has
+    /// All that this machine has
     Best,
     /// AVX2, AES-NI and PCLMULQDQ: no AVX-512, GFNI or VAES
     Avx2,
     /// The same with GFNI: processors of recent years without AVX-512
     Gfni,
-    /// None that depends on the processor, but for what libraries detect by themselves
+    /// Portable code only, except what libraries detect by themselves
     Portable,
 }
 

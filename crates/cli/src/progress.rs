@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use vesica::{Advice, Begin, Counts, Endpoint, Incident, Observer, Storage, rfc3339};
+use vesica_files::many;
 use vesica_session::Connection;
 
 use crate::failure::InCommand;
@@ -337,7 +338,9 @@ impl Observer for Progress {
     fn read(&mut self, counts: &Counts) {
         // From here on there may be files to remove and soon a peer to tell.
         self.signals.stop_in_order();
-        let text = format!("read {} rows, {} distinct items", counts.rows, counts.items);
+        let [rows, items] = [(counts.rows, "row"), (counts.items, "distinct item")]
+            .map(|(count, what)| many(count, what));
+        let text = format!("read {rows}, {items}");
         self.note(
             "read",
             &text,

@@ -205,7 +205,10 @@ pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
     let rows = rows.iter().count();
     log::event(
         "done",
-        &format!("{rows} rows match"),
+        &match rows {
+            1 => "1 row matches".to_owned(),
+            _ => format!("{rows} rows match"),
+        },
         &json!({"rows_written": rows}),
     );
     Ok(())

@@ -245,3 +245,11 @@ impl fmt::Display for Advice {
         f.write_str(&self.spelled(&Plain))
     }
 }
+
+/// A number and what is counted, such as `1 row` and `2 rows`.
+pub fn many(n: u64, what: &str) -> String {
+    match n {
+        1 => format!("1 {what}"),
+        _ => format!("{n} {what}s"),
+    }
+}

@@ -22,7 +22,7 @@ mod secret;
 mod stamp;
 mod whole;
 
-pub use advice::{Advice, Argument, Command, Face, Part, spelled};
+pub use advice::{Advice, Argument, Command, Face, Part, many, spelled};
 pub use beside::{directory_of, remove_unfinished, unfinished};
 pub use directory::{UnsafeDirectory, private_directory};
 pub use id::FileId;

@@ -20,6 +20,17 @@ impl Security {
         self != Security::SemiHonest
     }
 
+    /// What each side relies on, as a sentence goes on.
+    pub fn trusts(self) -> &'static str {
+        match self {
+            Security::SemiHonest => "each side then trusts the other to follow the protocol",
+            Security::MaliciousSender => {
+                "the sender then trusts the receiver to follow the protocol"
+            }
+            Security::Malicious => "neither side then trusts the other",
+        }
+    }
+
     /// The name in commands, contracts and reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -578,7 +578,7 @@ impl Contract {
             let bytes = self.working_bytes(protocol, sizes, self.get(&LAMBDA));
             if bytes > memory {
                 let reason =
-                    format!("{memory} bytes of memory are too few for the stored correlations");
+                    format!("{memory} bytes of memory do not suffice for the stored correlations");
                 let enough = Some(bytes);
                 return Err(WireError::limit(Limit::Memory { enough }, reason));
             }
@@ -597,7 +597,8 @@ impl Contract {
             return Err(WireError::limit(
                 Limit::Reveal { enough },
                 format!(
-                    "{memory} bytes of memory are too few for the {reveal} of {} and {} items, which is found in one bucket",
+                    "{memory} bytes of memory do not suffice for the {reveal} of {} items of the receiver and {} of the sender, which is \
+                     found in one bucket",
                     sizes[0], sizes[1]
                 ),
             ));
@@ -609,7 +610,7 @@ impl Contract {
             WireError::limit(
                 Limit::Memory { enough },
                 format!(
-                    "{memory} bytes of memory for a bucket are too few for {} and {} items",
+                    "{memory} bytes of memory do not suffice for a bucket of {} items of the receiver and {} of the sender",
                     sizes[0], sizes[1]
                 ),
             )

@@ -143,10 +143,14 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// A protocol that is less secure than the caller asked for.
-    #[error("protocol {protocol} runs {}, which is weaker than this side accepts", runs.name())]
+    #[error("{protocol} finds the {reveal} with {} security, and this side asks for {}", runs.name(), asked.name())]
     WeakProtocol {
         /// Its name.
         protocol: &'static str,
+        /// What it is to find.
+        reveal: vesica_psi::Reveals,
+        /// The security that the caller asked for.
+        asked: vesica_psi::Security,
         /// Its security.
         runs: vesica_psi::Security,
     },
@@ -279,10 +283,9 @@ impl Error {
     pub fn remedy(&self) -> Option<Advice> {
         use vesica_wire::Error as Wire;
         Some(match self {
-            Error::WeakProtocol { protocol, runs } => advice![
-                format!("{protocol} needs "),
+            Error::WeakProtocol { runs, .. } => advice![
                 (Security, runs.name()),
-                " on both sides",
+                format!(" on both sides accepts that: {}", runs.trusts()),
             ],
             Error::NoIdentity(_) | Error::NotAnIdentity { .. } => {
                 advice![Command::Keygen, " makes an identity, one for each side"]

@@ -164,6 +164,8 @@ impl Job {
         if spec.security < security {
             return Err(Error::WeakProtocol {
                 protocol: spec.name,
+                reveal,
+                asked: security,
                 runs: spec.security,
             });
         }
@@ -282,7 +284,7 @@ impl Job {
             _ if goes(1) => usage(format!(
                 "the {reveal} takes one column of values on each side"
             )),
-            _ => usage(format!("values do not go with {reveal}")),
+            _ => usage(format!("a run for {reveal} takes no values")),
         }
     }
 }

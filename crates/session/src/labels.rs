@@ -108,7 +108,9 @@ impl fmt::Display for LabelExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LabelExchange::Nothing => f.write_str("none"),
-            LabelExchange::Wanted { most_bytes } => write!(f, "any in up to {most_bytes} bytes"),
+            LabelExchange::Wanted { most_bytes } => {
+                write!(f, "wanted, up to {most_bytes} bytes a row")
+            }
             LabelExchange::Offered(terms) => terms.fmt(f),
             LabelExchange::Shared { bytes } => write!(f, "shares of {bytes} bytes"),
         }

@@ -67,7 +67,7 @@ terms! {
             values: &["malicious", "malicious-sender", "semi-honest"],
             default: "malicious",
             help: &[Part::Words(
-                "The weakest security to accept: against a peer that may do anything, against a sender that may and a receiver that follows the protocol, or against peers that follow it",
+                "The weakest security to accept: against peers that deviate in any way, against senders that do and receivers that follow the protocol, or only against peers that follow it",
             )],
             set: |terms, text| terms.set_named(&SECURITY, text),
         }),
@@ -145,8 +145,9 @@ terms! {
                 Part::Words(
                     "The receiver learns a size, sum, inner product or threshold-matches only if at least K keys \
                      match, and otherwise only that fewer do; on both sides the same. Keys whose value is 0 do not \
-                     count. Of several numbers all or none are told: at least K keys have to count for each. Of two thresholds the larger one counts. Values that the receiver chooses can still make \
-                     one result single out keys: see ",
+                     count. Of several numbers all or none are revealed: at least K keys have to count for each. Of a \
+                     threshold and this the larger one counts. Values that a dishonest receiver chooses can still make \
+                     one result depend on a single key: see ",
                 ),
                 Part::Argument(Argument::MaxPeerValueBound),
             ],
@@ -170,8 +171,8 @@ terms! {
             default: "time",
             help: &[
                 Part::Words(
-                    "What a circuit protocol saves; traffic if either side says so, which is faster below some 100 Mb/s. auto decides \
-                     by this side's ",
+                    "What a circuit protocol is optimised for; traffic, which is faster below some 100 Mb/s, if either side asks for it. \
+                     auto decides by this side's ",
                 ),
                 Part::Argument(Argument::Bandwidth),
                 Part::Words(", or else by the round trip"),

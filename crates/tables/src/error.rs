@@ -3,11 +3,13 @@
 use std::fmt;
 use std::io;
 
-use vesica_files::{Advice, is_exhausted};
+use vesica_files::{Advice, is_exhausted, many};
 
 #[cfg(feature = "object-stores")]
 mod problem;
 mod remedy;
+
+use crate::render::decimal;
 
 #[cfg(feature = "object-stores")]
 pub(crate) use problem::Problem;
@@ -329,15 +331,32 @@ pub enum ValueProblem {
     /// It does not fit into a sign and 63 bits.
     #[error("does not fit into 63 bits")]
     TooLarge,
-    /// It exceeds the declared bound.
-    #[error("exceeds the declared bound")]
-    AboveBound,
-    /// The sum over several rows of one key exceeds the declared bound.
-    #[error("exceeds the declared bound in the sum over the rows of its key")]
-    SumAboveBound,
+    /// It exceeds the bound of its column.
+    #[error("is beyond the bound of {}", units(*bound, *scale))]
+    AboveBound {
+        /// The largest absolute value of a key, in units of 10^-`scale`.
+        bound: u64,
+        /// Digits after the decimal point.
+        scale: u8,
+    },
+    /// The sum over several rows of one key exceeds that.
+    #[error("is beyond the bound of {} in the sum over the rows of its key", units(*bound, *scale))]
+    SumAboveBound {
+        /// The largest absolute value of a key, in units of 10^-`scale`.
+        bound: u64,
+        /// Digits after the decimal point.
+        scale: u8,
+    },
     /// Its key has another row, which was not declared.
     #[error("belongs to a key that an earlier row has")]
     Repeated,
+}
+
+/// So many units of 10^-`scale`, as a decimal number.
+fn units(units: u64, scale: u8) -> String {
+    let mut text = String::new();
+    decimal(&units.to_string(), scale as i8, &mut text);
+    text
 }
 
 impl Error {
@@ -619,7 +638,8 @@ impl fmt::Display for Error {
                 "its rows can be split at {first:?} or at {second:?}, evenly at each"
             ),
             ErrorKind::Ragged { expected, found } => {
-                write!(f, "has {found} fields where the header has {expected}")
+                let found = many(*found as u64, "field");
+                write!(f, "has {found} where the header has {expected}")
             }
             ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
             ErrorKind::NotUtf8 => write!(f, "the value in column {column:?} is not valid UTF-8"),
@@ -630,7 +650,8 @@ impl fmt::Display for Error {
             ),
             ErrorKind::MixedEncodings { rows } => write!(
                 f,
-                "{rows} rows have bytes that are not UTF-8, as the result has to be"
+                "{} with bytes that are not UTF-8, as the result has to be",
+                many(*rows, "row")
             ),
             ErrorKind::OtherEncoding(name) => write!(f, "is {name} text, not UTF-8"),
             ErrorKind::RowTooLong { limit } => {

@@ -368,12 +368,8 @@ impl Sums<'_> {
             column.within(*sum).ok_or_else(|| {
                 let mut rows = (0..).zip(row_items).filter(|(_, i)| **i as usize == item);
                 let first = rows.next().map_or(0, |(row, _): (u64, _)| row);
-                let problem = match rows.next() {
-                    None => ValueProblem::AboveBound,
-                    Some(_) => ValueProblem::SumAboveBound,
-                };
                 let line = lines[item].map(NonZeroU64::get);
-                column.wrong(problem).at_row(first + 1, line)
+                column.beyond(rows.next().is_none()).at_row(first + 1, line)
             })
         };
         self.sums.iter().enumerate().map(value).collect()

@@ -84,6 +84,15 @@ impl ValueColumn {
         (sum.unsigned_abs() <= self.bound).then_some(sum)
     }
 
+    /// An error about the value of a key, which is not within the bound; it has one row, or several.
+    pub(crate) fn beyond(&self, has_one_row: bool) -> Error {
+        let (bound, scale) = (self.bound, self.scale);
+        self.wrong(match has_one_row {
+            true => ValueProblem::AboveBound { bound, scale },
+            false => ValueProblem::SumAboveBound { bound, scale },
+        })
+    }
+
     /// An error about a row's value.
     pub(crate) fn wrong(&self, problem: ValueProblem) -> Error {
         Error::new(ErrorKind::BadValue { problem }).in_column(&self.name)

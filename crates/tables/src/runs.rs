@@ -360,12 +360,8 @@ impl Runs {
             if let Some((_, column)) = beyond.next() {
                 let is_same = |key| same.iter().any(|entry| index(*entry) == key);
                 let [first, second] = self.first_rows(part, merged, is_same)?;
-                let problem = match second {
-                    None => ValueProblem::AboveBound,
-                    Some(_) => ValueProblem::SumAboveBound,
-                };
                 let row = first.map_or(0, u64::from);
-                return Err(column.wrong(problem).at_row(row + 1, None));
+                return Err(column.beyond(second.is_none()).at_row(row + 1, None));
             }
         }
         Ok(())

@@ -773,11 +773,22 @@ mod tests {
             // What must not be is refused wherever the keys are.
             let once: String = (0..3000).map(|i| format!("{i},{i},1\n")).collect();
             for (rows, columns, problem, row) in [
-                (&beyond, &summed, ValueProblem::SumAboveBound, 1),
+                (
+                    &beyond,
+                    &summed,
+                    ValueProblem::SumAboveBound {
+                        bound: most,
+                        scale: 0,
+                    },
+                    1,
+                ),
                 (
                     &format!("{once}b,3001,1\n"),
                     &columns(3000, true),
-                    ValueProblem::AboveBound,
+                    ValueProblem::AboveBound {
+                        bound: 3000,
+                        scale: 0,
+                    },
                     3001,
                 ),
                 (

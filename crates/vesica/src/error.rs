@@ -255,8 +255,8 @@ pub enum Error {
     Table(#[from] vesica_tables::Error),
     /// No row of the table has a usable key, and the caller did not allow that.
     #[error(
-        "no row has a usable key: {} rows, of which {} are blank and {} are invalid",
-        .0.rows, .0.blanks, .0.invalid
+        "no row has a usable key: {} blank and {} invalid, of {} in all",
+        .0.blanks, .0.invalid, .0.rows
     )]
     NoKeys(vesica_tables::Counts),
     /// Connecting, the contract or the protocol failed.

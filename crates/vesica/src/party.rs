@@ -744,15 +744,28 @@ impl Party {
         tasks: Tasks,
     ) -> Result<Job, Error> {
         let job = self.job(role, key, Rows::Matching)?;
-        let is_plain = job.labels.is_nothing() && job.offline.is_none();
         let reveal = job.terms.get(&REVEAL);
-        let reveals = reveal == Reveal::Matches || reveal.is_value();
-        let in_order = job.terms.get(&LEARNS) == Learns::Aligned;
-        let exact = job.terms.get(&KEY_BITS).is_some();
-        if !is_plain || !reveals || in_order || exact || self.resources.work_dir.is_some() {
-            let problem = "tasks find matches of hashed keys or numbers, in no common order, without columns to hand over, a \
-                           work directory or stored correlations";
-            return Err(SessionError::Usage(problem.into()).into());
+        let revealed = reveal.to_string();
+        let refused = [
+            (
+                reveal != Reveal::Matches && !reveal.is_value(),
+                revealed.as_str(),
+            ),
+            (!job.labels.is_nothing(), "columns to hand over"),
+            (
+                job.terms.get(&LEARNS) == Learns::Aligned,
+                "one order on both sides",
+            ),
+            (
+                job.terms.get(&KEY_BITS).is_some(),
+                "keys that are compared as numbers",
+            ),
+            (job.offline.is_some(), "stored correlations"),
+            (self.resources.work_dir.is_some(), "a work directory"),
+        ];
+        if let Some((_, what)) = refused.into_iter().find(|(is_asked, _)| *is_asked) {
+            let problem = format!("a job in tasks does not go with {what}");
+            return Err(SessionError::Usage(problem).into());
         }
         let job = job.with(&BUCKET_ATTEMPTS, tasks.attempts);
         job.check()?;

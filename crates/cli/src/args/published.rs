@@ -24,19 +24,19 @@ fn parse_life(text: &str) -> Result<u64, &'static str> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Publish {
-    /// Table, in a format of --format; `-` is standard input. Directories, patterns and several files are as
-    /// for `vesica send`
+    /// The table, as for `vesica send`: a file, an object, a directory, a pattern, several of these, or `-` for standard
+    /// input
     #[arg(help_heading = "Table", long, value_name = "FILE", required_unless_present_any = ["add", "remove"])]
     pub(crate) input: Vec<InputTable>,
-    /// Adds the keys of this table to the set in --output, as a file beside it: SET.vset.2, then SET.vset.3, and so on. A
-    /// key that is there with another payload gets the new one. The set may be served meanwhile
+    /// Add the keys of this table to the set in --output, as a file beside it: SET.vset.2, then SET.vset.3, and so on. A key
+    /// that the set has with another payload gets the new one. The set may be served meanwhile
     #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
     pub(crate) add: Vec<InputTable>,
-    /// Takes the keys of this table out of the set, in the same file as --add
+    /// Remove the keys of this table from the set, in the same file as --add
     #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
     pub(crate) remove: Vec<InputTable>,
-    /// Publishes --input under a new key in place of that of the database, which nobody may serve meanwhile. The old set
-    /// and its later files are replaced, and counts of queries begin anew
+    /// Publish --input under a new key, which replaces that of the database. Nobody may serve the database meanwhile. The old
+    /// set and its later files are replaced, and counts of queries start again
     #[arg(long, conflicts_with_all = ["add", "remove"])]
     pub(crate) rotate: bool,
     #[command(flatten)]
@@ -44,34 +44,33 @@ pub(crate) struct Publish {
     /// This side's identity, made by `vesica keygen`: it signs the set, and serves it
     #[arg(long, value_name = "FILE")]
     pub(crate) identity: InputPath,
-    /// Directory for the secret key and the count of queries, created if missing, and meanwhile for what is computed: after
-    /// a failure the same command goes on from there. Whoever has it and the identity can test guesses of every key of
-    /// the set, for ever
+    /// Directory for the secret key and the count of queries, created if missing. After a failure the same command resumes
+    /// from it. Whoever has it and the identity can test guesses of every key of the set, for ever
     #[arg(long, value_name = "DIR")]
     pub(crate) database: OwnDirectory,
-    /// File of the set, for clients; whoever has it alone learns only how many keys there are
+    /// File of the set, for clients; by itself it shows only how many keys there are
     #[arg(help_heading = "Result", long, value_name = "SET.vset")]
     pub(crate) output: OutputSet,
-    /// Queries that the key answers in its life, of all clients together, as 2^20; the server stops at that. More cost
-    /// a bit of each mask with every doubling, and half a bit of the key's security
+    /// Queries that the key answers in its life, of all clients together, such as 2^20; the server stops at that. Each
+    /// doubling costs a bit of each mask and half a bit of the key's security
     #[arg(long, value_name = "N", value_parser = parse_life, default_value = "2^20")]
     pub(crate) queries: u64,
-    /// Keys that are ever published under the key; as many as the table has if not given
+    /// Most keys that are ever published under the secret key; as many as the table has if not given
     #[arg(long, value_name = "N", value_parser = parse_life)]
     pub(crate) max_keys: Option<u64>,
     /// Statistical security in bits, 40 to 64: all queries together find a key that is not in the set with
     /// probability at most 2^-BITS
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     pub(crate) lambda: u32,
-    /// Columns that a client gets with the rows that it finds, separated by commas as in --key. They are encrypted:
-    /// only who has asked about a key reads what goes with it
+    /// Columns that a client gets with the rows that it finds, separated by commas as in --key. They are encrypted: only a
+    /// client that has asked about a key can read its columns
     #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     pub(crate) payload: Option<String>,
-    /// Bytes that these columns take together for each key: their texts, and two more for each column; 64 if not given
+    /// Bytes per key for these columns: their texts, and two bytes per column; 64 if not given
     #[arg(help_heading = "Values", long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     pub(crate) payload_width: Option<u32>,
-    /// Approximate memory, such as 512M or 4G: what does not fit is kept in unnamed files beside the set; half of this
-    /// machine's if not given
+    /// Approximate memory, such as 512M or 4G; half of this machine's if not given. What does not fit goes to unnamed files
+    /// beside the set
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
     /// Threads to compute on; all of this machine's if not given
@@ -87,24 +86,24 @@ pub(crate) struct Serve {
     /// Directory that `vesica publish` has made
     #[arg(long, value_name = "DIR")]
     pub(crate) database: OwnDirectory,
-    /// Wait for clients at HOST:PORT; port 0 picks a free one
+    /// Listen for clients at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: String,
     /// The identity that has published the set
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: InputPath,
-    /// File with the fingerprints of all clients, one per line; what follows after a blank or # is a remark. Everybody
-    /// else is turned away
+    /// File with the fingerprints of all clients, one per line; text after a blank or # is a comment. Everybody else is
+    /// turned away
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) clients: InputPath,
-    /// File of the published set, with those of later releases beside it, for clients that fetch them: each gets at most
-    /// four times their bytes a day, counted from the start of this server. Not handed out if not given
+    /// File of the published set, with those of later releases beside it, for clients that fetch them. Each client gets at
+    /// most four times their bytes a day, counted from the start of this server. If not given, clients cannot fetch the set
     #[arg(long, value_name = "SET.vset")]
     pub(crate) set: Option<InputSet>,
-    /// Queries of each client under the key, at most, also across restarts
+    /// Most queries of each client under the key, across restarts too
     #[arg(long, value_name = "N", value_parser = parse_life)]
     pub(crate) quota: u64,
-    /// Connections at once, at most 8 of them of one client; others wait
+    /// Most connections at once, at most 8 of them from one client; others wait
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 16))]
     pub(crate) connections: u32,
     /// Threads to compute on; all of this machine's if not given
@@ -113,7 +112,7 @@ pub(crate) struct Serve {
     /// Longest time that a client may stay connected without a question
     #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// Longest time for which a client may keep one connection waiting in all; what this side computes does not count. If not
+    /// Longest time in all that a client may keep one connection waiting, not counting what the server computes. If not
     /// given, ten times what the bytes of the connection take at 1 Mb/s, and at least 3600
     #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
@@ -126,12 +125,12 @@ pub(crate) struct Lookup {
     /// File of the published set, with those of later releases beside it
     #[arg(long, value_name = "SET.vset")]
     pub(crate) set: FetchedSet,
-    /// Fetches what of these files is missing here from the server, where an earlier attempt has stopped. A file has the
-    /// name SET.vset.part, or SET.vset.2.part, until all of it is verified
+    /// Fetch the missing files of the set from the server, resuming where an earlier attempt has stopped. A file is called
+    /// SET.vset.part, or SET.vset.2.part, until all of it is verified
     #[arg(long)]
     pub(crate) fetch: bool,
-    /// Directory for what the server has answered, encrypted under the identity and created if missing: later look-ups
-    /// ask about no key again, and one that was interrupted pays for nothing twice
+    /// Directory for the server's answers, encrypted under the identity, created if missing. Later look-ups do not ask about
+    /// the same key again, and an interrupted one pays for nothing twice
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OwnDirectory>,
     /// Where `vesica serve` listens, HOST:PORT
@@ -140,19 +139,19 @@ pub(crate) struct Lookup {
     /// This side's identity, made by `vesica keygen`, whose fingerprint the server has on its list
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
     pub(crate) identity: InputPath,
-    /// The fingerprint of who has published the set and serves it, vs1:…
+    /// The publisher's fingerprint, vs1:…
     #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
     pub(crate) peer: Fingerprint,
-    /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-`, the default,
-    /// is standard output
+    /// File for the matching rows; its name decides the format, else it is that of the input. `-`, the default, is standard
+    /// output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) output_table: OutputTable,
-    /// Which of its own rows the result has: those that match (the default), the rest, or all with a column in_both
+    /// Rows of this side's table in the result: those that match (the default), the rest, or all with a column in_both
     #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
     pub(crate) rows: Option<Rows>,
-    /// Take a table that has no usable key, which matches nothing; otherwise it is refused
+    /// Accept a table without a usable key, which matches nothing; otherwise that is an error
     #[arg(long)]
     pub(crate) allow_empty: bool,
     /// Threads to compute on; all of this machine's if not given
@@ -160,7 +159,7 @@ pub(crate) struct Lookup {
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) patience: Patience,
-    /// Longest time from when the server is reached to the last answer, and before as long for files that are fetched. If not
+    /// Longest time from when the server is reached to the last answer; fetching files may take as long before that. If not
     /// given, ten times what they take at 1 Mb/s and at a tenth of this machine's speed (docs/reliability.md), and at least
     /// 3600
     #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]

@@ -17,7 +17,7 @@ use crate::progress::ProgressMode;
 
 #[derive(Debug, Args)]
 pub(crate) struct Split {
-    /// This side's part in the job
+    /// This side's role in the job
     #[arg(help_heading = "Agreed with the peer", long, value_enum)]
     pub(crate) role: Side,
     #[command(flatten)]
@@ -27,14 +27,14 @@ pub(crate) struct Split {
     /// Directory for the job, which only this user may read. Tasks need all of it; job.json in it has the keys to the rest
     #[arg(long, value_name = "DIR")]
     pub(crate) job: OwnDirectory,
-    /// Approximate memory of a task for its bucket, such as 512M or 4G, by which the number of buckets is chosen; the
-    /// smaller one of both sides counts
+    /// Approximate memory of a task, such as 512M or 4G, which decides the number of buckets; the smaller one of both sides
+    /// counts
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1G")]
     pub(crate) task_memory: u64,
     /// How often a bucket may be tried, 1 to 16; the smaller number of both sides counts
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) attempts: u32,
-    /// For how long tasks can begin; after that the keys of this side's tasks count for nothing
+    /// How long tasks can start; after that the keys of this side's tasks expire
     #[arg(long, value_name = "SECONDS", default_value = "604800", value_parser = seconds)]
     pub(crate) valid_for: Duration,
 }
@@ -43,10 +43,10 @@ pub(crate) struct Split {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect", "gateway"]))]
 pub(crate) struct TaskMeetingPoint {
-    /// Wait for the peer's task at HOST:PORT; port 0 picks a free one
+    /// Listen for the peer's task at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
-    /// Connect to the peer's task at HOST:PORT, retrying until the wait is over
+    /// Connect to the peer's task at HOST:PORT; retries until --wait is over
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
     /// Meet the peer's task at the gateway at HOST:PORT
@@ -79,7 +79,7 @@ pub(crate) struct Bucket {
     /// The bucket, counted from 0
     #[arg(long, value_name = "N")]
     pub(crate) bucket: u32,
-    /// The attempt at it, counted from 0. Both sides' tasks make the same one, and each once
+    /// Attempt at this bucket, counted from 0. Both sides' tasks make the same attempt, each of them once
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) attempt: u32,
     #[command(flatten)]
@@ -96,26 +96,26 @@ pub(crate) struct Bucket {
 
 #[derive(Debug, Args)]
 pub(crate) struct Gateway {
-    /// Wait for the tasks of both sides at HOST:PORT; port 0 picks a free one
+    /// Listen for the tasks of both sides at HOST:PORT; port 0 picks a free port
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: String,
-    /// gateway.json of a job, which either side has; one for each job whose tasks are to meet
+    /// gateway.json of a job, which either side has; one for each job
     #[arg(long, value_name = "FILE", required = true)]
     pub(crate) admit: Vec<InputPath>,
-    /// Pairs of tasks at once, with those tasks that wait for the other side's
+    /// Most pairs of tasks at once, tasks that wait for the other side's included
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
     pub(crate) pairs: u32,
     /// Longest wait of a task for the other side's
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     pub(crate) wait: Duration,
-    /// Longest silence of a task once the other side's is there
+    /// Longest silence of a task once it is paired
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Attempts {
-    /// Directory of the job, made by `vesica split`, in which the results of tasks are
+    /// Directory of the job, made by `vesica split`, with the results of tasks
     #[arg(long, value_name = "DIR")]
     pub(crate) job: OwnDirectory,
     #[command(flatten)]
@@ -139,11 +139,11 @@ pub(crate) struct Total {
     /// Directory of the job, made by `vesica split`, with the results of all buckets
     #[arg(long, value_name = "DIR")]
     pub(crate) job: OwnDirectory,
-    /// Wait for the peer's driver at HOST:PORT; port 0 picks a free one. Without --listen and --connect it is the total that
-    /// this side has from before
+    /// Listen for the peer's driver at HOST:PORT; port 0 picks a free port. Without --listen and --connect, print the total
+    /// that this side already has
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
-    /// Connect to the peer's driver at HOST:PORT, retrying until the wait is over
+    /// Connect to the peer's driver at HOST:PORT; retries until --wait is over
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
     /// This side's identity, with which the table was split
@@ -185,8 +185,7 @@ pub(crate) struct Collect {
     pub(crate) job: OwnDirectory,
     #[command(flatten)]
     pub(crate) table: Table,
-    /// File for the matching rows, in the format that its name stands for, or else in that of the input; `-` is standard
-    /// output
+    /// File for the matching rows; its name decides the format, else it is that of the input. `-` is standard output
     #[arg(
         help_heading = "Result",
         long,

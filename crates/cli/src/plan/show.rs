@@ -89,17 +89,17 @@ fn table(answer: &Answer) -> String {
         answer.lambda,
         "protocol",
         "security",
-        "saves",
+        "optimize",
         "seconds",
-        "between",
+        "low to high",
         "offline",
         "MB",
-        "delays",
+        "RTTs",
         "MiB each",
         "USD per 1000"
     );
     for f in &answer.forecasts {
-        let between = format!("{} and {}", short(f.seconds.low), short(f.seconds.high));
+        let range = format!("{} to {}", short(f.seconds.low), short(f.seconds.high));
         let Memory { receiver, sender } = f.peak_memory_bytes;
         let memory = [receiver, sender]
             .map(|peak| {
@@ -112,14 +112,14 @@ fn table(answer: &Answer) -> String {
         let mark = if f.is_auto { "  auto" } else { "" };
         let _ = writeln!(
             text,
-            "{:<16} {:<12} {:<8} {:>9} {between:>20} {:>9} {:>10.3} {:>6} {memory:>13} {:>12.4}{mark}",
+            "{:<16} {:<12} {:<8} {:>9} {range:>20} {:>9} {:>10.3} {:>6.1} {memory:>13} {:>12.4}{mark}",
             f.protocol,
             f.security.name(),
             f.optimize.name(),
             short(f.seconds.likely),
             short(f.offline_seconds),
             f.bytes.total() as f64 / 1e6,
-            f.delays,
+            f.delays as f64 / 2.0,
             1000.0 * usd(f, setting),
         );
     }

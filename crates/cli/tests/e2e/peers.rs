@@ -478,7 +478,7 @@ fn a_table_that_begins_late_is_no_missing_peer() {
         std::thread::sleep(Duration::from_secs(3));
         pipe.write_all(b"3,c\n").unwrap();
         drop(pipe);
-        sender.wait_for("read 1 rows");
+        sender.wait_for("read 1 row,");
         sender.wait().expect_success();
         receiver.wait().expect_success();
         assert_eq!(place.read("out.csv"), "id,name\n3,a\n");

@@ -623,10 +623,13 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
         ended.expect_failure(2, line);
         ended
     };
-    let weak_protocol = usage("--reveal size", "protocol circuit-okvs runs semi-honest");
+    let weak_protocol = usage(
+        "--reveal size",
+        "circuit-okvs finds the size with semi-honest security",
+    );
     assert_eq!(
         weak_protocol.hint(),
-        "circuit-okvs needs --security semi-honest on both sides"
+        "--security semi-honest on both sides accepts that: each side then trusts the other to follow the protocol"
     );
     let weak = |words: &str| format!("--security semi-honest {words}");
     usage(
@@ -641,7 +644,7 @@ fn what_does_not_go_together_is_refused_before_anything_is_sent() {
     usage(&weak("--reveal size --output x.csv"), "is printed");
     usage(
         &weak("--reveal size --value spent"),
-        "values do not go with size",
+        "a run for size takes no values",
     );
     usage(
         &weak("--reveal inner-product"),
@@ -722,12 +725,12 @@ fn values_that_cannot_be_computed_with_are_named_by_row() {
         (
             "a,1000\n",
             "--value-bound 999",
-            "exceeds the declared bound",
+            "is beyond the bound of 999",
         ),
         (
             "b,1\na,900\nb,2\na,900\n",
             "--value-bound 999",
-            "row 2 (line 3): the value in column \"spent\" exceeds the declared bound in the sum over the rows of its key",
+            "row 2 (line 3): the value in column \"spent\" is beyond the bound of 999 in the sum over the rows of its key",
         ),
         (
             "a,1\na,1\n",
@@ -749,7 +752,7 @@ fn a_side_with_too_little_memory_is_told_what_would_do() {
     let sides_of = |ours: &str, theirs: &str| sides("--reveal sum", ours, theirs);
     let ended = run(&place, &sides_of("--memory 3M", "--value visits"));
     let enough = ended.map(|ended| {
-        ended.expect_failure(7, "bytes of memory for a bucket are too few");
+        ended.expect_failure(7, "bytes of memory do not suffice for a bucket");
         let words = ended.err.trim_end().strip_suffix(" are enough");
         let words = words.and_then(|words| {
             words.split_once("hint: raise --memory on the side that gives less: half of it or more is for a bucket, and ")

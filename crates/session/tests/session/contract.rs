@@ -288,14 +288,14 @@ fn each_difference_ends_both_sides_with_both_values() {
         ),
         (
             "columns handed over",
-            "any in up to 64 bytes",
+            "wanted, up to 64 bytes a row",
             "none",
             Box::new(|j| j.labels = LabelExchange::Wanted { most_bytes: 64 }),
             Box::new(|_| {}),
         ),
         (
             "columns handed over",
-            "any in up to 64 bytes",
+            "wanted, up to 64 bytes a row",
             "city,name in 65 bytes",
             Box::new(|j| j.labels = LabelExchange::Wanted { most_bytes: 64 }),
             Box::new(|j| j.labels = offered(65)),
@@ -949,7 +949,8 @@ fn jobs_that_cannot_be_are_usage_errors() {
             error,
             Error::WeakProtocol {
                 protocol: "dh",
-                runs: Security::SemiHonest
+                runs: Security::SemiHonest,
+                ..
             }
         ),
         "{error}"

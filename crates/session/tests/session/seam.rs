@@ -450,11 +450,11 @@ fn values_that_nobody_or_both_have_or_that_could_overflow_are_refused() {
     let alone = |reveal, values| usage(&with(reveal, Role::Receiver, values));
     assert_eq!(
         alone(Reveal::Matches, terms(1, 0)),
-        "values do not go with matches"
+        "a run for matches takes no values"
     );
     assert_eq!(
         alone(Reveal::Size, terms(1, 0)),
-        "values do not go with size"
+        "a run for size takes no values"
     );
     assert_eq!(
         alone(Reveal::InnerProduct, vec![]),

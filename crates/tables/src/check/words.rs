@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use vesica_files::many;
+
 use super::{Check, ColumnCheck, Finding};
 use crate::counts::{Counts, NUMBER_FORMS, SOME_NULL_WORDS};
 use crate::key::KeySpec;
@@ -166,14 +168,6 @@ fn spelled(column: &ColumnCheck, profile: &Profile) -> Vec<String> {
     found.collect()
 }
 
-fn many(n: u64, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
-    }
-}
-
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts {
@@ -206,15 +200,27 @@ impl fmt::Display for Check {
             }
         }
         writeln!(f)?;
-        for (n, what) in [
-            (rows, "rows"),
-            (items, "distinct keys"),
-            (duplicates, "rows that repeat an earlier key"),
-            (blanks, "rows with a null or blank key, never matching"),
-            (invalid, "rows with an invalid key, never matching"),
-            (changed, "rows whose key normalisation changes"),
+        for (n, what, more) in [
+            (rows, ["row", "rows"], ""),
+            (items, ["distinct key", "distinct keys"], ""),
+            (
+                duplicates,
+                ["row that repeats", "rows that repeat"],
+                " an earlier key",
+            ),
+            (
+                blanks,
+                ["row", "rows"],
+                " with a null or blank key, never matching",
+            ),
+            (
+                invalid,
+                ["row", "rows"],
+                " with an invalid key, never matching",
+            ),
+            (changed, ["row", "rows"], " whose key normalisation changes"),
         ] {
-            writeln!(f, "{n:>12} {what}")?;
+            writeln!(f, "{n:>12} {}{more}", what[usize::from(*n != 1)])?;
         }
         if !self.most_repeated.is_empty() {
             let each = self.most_repeated.iter();

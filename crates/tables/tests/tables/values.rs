@@ -246,7 +246,7 @@ fn the_bound_is_for_the_sum_over_the_rows_of_a_key() {
         }
     }
     // Every order of the rows is refused, and the first row of the key is named.
-    let sum = ValueProblem::SumAboveBound;
+    let sum = ValueProblem::SumAboveBound { bound: 9, scale: 0 };
     for values in [
         [&*most, &*most, "-5"],
         [&*most, "-5", &*most],
@@ -259,14 +259,19 @@ fn the_bound_is_for_the_sum_over_the_rows_of_a_key() {
         all_refused(&rows, &column("v", 0, 9), 3, sum);
     }
     let rows = [(Some("a"), Some("9")), (Some("b"), Some("-10"))];
-    all_refused(&rows, &column("v", 0, 9), 2, ValueProblem::AboveBound);
+    all_refused(
+        &rows,
+        &column("v", 0, 9),
+        2,
+        ValueProblem::AboveBound { bound: 9, scale: 0 },
+    );
 }
 
 #[test]
 fn rows_of_several_lines_are_named_by_the_line_on_which_they_start() {
     let csv = "k,v,note\na,1,\"x\ny\nz\"\n\nb,6,\"x\ny\"\nb,6,x\na,1,x\n";
     let source = source("t.csv", csv);
-    let sum = ValueProblem::SumAboveBound;
+    let sum = ValueProblem::SumAboveBound { bound: 9, scale: 0 };
     refused(&source, &column("v", 0, 9), 2, Some(6), sum);
     let once = ValueColumn {
         sums_repeated: false,
