@@ -27,8 +27,9 @@ use vesica_fuzz::session::said_by_courier;
 use vesica_fuzz::transfers::Party;
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
 use vesica_session::{
-    Fingerprint, Hello, Identity, Job, LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT,
-    ProtocolRequest, Registry, Resume, Reveal, Role, TaskKeys,
+    Admission, Fingerprint, Hello, Identity, Intent, Job, LabelExchange, LabelTerms, Learns,
+    LocalFacts, NO_LIMIT, Opened, ProtocolRequest, Registry, Resume, Reveal, Role, Tally, TaskKeys,
+    Terms,
     terms::{LEARNS, REVEAL},
 };
 
@@ -89,9 +90,62 @@ fn wire(seeds: &Seeds) -> Result<()> {
     seeds.put("frames", "huge", &[&[63, 32, 255], &huge[..]].concat())
 }
 
+/// A greeting for each thing that a side can have come for, and others that are none.
+fn greetings(seeds: &Seeds) -> Result<()> {
+    for (number, intent) in Intent::all().enumerate() {
+        let greeting = intent.greeting();
+        assert_eq!(Intent::decode(&greeting)?, intent);
+        seeds.put("greeting", &format!("{number:02}"), &greeting)?;
+        if number == 0 {
+            for (name, at) in [
+                ("of-another-program", 0),
+                ("of-another-version", 4),
+                ("unknown", 7),
+            ] {
+                let mut other = greeting;
+                other[at] ^= 0x40;
+                seeds.put("greeting", name, &other)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What drivers say of tasks. Each seed is one that is read.
+fn tasks(seeds: &Seeds) -> Result<()> {
+    let keys = TaskKeys {
+        expires: 1 << 31,
+        fingerprints: [1, 2]
+            .map(|byte| Fingerprint::from_bytes([byte; 32]))
+            .into(),
+    };
+    let keys = keys.encode();
+    TaskKeys::decode(&keys, 2)?;
+    seeds.put("tasks", "keys", &[&[0], &keys[..]].concat())?;
+    // Two attempts at the first bucket, the second with a result; three at the other one, the last confirmed.
+    let attempts: Vec<u8> = [0b11u16, 0b10, 0, 0b111, 0b100, 0b100]
+        .into_iter()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    Tally::decode(&attempts, 2, 3)?;
+    seeds.put("tasks", "attempts", &[&[1], &attempts[..]].concat())?;
+    // The third attempt at the first bucket, and the first at the other one.
+    let openings = [2, 2, 0];
+    Opened::decode(&openings, 2, 3)?;
+    seeds.put("tasks", "openings", &[&[3], &openings[..]].concat())?;
+    let [job, token] = ["ab", "cd"].map(|byte| byte.repeat(32));
+    let admission =
+        format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 4, "attempts": 3}}"#);
+    Admission::from_json(admission.as_bytes())?;
+    seeds.put("tasks", "gateway", &[&[2], admission.as_bytes()].concat())
+}
+
 fn session(seeds: &Seeds) -> Result<()> {
+    greetings(seeds)?;
+    tasks(seeds)?;
     let offer = said_by_courier(Role::Sender, true, &[]).ok_or("an offer")?;
     let start = said_by_courier(Role::Receiver, false, &[&offer]).ok_or("a start")?;
+    said_by_courier(Role::Sender, true, &[&start]).ok_or("an answer")?;
     seeds.put("courier", "offer", &[&[2], &offer[..]].concat())?;
     seeds.put("courier", "start", &[&[1], &start[..]].concat())?;
     let head = [
@@ -103,21 +157,6 @@ fn session(seeds: &Seeds) -> Result<()> {
     ]
     .concat();
     seeds.put("courier", "envelope", &[&[0], &head[..]].concat())?;
-    let keys = TaskKeys {
-        expires: 1 << 31,
-        fingerprints: [1, 2]
-            .map(|byte| Fingerprint::from_bytes([byte; 32]))
-            .into(),
-    };
-    seeds.put("tasks", "keys", &[&[0], &keys.encode()[..]].concat())?;
-    let [job, token] = ["ab", "cd"].map(|byte| byte.repeat(32));
-    let admission =
-        format!(r#"{{"job": "{job}", "token": "{token}", "buckets": 4, "attempts": 3}}"#);
-    // Two attempts at the first bucket, the second with a result.
-    seeds.put("tasks", "attempts", &[1, 3, 0, 2, 0, 0, 0, 0, 0])?;
-    // The third attempt at the first bucket, and the first at the other one.
-    seeds.put("tasks", "openings", &[3, 2, 2, 0])?;
-    seeds.put("tasks", "gateway", &[&[2], admission.as_bytes()].concat())?;
     let hello = |role, protocol| Hello {
         role,
         terms: Job::new(role, vec!["email/1".into()]).terms,
@@ -152,6 +191,7 @@ fn session(seeds: &Seeds) -> Result<()> {
         ("both-and-little-memory", 0, both),
     ] {
         let bytes = hello.encode();
+        Hello::decode(&bytes, &Terms::default())?;
         seeds.put("hello", name, &bytes)?;
         let length = (bytes.len() as u16).to_be_bytes();
         // Then the commitment, the nonce and the empty last frame.

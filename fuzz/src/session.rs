@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use vesica_psi::Output;
 use vesica_session::{
-    Admission, Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Job,
-    KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role, State,
+    Admission, Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Intent,
+    Job, KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role, State,
     Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, run_set_over, take_turn,
 };
 use vesica_testing::digests;
@@ -22,6 +22,16 @@ pub fn hello(bytes: &[u8]) {
     }
     if let Ok(Some(problem)) = Problem::decode(bytes) {
         assert_eq!(problem.encode(), bytes);
+    }
+}
+
+/// What each side of a connection says first. What is read writes the same bytes again.
+pub fn greeting(bytes: &[u8]) {
+    let Ok(greeting) = bytes.try_into() else {
+        return;
+    };
+    if let Ok(intent) = Intent::decode(greeting) {
+        assert_eq!(intent.greeting(), *greeting);
     }
 }
 

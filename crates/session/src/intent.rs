@@ -171,7 +171,7 @@ impl Intent {
     }
 
     /// What a side that has come for this says first.
-    pub(crate) fn greeting(self) -> [u8; GREETING] {
+    pub fn greeting(self) -> [u8; GREETING] {
         let mut greeting = [0; GREETING];
         greeting[..4].copy_from_slice(&MAGIC);
         greeting[4..6].copy_from_slice(&VERSION.to_le_bytes());
@@ -179,24 +179,32 @@ impl Intent {
         greeting
     }
 
+    /// What a side has come for that says this first.
+    ///
+    /// # Errors
+    /// Bad message: not of this program, or an unknown code. The contract differs: of another version.
+    pub fn decode(greeting: &[u8; GREETING]) -> Result<Intent, WireError> {
+        let mut reader = Reader::new(NAME, greeting);
+        if reader.array()? != MAGIC {
+            return Err(bad(NAME, "not of this program"));
+        }
+        let version = reader.u16()?;
+        if version != VERSION {
+            return Err(differ("version", VERSION, version));
+        }
+        let code = reader.u16()?;
+        let intent = Intent::all().find(|intent| intent.code() == code);
+        intent.ok_or_else(|| bad(NAME, "unknown code"))
+    }
+
     /// What the peer has come for, by what it has said first to a side that has come for this.
     ///
     /// Fails with why the two part.
     pub(crate) fn meet(self, greeting: &[u8; GREETING]) -> Result<Intent, Stray> {
-        let mut reader = Reader::new(NAME, greeting);
-        if reader.array()? != MAGIC {
-            return Err(bad(NAME, "not of this program").into());
-        }
-        let version = reader.u16()?;
-        if version != VERSION {
-            return Err(Stray {
-                error: differ("version", VERSION, version),
-                is_final: true,
-            });
-        }
-        let code = reader.u16()?;
-        let theirs = Intent::all().find(|intent| intent.code() == code);
-        let theirs = theirs.ok_or_else(|| bad(NAME, "unknown code"))?;
+        let theirs = Intent::decode(greeting).map_err(|error| Stray {
+            is_final: matches!(error, WireError::ContractDiffers { .. }),
+            error,
+        })?;
         self.check(theirs).map(|()| theirs)
     }
 }
