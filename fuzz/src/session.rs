@@ -6,7 +6,8 @@ use vesica_psi::Output;
 use vesica_session::{
     Admission, Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Intent,
     Job, KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role, State,
-    Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, run_set_over, take_turn,
+    Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, hash_of_said,
+    run_set_over, take_turn,
 };
 use vesica_testing::digests;
 use vesica_wire::{Channel, Error};
@@ -84,12 +85,20 @@ pub fn said_by_courier(role: Role, is_first: bool, heard: &[&[u8]]) -> Option<Ve
     let keys = digests(0..3);
     let mut set = MemorySet::new(&keys).expect("three keys");
     let sides = [u8::from(is_first), u8::from(!is_first)].map(|b| Fingerprint::from_bytes([b; 32]));
+    // What it has said before: a message for each that it has heard, but for the last of one that has not begun.
+    let before = heard.len().checked_sub(usize::from(!is_first))?;
+    let said: Option<Vec<[u8; 32]>> = (0..before)
+        .map(|number| {
+            let then = &heard[..number + usize::from(!is_first)];
+            said_by_courier(role, is_first, then).map(|said| hash_of_said(&said))
+        })
+        .collect();
     let heard = heard.iter().map(|heard| Zeroizing::new(heard.to_vec()));
     let turn = take_turn(
         &turns,
         sides,
         heard.collect(),
-        &[],
+        &said?,
         &job,
         &mut set,
         &mut NoProgress,
