@@ -142,7 +142,7 @@ impl Signer {
     fn library(&self) -> QuoteVerifier {
         let chain = self.collateral().tcb_info_issuer_chain;
         let root = chain.rfind("-----BEGIN").unwrap();
-        let (_, root) = pem_rfc7468::decode_vec(chain[root..].as_bytes()).unwrap();
+        let (_, root) = pem_rfc7468::decode_vec(&chain.as_bytes()[root..]).unwrap();
         QuoteVerifier::new(root)
     }
 
