@@ -345,8 +345,8 @@ impl<'a> Located<'a> {
             return false;
         }
         let is_table = other.named.kind == PathKind::Table;
-        let mut found = is_table.then(|| other.found()).into_iter().flatten();
-        other.is_inside(self) || found.any(|path| self.is_above(&resolved(&path)))
+        let is_here = |path: &PathBuf| self.is_above(&resolved(path));
+        other.is_inside(self) || is_table && other.found().iter().any(is_here)
     }
 
     /// Whether it is, or would be, among the files of an input that is a directory or a pattern.
@@ -369,23 +369,27 @@ impl<'a> Located<'a> {
     /// Whether a file that is there is one of an input's under another name.
     fn is_found(&self, input: &Located<'_>) -> bool {
         !self.ids.is_empty()
-            && input.found().any(|path| {
+            && input.found().iter().any(|path| {
                 let id = path.metadata().ok().as_ref().and_then(identity);
                 id.is_some_and(|id| self.ids.contains(&id))
             })
     }
 
     /// The files of an input.
-    fn found(&self) -> impl Iterator<Item = PathBuf> {
-        let path = std::slice::from_ref(&self.named.path);
-        let is_file = !self.paths.is_empty();
+    fn found(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        if self.paths.is_empty() {
+            return files;
+        }
         // What cannot be listed is complained of when it is read.
-        let found = is_file.then(|| expand(path).unwrap_or_default());
-        found.into_iter().flatten().filter_map(|found| match found {
-            Found::File(path) => Some(path),
-            #[cfg(feature = "object-stores")]
-            Found::Object(_) => None,
-        })
+        for found in expand(std::slice::from_ref(&self.named.path)).unwrap_or_default() {
+            match found {
+                Found::File(path) => files.push(path),
+                #[cfg(feature = "object-stores")]
+                Found::Object(_) => {}
+            }
+        }
+        files
     }
 }
 
