@@ -185,7 +185,7 @@ minimal-versions:
 	cd target/minimal/source && RUSTC_BOOTSTRAP=1 $(CARGO) update -Z direct-minimal-versions
 	cd target/minimal/source && $(CARGO) check --workspace --target-dir ../build
 
-# Fetches compilers and an emulator from Debian and PyPI: some 40 minutes on two cores, and 8 GB below target/.
+# Fetches compilers and an emulator from Debian and PyPI: meant for 40 minutes on two cores, and 8 GB below target/.
 release:
 	@$(PYTHON) scripts/release.py
 

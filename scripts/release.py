@@ -493,7 +493,16 @@ def crates() -> int:
 def inside(root: Path, *words: str) -> list[str]:
     """A command whose root directory is another."""
     may = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
-    return [*may, "env", "-i", "TMPDIR=/tmp", "PATH=/usr/bin", "chroot", str(root), *words]
+    return [
+        *may,
+        "env",
+        "-i",
+        "TMPDIR=/tmp",
+        "PATH=/usr/sbin:/usr/bin",
+        "chroot",
+        str(root),
+        *words,
+    ]
 
 
 def fresh(name: str) -> Path:
@@ -545,7 +554,7 @@ def try_image() -> bool:
     steps = (
         f"mount --bind {root} {root} && mount -o remount,bind,ro {root}"
         f" && mount -t tmpfs -o mode=1777 tmpfs {root}/tmp"
-        f" && exec env -i chroot {become}{root} /usr/bin/vesica demo"
+        f" && exec env -i PATH=/usr/sbin:/usr/bin chroot {become}{root} /usr/bin/vesica demo"
     )
     private = ["unshare", "--mount", *([] if own else ["--map-root-user"]), "sh", "-euc", steps]
     return demo_shown("image, read-only", private)
@@ -619,7 +628,9 @@ def emulated_wheel() -> list[str] | None:
 def native_wheel(root: Path) -> list[str]:
     """The command of the wheel for x86-64, with the old C library, outside its root."""
     libraries = f"{root}/lib/x86_64-linux-gnu:{root}/usr/lib/x86_64-linux-gnu"
-    loader = [f"{root}/lib64/ld-linux-x86-64.so.2", "--library-path", libraries]
+    # A link in /lib64 would lead to this machine's own.
+    (own,) = root.glob("lib/x86_64-linux-gnu/ld-2*.so")
+    loader = [str(own), "--library-path", libraries]
     env = ["env", f"PYTHONHOME={root}/usr", f"PYTHONPATH={root}/usr/lib/python3/dist-packages"]
     return [*env, *loader, f"{root}/usr/bin/python3", "-m", "vesica"]
 
