@@ -70,11 +70,6 @@ class Target:
     def wheels_for(self) -> str:
         return PLATFORM if self.libc == "gnu" else "musllinux_1_2"
 
-    @property
-    def build(self) -> Path:
-        """Below a target directory."""
-        return Path("release-work/build") / self.triple / "release"
-
 
 PROCESSORS = ("x86_64", "aarch64")
 TARGETS = [Target(processor, libc) for processor in PROCESSORS for libc in ("musl", "gnu")]
