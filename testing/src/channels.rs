@@ -133,6 +133,9 @@ pub struct Recorder<C> {
     pub sent: Vec<(Kind, Vec<u8>)>,
     /// What the peer sent, under the kinds that were asked for.
     pub received: Vec<(Kind, Vec<u8>)>,
+    /// The kinds of what the peer sent, or was to send, while something was [at stake](Channel::at_stake).
+    pub at_stake: Vec<&'static str>,
+    is_at_stake: bool,
 }
 
 impl<C> Recorder<C> {
@@ -142,6 +145,8 @@ impl<C> Recorder<C> {
             inner,
             sent: Vec::new(),
             received: Vec::new(),
+            at_stake: Vec::new(),
+            is_at_stake: false,
         }
     }
 }
@@ -153,6 +158,9 @@ impl<C: Channel> Channel for Recorder<C> {
     }
 
     fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
+        if self.is_at_stake {
+            self.at_stake.push(kind.name);
+        }
         let payload = self.inner.recv(kind, max)?;
         self.received.push((kind, payload.clone()));
         Ok(payload)
@@ -164,6 +172,11 @@ impl<C: Channel> Channel for Recorder<C> {
 
     fn begin_phase(&mut self, name: &'static str) {
         self.inner.begin_phase(name);
+    }
+
+    fn at_stake(&mut self, at_stake: bool) {
+        self.is_at_stake = at_stake;
+        self.inner.at_stake(at_stake);
     }
 
     fn traffic(&self) -> Vec<PhaseTraffic> {

@@ -19,7 +19,9 @@ use crate::codec::{Reader, bad, differ};
 use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
-use crate::{Agreement, BucketKeys, Connection, Error, Fingerprint, Role, nonces, random};
+use crate::{
+    Agreement, BucketKeys, Connection, Error, Fingerprint, Role, WatchedChannel, nonces, random,
+};
 
 /// Says what a side runs.
 const BUCKET: Kind = Kind {
@@ -78,28 +80,44 @@ pub fn run_bucket(
     Ok(attempted.inspect_err(|error| channel.abort(error))?)
 }
 
+/// What a side writes down of an attempt, so that neither the end of its process nor of its machine loses it.
+pub trait AttemptLog: Sync {
+    /// Keeps what the attempt has come to, in a time that does not depend on matches. Only then does this side tell the
+    /// peer that it is done.
+    ///
+    /// # Errors
+    /// What was not kept, which ends the attempt.
+    fn keep(&self, attempted: &Attempted) -> Result<(), WireError>;
+
+    /// The peer has said that it is done, where it gets something of the attempt.
+    ///
+    /// # Errors
+    /// What was not kept, which ends the attempt.
+    fn confirm(&self) -> Result<(), WireError>;
+
+    /// The attempt has failed so, with something [at stake](Channel::at_stake) or not. The peer has not been told yet.
+    fn failed(&self, why: &WireError, at_stake: bool);
+}
+
 /// Makes an attempt as [`run_bucket`] does, on a connection of its own, within the time that a run of these sizes may take.
 ///
-/// `keep` keeps what it has come to, so that neither the end of this process nor of this machine loses it, in a time that
-/// does not depend on matches. Only then does this side tell the peer that it is done. `confirm` records that the peer has
-/// said so, where the peer gets something of the attempt.
-///
-/// Fails as [`run_bucket`], `keep` and `confirm` do; a failure is reported to the peer.
+/// Fails as [`run_bucket`] and `log` do; a failure is reported to the peer.
 pub fn run_bucket_on(
     connection: &mut Connection,
     role: Role,
     agreement: &Agreement,
     attempt: Attempt,
     keys: BucketKeys<'_>,
-    keep: impl FnOnce(&Attempted) -> Result<(), WireError>,
-    confirm: impl FnOnce() -> Result<(), WireError>,
+    log: &dyn AttemptLog,
 ) -> Result<(), Error> {
     connection.deadline.of_run(agreement);
     let fingerprints = [connection.local, connection.peer];
-    let channel = &mut connection.channel;
+    let on_abort = |why: &WireError, at_stake| log.failed(why, at_stake);
+    let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
     let attempted = run_bucket(channel, role, agreement, attempt, fingerprints, keys)?;
     channel.begin_phase("done");
-    let ended = keep(&attempted).and_then(|()| end(channel, role, agreement, confirm));
+    let ended = log.keep(&attempted);
+    let ended = ended.and_then(|()| end(channel, role, agreement, || log.confirm()));
     Ok(ended.inspect_err(|error| channel.abort(error))?)
 }
 

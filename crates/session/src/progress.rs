@@ -131,6 +131,10 @@ impl Channel for ObservedChannel<'_> {
         self.channel.progress(done, total);
     }
 
+    fn at_stake(&mut self, at_stake: bool) {
+        self.channel.at_stake(at_stake);
+    }
+
     fn traffic(&self) -> Vec<PhaseTraffic> {
         self.channel.traffic()
     }

@@ -160,6 +160,16 @@ pub enum JobProblem {
         /// How.
         why: String,
     },
+    /// The same, and nothing can be written that keeps others from making attempts.
+    #[error("is of a job that is over since {when}: {why}; and that cannot be kept: {cause}")]
+    NotOver {
+        /// At what.
+        when: String,
+        /// How.
+        why: String,
+        /// The system's reason.
+        cause: String,
+    },
     /// A file that tasks or the driver have left is not there any more as it was.
     #[error("has a file that is damaged or gone: {0}")]
     Damaged(String),
@@ -335,7 +345,11 @@ impl Error {
                 ..
             } => ErrorClass::Data,
             Error::Job {
-                problem: JobProblem::OtherTask(_) | JobProblem::OtherTotal | JobProblem::Over { .. },
+                problem:
+                    JobProblem::OtherTask(_)
+                    | JobProblem::OtherTotal
+                    | JobProblem::Over { .. }
+                    | JobProblem::NotOver { .. },
                 ..
             } => ErrorClass::Peer,
             Error::Job {
@@ -399,6 +413,12 @@ impl Error {
                 ..
             } => "each attempt is a chance to guess for a peer that cheats: find out with the peer what has happened before \
                   you both split your tables again"
+                .into(),
+            Error::Job {
+                problem: JobProblem::NotOver { .. },
+                ..
+            } => "stop all tasks of this job and remove its directory: nothing else keeps them from meeting a peer again that \
+                  may cheat"
                 .into(),
             Error::Job { .. } | Error::Unopened { .. } => return None,
             Error::Table(error) => return error.remedy(),

@@ -28,9 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{
-    PrivateFile, keep_name, open_regular, private_directory, read_regular, sync_name,
-};
+use vesica_files::{PrivateFile, keep_name, open_regular, private_directory, read_regular};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_session::terms::{BUCKET_ATTEMPTS, REVEAL};
 use vesica_session::{
@@ -42,7 +40,7 @@ use vesica_tables::sort_digests;
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
-use self::marks::BEGUN;
+use self::marks::{BEGUN, Judge, TaskLog};
 use crate::{Error, JobProblem, Observer};
 
 const JOB: &str = "job.json";
@@ -363,8 +361,7 @@ impl SplitJob {
         let mut file = PrivateFile::create(&path)?;
         file.write_all(text)?;
         file.place_new()?;
-        sync_name(&path);
-        Ok(())
+        keep_name(&path)
     }
 
     /// Makes a directory for a job.
@@ -632,23 +629,18 @@ impl SplitJob {
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);
         self.begin(attempt)?;
+        let when = format!("attempt {} at bucket {}", attempt.number, attempt.bucket);
+        let log = TaskLog {
+            attempt,
+            judge: Judge::new(self, when),
+        };
         let ended = with_threads(threads, || {
             let mut of_bucket = BucketKeys::from(&keys.digests[..]);
             of_bucket.values = (self.columns() > 0).then(|| keys.values[..].into());
-            run_bucket_on(
-                &mut connection,
-                self.role,
-                &self.agreement,
-                attempt,
-                of_bucket,
-                |attempted| self.keep_result(attempt, attempted),
-                || self.confirm(attempt),
-            )
+            let (role, agreement) = (self.role, &self.agreement);
+            run_bucket_on(&mut connection, role, agreement, attempt, of_bucket, &log)
         })?;
-        ended.map_err(|error| {
-            let when = format!("attempt {} at bucket {}", attempt.number, attempt.bucket);
-            self.judged(when, error.into())
-        })?;
+        ended.map_err(|error| log.judge.judged(error.into()))?;
         let traffic = connection.channel.traffic();
         let bytes_sent = traffic.iter().map(|phase| phase.bytes_sent).sum();
         let bytes_received = traffic.iter().map(|phase| phase.bytes_received).sum();

@@ -97,6 +97,12 @@ pub trait Channel: Send {
         let _ = (done, total);
     }
 
+    /// Says locally whether the peer may know that a guess of its has failed a check, and has not yet sent what shows it.
+    /// Whoever makes failed attempts again takes a peer for caught if an attempt ends then. Nothing is sent.
+    fn at_stake(&mut self, at_stake: bool) {
+        let _ = at_stake;
+    }
+
     /// Traffic of every phase so far, in order.
     fn traffic(&self) -> Vec<PhaseTraffic>;
 
@@ -127,6 +133,10 @@ impl<C: Channel + ?Sized> Channel for &mut C {
 
     fn progress(&mut self, done: u64, total: u64) {
         (**self).progress(done, total);
+    }
+
+    fn at_stake(&mut self, at_stake: bool) {
+        (**self).at_stake(at_stake);
     }
 
     fn traffic(&self) -> Vec<PhaseTraffic> {

@@ -154,6 +154,12 @@ impl<C: Channel> Channel for Tamper<C> {
         }
     }
 
+    fn at_stake(&mut self, at_stake: bool) {
+        if let Some(inner) = &mut self.inner {
+            inner.at_stake(at_stake);
+        }
+    }
+
     fn traffic(&self) -> Vec<PhaseTraffic> {
         self.inner
             .as_ref()

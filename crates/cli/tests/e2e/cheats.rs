@@ -254,6 +254,8 @@ pub(crate) struct Cheating<'a> {
     cheat: &'a Cheat,
     /// Frames of that kind so far.
     seen: usize,
+    /// Is told of what receiving fails with.
+    hears: Option<&'a (dyn Fn(&WireError) + Sync)>,
 }
 
 impl<'a> Cheating<'a> {
@@ -262,7 +264,14 @@ impl<'a> Cheating<'a> {
             inner: Some(inner),
             cheat,
             seen: 0,
+            hears: None,
         }
+    }
+
+    /// Tells this of what receiving fails with, at once.
+    pub(crate) fn hearing(mut self, hears: &'a (dyn Fn(&WireError) + Sync)) -> Cheating<'a> {
+        self.hears = Some(hears);
+        self
     }
 
     fn inner(&mut self) -> Result<&mut dyn Channel, WireError> {
@@ -296,7 +305,9 @@ impl Channel for Cheating<'_> {
     }
 
     fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, WireError> {
-        self.inner()?.recv(kind, max)
+        let hears = self.hears;
+        let received = self.inner()?.recv(kind, max);
+        received.inspect_err(|error| hears.into_iter().for_each(|hears| hears(error)))
     }
 
     fn flush(&mut self) -> Result<(), WireError> {

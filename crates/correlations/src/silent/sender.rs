@@ -145,6 +145,8 @@ impl<N: Noise> Sender<N> {
         })?;
         let x = blocks_of(&combination, 0);
         let value = own ^ multiply128(Backend::Best, *self.delta, x);
+        // A receiver that has guessed bits of Δ sees by this value whether it was right.
+        channel.at_stake(true);
         send_rows(channel, CHECK, &value.to_le_bytes(), 16)?;
         let mut opening = [0; 48];
         recv_rows(channel, OPENING, 48, 1, |row| {
@@ -166,6 +168,7 @@ impl<N: Noise> Sender<N> {
             }
             .into());
         }
+        channel.at_stake(false);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod labels;
 mod numbers;
 mod seam;
 mod side_by_side;
+mod stakes;
 mod stay;
 mod tally;
 mod threshold;

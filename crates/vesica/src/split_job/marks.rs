@@ -3,8 +3,9 @@
 //! - `bucket-I.attempt-A.begun`: this side has made the attempt, and nobody makes it again.
 //! - `bucket-I.attempt-A.confirmed`: the peer has said that it has all that it gets of the bucket. No other attempt at it is
 //!   made, whatever the peer says later: each shows it more.
-//! - `over.json`: the peer was caught, and no more attempts are made at any bucket. Some checks of a protocol catch a peer
-//!   that guesses bits of a secret unless it guesses right; nobody gets to guess again.
+//! - `over.json`: the peer was caught, or left when it could see that it would be, and no more attempts are made at any bucket.
+//!   Some checks of a protocol catch a peer that guesses bits of a secret unless it guesses right; nobody gets to guess again.
+//!   It is there before the peer hears that it was caught.
 //!
 //! An older copy of the directory lacks the later ones, and does not know that.
 
@@ -12,11 +13,15 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use vesica_files::{PrivateFile, keep_name, read_regular};
 use vesica_session::terms::BUCKET_ATTEMPTS;
-use vesica_session::{Attempt, Connection, Error as SessionError, NoAttempt, Tally};
+use vesica_session::{
+    Attempt, AttemptLog, Attempted, Connection, Error as SessionError, NoAttempt, Tally,
+    WatchedChannel,
+};
 use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour};
 
 use super::{Content, SplitJob, cannot, storage};
@@ -105,28 +110,6 @@ impl SplitJob {
         self.problem(JobProblem::Over { when, why })
     }
 
-    /// What it means that something failed which had begun with the peer: one that was caught, or that says so of this side,
-    /// gets no other attempt.
-    pub(super) fn judged(&self, when: String, error: Error) -> Error {
-        if error.class() != ErrorClass::Peer {
-            return error;
-        }
-        let why = match &error {
-            Error::Job { problem, .. } => format!("it {problem}"),
-            error => error.to_string(),
-        };
-        let over = Over { when, why };
-        // Strings are always JSON.
-        let text = serde_json::to_vec_pretty(&over).unwrap_or_default();
-        let path = self.directory.join(OVER);
-        // A disk that is full may still take a name.
-        let marked = self.mark(&path, &text).or_else(|_| self.mark(&path, &[]));
-        match marked {
-            Ok(_) => self.over(over),
-            Err(_) => error,
-        }
-    }
-
     /// What the peer's driver hears of a job that is over.
     pub(crate) fn farewell() -> WireError {
         WireError::PeerMisbehaved(Misbehaviour::BadValue {
@@ -139,10 +122,12 @@ impl SplitJob {
     /// one at each bucket that lacks a result; none if there is all that is needed.
     pub(crate) fn next_attempts(&self, connection: &mut Connection) -> Result<Vec<Attempt>, Error> {
         connection.expect_driver();
-        let channel = &mut connection.channel;
+        let judge = Judge::new(self, "its drivers met".into());
+        let on_abort = |why: &WireError, at_stake| judge.hear(why, at_stake);
+        let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
         let ours = self.tally().inspect_err(|_| unreadable(channel))?;
         let sides = ours.exchange(channel, self.role, &self.agreement);
-        let sides = sides.map_err(SessionError::from)?;
+        let sides = sides.map_err(|error| judge.judged(SessionError::from(error).into()))?;
         Tally::next([&sides[0], &sides[1]], self.contract()).map_err(|why| {
             let (bucket, problem) = match why {
                 NoAttempt::NoneLeft(bucket) => (bucket, JobProblem::NoAttemptLeft(bucket)),
@@ -170,6 +155,89 @@ impl SplitJob {
             }
         }
         Ok(tally)
+    }
+}
+
+/// What it means that something fails which has begun with the peer. One that was caught, or that says so of this side,
+/// gets no other attempt, and hears of it once that is on the disk.
+pub(super) struct Judge<'a> {
+    job: &'a SplitJob,
+    /// What has begun.
+    when: String,
+    /// What became of the job.
+    over: OnceLock<Error>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(job: &'a SplitJob, when: String) -> Judge<'a> {
+        let over = OnceLock::new();
+        Judge { job, when, over }
+    }
+
+    /// It has failed so, and the peer has not been told. A peer that leaves while something is [at stake](Channel::at_stake)
+    /// has seen that it would be caught, for all that anybody can tell.
+    pub(super) fn hear(&self, why: &WireError, at_stake: bool) {
+        let error = Error::from(SessionError::from(why.clone()));
+        self.consider(&error);
+        if at_stake && error.class() != ErrorClass::Peer {
+            self.end(format!(
+                "the peer could see whether it would be caught cheating, and nothing came after that: {error}"
+            ));
+        }
+    }
+
+    /// The same of what this side finds by itself.
+    pub(super) fn consider(&self, error: &Error) {
+        if error.class() == ErrorClass::Peer {
+            self.end(match error {
+                Error::Job { problem, .. } => format!("it {problem}"),
+                error => error.to_string(),
+            });
+        }
+    }
+
+    /// What to say of what it has failed with.
+    pub(super) fn judged(self, error: Error) -> Error {
+        self.over.into_inner().unwrap_or(error)
+    }
+
+    /// Ends the job.
+    fn end(&self, why: String) {
+        let (job, when) = (self.job, self.when.clone());
+        let over = Over { when, why };
+        // Strings are always JSON.
+        let text = serde_json::to_vec_pretty(&over).unwrap_or_default();
+        let path = job.directory.join(OVER);
+        // A disk that is full may still take a name.
+        let marked = job.mark(&path, &text).or_else(|_| job.mark(&path, &[]));
+        let _ = self.over.set(match marked {
+            Ok(_) => job.over(over),
+            Err(e) => job.problem(JobProblem::NotOver {
+                when: over.when,
+                why: over.why,
+                cause: e.to_string(),
+            }),
+        });
+    }
+}
+
+/// What a task leaves of an attempt.
+pub(super) struct TaskLog<'a> {
+    pub(super) attempt: Attempt,
+    pub(super) judge: Judge<'a>,
+}
+
+impl AttemptLog for TaskLog<'_> {
+    fn keep(&self, attempted: &Attempted) -> Result<(), WireError> {
+        self.judge.job.keep_result(self.attempt, attempted)
+    }
+
+    fn confirm(&self) -> Result<(), WireError> {
+        self.judge.job.confirm(self.attempt)
+    }
+
+    fn failed(&self, why: &WireError, at_stake: bool) {
+        self.judge.hear(why, at_stake);
     }
 }
 

@@ -6,17 +6,17 @@
 use std::io;
 use std::path::PathBuf;
 
-use vesica_files::{PrivateFile, read_regular, sync_name};
+use vesica_files::{PrivateFile, keep_name, read_regular};
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, MIN_SIZE};
 use vesica_session::{
     Attempt, BucketShares, Choice, Connection, Error as SessionError, NoChoice, Opened, Report,
-    Role, confirm_done, exchange_openings, open_total,
+    Role, WatchedChannel, confirm_done, exchange_openings, open_total,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use super::marks::unreadable;
+use super::marks::{Judge, unreadable};
 use super::{Content, SplitJob, cannot};
 use crate::{Error, JobProblem};
 
@@ -49,10 +49,13 @@ impl SplitJob {
             is_complete: learnt.is_some(),
         };
         connection.expect_driver();
-        let channel = &mut connection.channel;
+        let judge = Judge::new(self, "its drivers met for the total".into());
+        let on_abort = |why: &WireError, at_stake| judge.hear(why, at_stake);
+        let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
         let tally = self.tally().inspect_err(|_| unreadable(channel))?;
         let told = exchange_openings(channel, role, agreement, tally, ours);
-        let (tallies, sides) = told.map_err(SessionError::from)?;
+        let (tallies, sides) =
+            told.map_err(|error| judge.judged(SessionError::from(error).into()))?;
         let choice = Opened::choose(tallies.each_ref(), sides.each_ref(), self.contract());
         let choice = choice.map_err(|why| match why {
             NoChoice::NoResult(bucket) => self.lacks(bucket, JobProblem::NoResult(bucket)),
@@ -81,8 +84,9 @@ impl SplitJob {
                 .channel
                 .abort(&WireError::limit(Limit::Storage, why));
         })?;
-        let opened = self.open_shares(connection, choice, number, &shares);
-        opened.map_err(|error| self.judged(format!("opening {number} of the total"), error))
+        let judge = Judge::new(self, format!("opening {number} of the total"));
+        let opened = self.open_shares(connection, choice, number, &shares, &judge);
+        opened.map_err(|error| judge.judged(error))
     }
 
     /// Takes this opening, and opens the total of these shares.
@@ -92,6 +96,7 @@ impl SplitJob {
         choice: &Choice,
         number: u32,
         shares: &[BucketShares],
+        judge: &Judge<'_>,
     ) -> Result<Output, Error> {
         let run = |error: WireError| Error::from(SessionError::from(error));
         let mut is_taken = false;
@@ -103,7 +108,9 @@ impl SplitJob {
         };
         let (role, agreement) = (self.role, &self.agreement);
         let fingerprints = [connection.local, connection.peer];
-        let (channel, chosen) = (&mut connection.channel, (choice, shares));
+        let on_abort = |why: &WireError, at_stake| judge.hear(why, at_stake);
+        let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
+        let chosen = (choice, shares);
         let opened = open_total(channel, role, agreement, fingerprints, chosen, begin);
         let opened = opened.map_err(|error| match is_taken {
             true => self.problem(JobProblem::InUse),
@@ -113,6 +120,7 @@ impl SplitJob {
         let is_told = role == Role::Receiver || opened != Output::Nothing;
         if is_told {
             self.keep_total(&opened).inspect_err(|error| {
+                judge.consider(error);
                 let why = match error {
                     Error::Job { .. } => "the total is another one",
                     _ => "it cannot keep the total",
@@ -211,7 +219,7 @@ impl SplitJob {
         let path = self.path(Content::Total, TOTAL);
         let sealed = self.sealed(Content::Total, TOTAL, &content);
         match sealed.and_then(PrivateFile::place_new) {
-            Ok(()) => sync_name(&path),
+            Ok(()) => keep_name(&path).map_err(|e| cannot(&path, &e))?,
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(&path, &e)),
             Err(_) if self.learnt()?.as_ref() == Some(learnt) => {}
             Err(_) => return Err(self.problem(JobProblem::OtherTotal)),
@@ -246,11 +254,15 @@ mod tests {
         Reveal, Security, Tally, Transport, connect,
     };
     use vesica_tables::{KeySpec, Source, SourceOptions};
-    use vesica_wire::Kind;
+    use vesica_wire::{Blame, Kind};
 
     use super::*;
     use crate::{ErrorClass, Party, TaskEndpoint, Tasks};
 
+    const TALLY: Kind = Kind {
+        code: 39,
+        name: "attempts made",
+    };
     const OPENED: Kind = Kind {
         code: 14,
         name: "earlier openings",
@@ -364,11 +376,15 @@ mod tests {
 
         /// A driver that does as it likes.
         fn meet(&self, role: Role, endpoint: &Endpoint) -> Connection {
+            self.meet_for(Intent::Total(role), role, endpoint)
+        }
+
+        fn meet_for(&self, intent: Intent, role: Role, endpoint: &Endpoint) -> Connection {
             let [identity, peer] = self.identities(role);
             let transport = Transport::Tls {
                 identity,
                 peer: peer.fingerprint(),
-                intent: Intent::Total(role),
+                intent,
             };
             let options = ConnectOptions::default();
             let met = match endpoint {
@@ -467,6 +483,87 @@ mod tests {
             assert_eq!(value(&near.total().unwrap()), 10);
             assert_eq!(near.opening(1).exists(), number == 0);
         }
+    }
+
+    /// A driver says what none says, before an attempt or an opening, or that it has caught this side. The job is over before
+    /// it hears so.
+    #[test]
+    fn a_driver_that_misbehaves_ends_the_job() {
+        // What it says too short, or nothing.
+        let cases = [
+            (false, Some(TALLY)),
+            (false, None),
+            (true, Some(TALLY)),
+            (true, Some(OPENED)),
+        ];
+        for (for_total, says) in cases {
+            let job = Job::new();
+            let [near, far] = &job.sides;
+            let ended = both(|role, endpoint| {
+                let identities = job.identities(role);
+                if role == Role::Receiver {
+                    let party = party(identities, endpoint);
+                    return Some(match for_total {
+                        true => party.open_total(near, &mut NoProgress).map(drop),
+                        false => party.next_attempts(near, &mut NoProgress).map(drop),
+                    });
+                }
+                let intent = match for_total {
+                    true => Intent::Total(role),
+                    false => Intent::Attempts(role),
+                };
+                let mut connection = job.meet_for(intent, role, &endpoint);
+                let channel = &mut connection.channel;
+                let Some(kind) = says else {
+                    channel.abort(&SplitJob::farewell());
+                    return None;
+                };
+                if kind == OPENED {
+                    let tally = far.tally().unwrap();
+                    tally.exchange(channel, role, &far.agreement).unwrap();
+                }
+                channel.send(kind, vec![0; 3]).unwrap();
+                channel.flush().unwrap();
+                channel.recv(kind, 1 << 10).unwrap();
+                let told = channel.recv(kind, 1 << 10).unwrap_err();
+                assert_eq!(told.blame(), Blame::Peer, "{told}");
+                assert!(near.check_not_over().is_err());
+                None
+            });
+            let [Some(Err(error)), None] = ended else {
+                panic!("{for_total} {says:?}");
+            };
+            assert_eq!(error.class(), ErrorClass::Peer, "{error}");
+            let is_over = |error: &Error| {
+                matches!(
+                    error,
+                    Error::Job {
+                        problem: JobProblem::Over { .. },
+                        ..
+                    }
+                )
+            };
+            assert!(is_over(&error), "{error}");
+            assert!(near.check_not_over().is_err_and(|error| is_over(&error)));
+        }
+    }
+
+    /// Nobody is left to believe that a mark keeps others from making attempts.
+    #[test]
+    fn a_job_that_cannot_be_marked_as_over_says_so() {
+        let job = Job::new();
+        let [near, _] = &job.sides;
+        std::fs::remove_dir_all(near.directory()).unwrap();
+        let judge = Judge::new(near, "attempt 0 at bucket 0".into());
+        let farewell = SplitJob::farewell();
+        judge.hear(&farewell, false);
+        let error = judge.judged(SessionError::from(farewell).into());
+        assert_eq!(error.class(), ErrorClass::Peer);
+        assert!(
+            error.to_string().contains("that cannot be kept: "),
+            "{error}"
+        );
+        assert!(error.remedy().is_some());
     }
 
     /// A receiver tells the sender its total and leaves.

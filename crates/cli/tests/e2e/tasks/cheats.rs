@@ -2,6 +2,7 @@
 //! answer gets no second one.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
@@ -10,9 +11,10 @@ use vesica_session::{
     connect, run_bucket,
 };
 use vesica_testing::digests;
+use vesica_wire::{Blame, Channel, Error as WireError, Limit};
 
 use super::{attempts, place_of_keys, split_keys, start, succeed, task};
-use crate::cheats::{CASES, Case, Cheating, options};
+use crate::cheats::{CASES, Case, Cheat, Cheating, options};
 use crate::support::{Place, Running};
 
 /// Keys of each side, in one bucket.
@@ -79,9 +81,20 @@ impl Insider {
 
     /// Makes an attempt with keys of its own against the task that listens. Returns whether it has cheated.
     fn cheat(&self, attempt: Attempt, case: &Case, endpoint: &str) -> bool {
+        self.cheat_hearing(attempt, case, endpoint, &|_| {})
+    }
+
+    /// The same; tells what the cheat hears.
+    fn cheat_hearing(
+        &self,
+        attempt: Attempt,
+        case: &Case,
+        endpoint: &str,
+        hears: &(dyn Fn(&WireError) + Sync),
+    ) -> bool {
         let mut connection = self.meet(attempt, &endpoint.replace("--connect ", ""));
         let fingerprints = [connection.local, connection.peer];
-        let mut channel = Cheating::new(&mut connection.channel, &case.cheat);
+        let mut channel = Cheating::new(&mut connection.channel, &case.cheat).hearing(hears);
         let keys = digests(1000..1000 + KEYS);
         let keys = BucketKeys::from(&keys[..]);
         let (role, agreement) = (self.role, &self.agreement);
@@ -104,8 +117,8 @@ fn listening(place: &Place, job: &str, Attempt { bucket, number }: Attempt) -> (
     (task, endpoint)
 }
 
-/// The case ends the job of the side that it cheats.
-fn is_over_for(case: &Case) {
+/// The case ends the job of the side that it cheats. Returns whether the cheat was told, which is when that is on the disk.
+fn is_over_for(case: &Case) -> bool {
     let (what, place) = (case.what, place_of_keys(KEYS));
     succeed(split_keys(
         &place,
@@ -118,10 +131,24 @@ fn is_over_for(case: &Case) {
     };
     let insider = Insider::of(&place, cheat);
     let (running, endpoint) = listening(&place, cheated, FIRST);
-    assert!(
-        insider.cheat(FIRST, case, &endpoint),
-        "{what}: no such frame"
+    let (over, told) = (
+        place.path(&format!("{cheated}/over.json")),
+        AtomicBool::new(false),
     );
+    let cheats = insider.cheat_hearing(FIRST, case, &endpoint, &|why| {
+        // The connection stays open meanwhile.
+        if matches!(
+            why,
+            WireError::PeerAborted {
+                blame: Blame::Peer,
+                ..
+            }
+        ) {
+            assert!(over.exists(), "{what}: it can come again");
+            told.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(cheats, "{what}: no such frame");
     let ended = running.wait();
     let since = "is of a job that is over since attempt 0 at bucket 0: ";
     let has = |line: &str| assert!(ended.err.contains(line), "{what}: {}", ended.err);
@@ -136,6 +163,8 @@ fn is_over_for(case: &Case) {
             format!("bucket --job {cheated} --bucket 0 --attempt {number} --listen 127.0.0.1:0");
         place.run(&words).expect_failure(5, since);
     }
+    assert!(over.exists(), "{what}");
+    told.into_inner()
 }
 
 /// What is caught in a task: all that is caught in a run, but for hellos, which drivers send, and what opens a total.
@@ -158,10 +187,46 @@ fn whoever_is_caught_ends_the_job() {
     ];
     let mut roles = Vec::new();
     for case in cases().filter(|case| some.contains(&case.what)) {
-        is_over_for(case);
+        assert!(is_over_for(case), "{}", case.what);
         roles.push(case.role);
     }
     assert!(roles.contains(&Role::Receiver) && roles.contains(&Role::Sender));
+}
+
+/// A receiver of `vole` that sees that it has guessed wrong before it has to show so, and one that has not seen it yet.
+#[test]
+fn whoever_leaves_when_it_sees_that_it_would_be_caught_ends_the_job() {
+    let case = |what, frame, go_on, code, line| Case {
+        what,
+        role: Role::Receiver,
+        terms: "--protocol vole",
+        words: "",
+        cheat: Cheat::Instead(frame, 0, go_on),
+        code,
+        line,
+    };
+    let ways: [(&str, fn(&mut dyn Channel)); 3] = [
+        ("leaves", |_| {}),
+        ("says that it has no memory", |to| {
+            to.abort(&WireError::limit(Limit::System, "no memory"));
+        }),
+        ("says that it was interrupted", |to| {
+            to.abort(&WireError::Interrupted)
+        }),
+    ];
+    for (what, go_on) in ways {
+        let line =
+            "the peer could see whether it would be caught cheating, and nothing came after that";
+        is_over_for(&case(what, "VOLE opening", go_on, 5, line));
+        let before = case(what, "VOLE combination", go_on, 4, "");
+        let place = place_of_keys(KEYS);
+        succeed(split_keys(&place, ["near", "far"], before.terms));
+        let (running, endpoint) = listening(&place, "far", FIRST);
+        assert!(Insider::of(&place, "near").cheat(FIRST, &before, &endpoint));
+        let ended = running.wait();
+        assert_ne!(ended.code, Some(5), "{what}: {}", ended.err);
+        assert!(!place.path("far/over.json").exists(), "{what}");
+    }
 }
 
 #[test]
