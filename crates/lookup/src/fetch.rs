@@ -23,9 +23,16 @@ use crate::set::{
     signed_beginning, verify_release,
 };
 
+/// At most so many bytes that have come give a fetch more time than it has from the start: some eight days' worth. What a
+/// server announces gives none.
+const MAX_TIMED: u64 = 8 << 30;
+
+/// Gives a fetch the time that so many bytes take, once they have come.
+type Allow<'a> = &'a dyn Fn(u64);
+
 impl Client {
     /// Over a channel to the server of a set, after fetching the releases that are missing beside the file at this path, or
-    /// all, within the time that the deadline gives to so many bytes. Returns the set too, and how many bytes of files have
+    /// all, within the time that the deadline gives to the bytes that have come. Returns the set too, and how many bytes of files have
     /// come. Fetching again goes on where it was cut.
     ///
     /// # Errors
@@ -39,13 +46,23 @@ impl Client {
         publisher: Fingerprint,
         progress: &mut dyn Progress,
     ) -> Result<(Client, PublishedSet, u64), Error> {
-        let (began, mut to_come) = (Instant::now(), 0u64);
-        let within = |bytes| {
+        let began = Instant::now();
+        let allow = |bytes: u64| {
             if let Some(deadline) = deadline {
-                deadline.of_exchange(began, bytes, 0);
+                deadline.of_exchange(began, bytes.min(MAX_TIMED), 0);
             }
         };
-        within(0);
+        Client::fetch_allowing(channel, &allow, set, publisher, progress)
+    }
+
+    fn fetch_allowing(
+        channel: FramedChannel,
+        allow: Allow<'_>,
+        set: &Path,
+        publisher: Fingerprint,
+        progress: &mut dyn Progress,
+    ) -> Result<(Client, PublishedSet, u64), Error> {
+        allow(0);
         for release in later_releases(set).map_err(|e| Error::io(set, &e))? {
             check_replaceable(&release_path(set, release), publisher)?;
         }
@@ -75,8 +92,6 @@ impl Client {
             let announced = recv_exact(&mut client.channel, FILE, FILE_BYTES)?;
             let have = begun.as_ref().map_or(0, |part| part.bytes);
             let announced = Announced::decode(&announced, have)?;
-            to_come = to_come.saturating_add(announced.length - announced.offset);
-            within(to_come);
             let mut part = match begun.take() {
                 Some(part) => part,
                 None => Part::create(set, release, publisher)?,
@@ -86,6 +101,7 @@ impl Client {
                 announced,
                 last.as_ref(),
                 &mut fetched,
+                allow,
                 progress,
             )?;
             last = Some(header);
@@ -218,12 +234,13 @@ impl Part {
         announced: Announced,
         last: Option<&Header>,
         fetched: &mut u64,
+        allow: Allow<'_>,
         progress: &mut dyn Progress,
     ) -> Result<Header, Error> {
         if announced.offset == 0 {
             self.clear()?;
         }
-        let taken = self.take(client, announced, last, fetched, progress);
+        let taken = self.take(client, announced, last, fetched, allow, progress);
         match taken {
             Err(Error::Set { problem, .. }) => {
                 let _ = remove_file(&self.path);
@@ -240,6 +257,7 @@ impl Part {
         announced: Announced,
         last: Option<&Header>,
         fetched: &mut u64,
+        allow: Allow<'_>,
         progress: &mut dyn Progress,
     ) -> Result<Header, Error> {
         if let Some(header) = &self.header {
@@ -253,6 +271,7 @@ impl Part {
             written.map_err(|e| self.no_room(&e, announced.length))?;
             self.bytes += bytes as u64;
             *fetched += bytes as u64;
+            allow(*fetched);
             if self.header.is_none() {
                 match self.read_header() {
                     Ok(header) => {
@@ -299,5 +318,59 @@ impl Part {
         let is_large = announced.length > max_file_bytes(header);
         let problem = problem.or(is_large.then_some(SetProblem::TooLarge(announced.length)));
         problem.map_or(Ok(()), |problem| Err(self.wrong(problem)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::thread;
+
+    use vesica_primitives::voprf::SecretKey;
+    use vesica_session::{Identity, NoProgress, random};
+    use vesica_wire::{Channel, memory_pair};
+
+    use super::*;
+    use crate::messages::{HELLO, MAX_HELLO_BYTES, PART_BYTES, WELCOME, Welcome};
+
+    /// A server promises more than anybody could send, and sends nothing more than a part.
+    #[test]
+    fn what_is_announced_gives_no_time() {
+        let place = tempfile::tempdir().unwrap();
+        let publisher = Identity::generate().unwrap().fingerprint();
+        let (channel, mut server) = memory_pair();
+        let allowed = Cell::new(0);
+        let most = Cell::new(0);
+        let allow = |bytes: u64| {
+            allowed.set(allowed.get() + 1);
+            most.set(bytes.max(most.get()));
+        };
+        let fetched = thread::scope(|scope| {
+            scope.spawn(move || {
+                server.recv(HELLO, MAX_HELLO_BYTES).unwrap();
+                let mut rng = random::fresh_rng().unwrap();
+                let welcome = Welcome {
+                    key: SecretKey::random(&mut rng).public_key(),
+                    left: 1,
+                    release: 1,
+                };
+                let announced = Announced {
+                    length: u64::MAX,
+                    offset: 0,
+                };
+                server.send(WELCOME, welcome.encode()).unwrap();
+                server.send(FILE, announced.encode()).unwrap();
+                server.send(PART, vec![0; PART_BYTES]).unwrap();
+                server.flush().unwrap();
+            });
+            let set = place.path().join("set.vset");
+            let fetched = Client::fetch_allowing(channel, &allow, &set, publisher, &mut NoProgress);
+            fetched.map(drop)
+        });
+        assert!(
+            matches!(fetched, Err(Error::HandedOut { .. })),
+            "{fetched:?}"
+        );
+        assert_eq!((allowed.get(), most.get()), (2, PART_BYTES as u64));
     }
 }
