@@ -19,11 +19,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use rand_core::CryptoRng;
 use thiserror::Error;
 use vesica_files::{
-    FileId, PrivateFile, has_no_locks, is_exhausted, open_regular, remove_unfinished, unfinished,
+    FileId, NotLocked, PrivateFile, is_exhausted, lock_within, open_regular, remove_unfinished,
+    unfinished,
 };
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use zeroize::Zeroizing;
@@ -36,6 +38,8 @@ const MARKER: &str = ".used";
 /// Longest header.
 const MAX_HEADER: usize = 4096;
 const SALT: usize = 16;
+/// How long a half is waited for that another process reads: more than any takes, as they fit into memory.
+const LONGEST_READ: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 30_000 });
 /// Where the identity of the file is in it: after magic and salt.
 const ID: std::ops::Range<usize> = MAGIC.len() + SALT..MAGIC.len() + SALT + FileId::BYTES;
 /// Magic, salt, identity of the file, and the length of the header in four bytes, little endian.
@@ -122,6 +126,9 @@ pub enum StoreProblem {
     /// What no holder of the key has written.
     #[error("damaged, or written by another identity")]
     NotAuthentic,
+    /// Another process has read it for longer than this one waits.
+    #[error("in use by another process")]
+    InUse,
     /// Nobody can tell whether another run takes the half, under another name of its file.
     #[error("on a file system without locks, where two runs could take one half")]
     NoLocks,
@@ -374,9 +381,10 @@ impl Store {
         let path = self.path(name, SUFFIX);
         let mut opened = open_half(&path).map_err(|e| failed(&path, e))?;
         // Another name of the same file may be in another store. Whoever comes second finds it empty.
-        opened.lock().map_err(|e| match has_no_locks(&e) {
-            true => bad(&path, StoreProblem::NoLocks),
-            false => failed(&path, e),
+        lock_within(&opened, LONGEST_READ).map_err(|cause| match cause {
+            NotLocked::InUse => bad(&path, StoreProblem::InUse),
+            NotLocked::NoLocks => bad(&path, StoreProblem::NoLocks),
+            NotLocked::Io(e) => failed(&path, e),
         })?;
         let mut head = read_head(&path, &mut opened)?;
         let is_copy = is_copy(&head, &opened);

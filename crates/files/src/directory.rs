@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use crate::sync_name;
+use crate::keep_name;
 
 /// Why a directory is unsafe for files that only this user may write. Displayed behind its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +62,8 @@ fn make(path: &Path) -> io::Result<()> {
     }
     match builder.create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Ok(()) => {
-            // Without a name that lasts, what is synchronised in it is lost with it.
-            sync_name(path);
-            Ok(())
-        }
+        // Without a name that lasts, what is synchronised in it is lost with it.
+        Ok(()) => keep_name(path),
         failed => failed,
     }
 }

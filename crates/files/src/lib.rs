@@ -27,7 +27,7 @@ pub use beside::{directory_of, remove_unfinished, unfinished};
 pub use directory::{UnsafeDirectory, private_directory};
 pub use id::FileId;
 pub use limits::is_exhausted;
-pub use locks::{NotLocked, has_no_locks, lock};
+pub use locks::{NotLocked, has_no_locks, lock, lock_within};
 pub use nearest::nearest;
 pub use open::{open_named, open_own, open_pipe, open_regular, read_regular};
 pub use private::PrivateFile;

@@ -2,6 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::time::{Duration, Instant};
+
+/// Between two looks at a lock that another process has.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a file is not locked.
 #[derive(Debug)]
@@ -24,6 +28,20 @@ pub fn lock(file: &File) -> Result<(), NotLocked> {
         TryLockError::Error(e) if has_no_locks(&e) => NotLocked::NoLocks,
         TryLockError::Error(e) => NotLocked::Io(e),
     })
+}
+
+/// Does the same, and waits for another process for at most so long.
+///
+/// # Errors
+/// Any [`NotLocked`].
+pub fn lock_within(file: &File, most: Duration) -> Result<(), NotLocked> {
+    let until = Instant::now() + most;
+    loop {
+        match lock(file) {
+            Err(NotLocked::InUse) if Instant::now() < until => std::thread::sleep(PAUSE),
+            locked => return locked,
+        }
+    }
 }
 
 /// Whether a file could not be locked because its file system has no locks. Network file systems without a lock service say
@@ -56,7 +74,19 @@ mod tests {
         let first = open();
         lock(&first).unwrap();
         assert!(matches!(lock(&open()), Err(NotLocked::InUse)));
-        drop(first);
+        let moment = Duration::from_millis(100);
+        let waited = Instant::now();
+        assert!(matches!(
+            lock_within(&open(), moment),
+            Err(NotLocked::InUse)
+        ));
+        assert!(waited.elapsed() >= moment);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| lock_within(&open(), Duration::from_secs(10)));
+            std::thread::sleep(moment);
+            drop(first);
+            second.join().unwrap().unwrap();
+        });
         lock(&open()).unwrap();
     }
 

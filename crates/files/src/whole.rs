@@ -90,11 +90,30 @@ impl WholeFile {
     /// # Errors
     /// Those of the file system. Nothing is left then.
     pub fn commit(self) -> io::Result<()> {
+        self.name().map(|path| {
+            path.inspect(|path| sync_name(path));
+        })
+    }
+
+    /// Does the same, and makes sure that the file is there after a crash of the machine too, wherever the file system can.
+    /// For what must not be taken back: keys, counts, and what was said to others.
+    ///
+    /// # Errors
+    /// Those of the file system. The file may be in its place then.
+    pub fn commit_for_good(self) -> io::Result<()> {
+        match self.name()? {
+            Some(path) => keep_name(&path),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the file in its place, which is returned unless it is a device or a pipe.
+    fn name(self) -> io::Result<Option<PathBuf>> {
         let WholeFile { mut file, place } = self;
         let Some(place) = place else {
             // Devices and pipes have nothing to synchronise, and say so.
             let _ = file.sync_all();
-            return Ok(());
+            return Ok(None);
         };
         let metadata = file.metadata()?;
         let permissions = match place.replaced {
@@ -114,8 +133,7 @@ impl WholeFile {
             Some(private) => private,
             // If nothing is to be replaced, the file never has any name but its own.
             None if unnamed::link(&file, &place.path).is_ok() => {
-                sync_name(&place.path);
-                return Ok(());
+                return Ok(Some(place.path));
             }
             None => match unnamed::link_privately(&file, &place.path) {
                 Ok(private) => private,
@@ -127,8 +145,7 @@ impl WholeFile {
             },
         };
         private.persist(&place.path).map_err(|e| e.error)?;
-        sync_name(&place.path);
-        Ok(())
+        Ok(Some(place.path))
     }
 }
 

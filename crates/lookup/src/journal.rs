@@ -17,7 +17,7 @@ use std::fs::{File, remove_file};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{FileId, PrivateFile, sync_name};
+use vesica_files::{FileId, PrivateFile, keep_name, sync_name};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_primitives::voprf::{ELEMENT_BYTES, SecretKey};
 use vesica_session::codec::Reader;
@@ -151,7 +151,7 @@ impl Journal {
             file.write_all(&salt)?;
             file.write_all(&seals.seal(0, &content)?)?;
             file.replace()?;
-            sync_name(&path);
+            keep_name(&path)?;
             File::options().append(true).open(&path)
         };
         Ok(Journal {
@@ -248,7 +248,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes it: its publication has ended.
+    /// Removes it: its publication has ended. If a crash brings it back, there is nothing left to do.
     pub(crate) fn remove(self) -> Result<(), Error> {
         remove_file(&self.path).map_err(|e| Error::io(&self.path, &e))?;
         sync_name(&self.path);

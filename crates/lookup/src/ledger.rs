@@ -367,11 +367,20 @@ impl Ledger {
         Ok(repeats.map_or(Debit::Paid, |_| Debit::Repeated))
     }
 
-    /// Gives back what was taken for a batch of which nothing has left.
+    /// Gives back what was taken for a batch of which nothing has left, unless it was asked again meanwhile: another
+    /// connection of the client may have that answer.
     pub(crate) fn give_back(&self, client: Fingerprint, batch: [u8; 32], queries: u64) {
-        if let Some(account) = self.lock().accounts.get_mut(&client) {
+        let mut open = self.lock();
+        let Some(account) = open.accounts.get_mut(&client) else {
+            return;
+        };
+        let unanswered = Batch {
+            hash: batch,
+            repeats: 0,
+        };
+        if account.batches.contains(&unanswered) {
             account.used = account.used.saturating_sub(queries);
-            account.batches.retain(|known| known.hash != batch);
+            account.batches.retain(|known| *known != unanswered);
         }
     }
 
@@ -576,7 +585,7 @@ fn rewrite(
     let mut file = WholeFile::create(path)?;
     file.write_all(&[MAGIC, &salt[..], &head].concat())?;
     file.write_all(&bytes)?;
-    file.commit()?;
+    file.commit_for_good()?;
     let file = File::options().append(true).open(path)?;
     Ok((file, seals, records))
 }
@@ -854,9 +863,15 @@ mod tests {
         let again = ledger.debit(client(1), 1000, batch(2), 20).unwrap();
         assert_eq!((again, used(&ledger, 1)), (Debit::Paid, 30));
         ledger.give_back(client(1), batch(2), 20);
+        assert_eq!(used(&ledger, 1), 10);
+        // On another connection it has been answered meanwhile.
+        ledger.debit(client(1), 1000, batch(3), 40).unwrap();
+        let repeated = ledger.debit(client(1), 1000, batch(3), 40).unwrap();
+        assert_eq!(repeated, Debit::Repeated);
+        ledger.give_back(client(1), batch(3), 40);
         ledger.close().unwrap();
         drop(ledger);
-        assert_eq!(used(&open(), 1), 10);
+        assert_eq!(used(&open(), 1), 50);
     }
 
     #[test]

@@ -222,7 +222,7 @@ impl SetBuilder {
             }
             remove_file(&path).map_err(|e| Error::io(&path, &e))?;
         }
-        file.commit().map_err(fail)?;
+        file.commit_for_good().map_err(fail)?;
         self.journal.remove()?;
         Ok(header)
     }
@@ -417,7 +417,7 @@ impl Update {
         // in between the next update finds the release beside the set, or forgets it.
         self.contents.coming = Some(next.clone());
         self.contents.write(&self.directory, &self.identity)?;
-        file.commit().map_err(|e| Error::io(&path, &e))?;
+        file.commit_for_good().map_err(|e| Error::io(&path, &e))?;
         (self.contents.last, self.contents.coming) = (next, None);
         self.contents.write(&self.directory, &self.identity)?;
         Ok(Some((header, path)))

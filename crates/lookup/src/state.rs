@@ -243,7 +243,7 @@ impl State {
             file.write_all(HEAD)?;
             file.write_all(&salt)?;
             sealed(identity, &salt).write(HEAD, &content, &mut file)?;
-            file.commit()
+            file.commit_for_good()
         };
         write().map_err(|e| Error::io(path, &e))
     }

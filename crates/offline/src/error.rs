@@ -159,6 +159,9 @@ impl Error {
                 Command::AdoptStored,
                 " its halves there",
             ],
+            Error::BadHalf { problem: StoreProblem::InUse, .. } => {
+                "wait for the other process, or name another half".into()
+            }
             Error::Store(_) | Error::BadHalf { .. } | Error::NoHalf { .. } => more_halves(),
             Error::CopiedHalf(_) => advice![
                 "another copy may have served a run: ",

@@ -9,7 +9,7 @@ use rustls::SignatureScheme;
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
-use vesica_files::{PrivateFile, sync_name};
+use vesica_files::{PrivateFile, keep_name};
 use zeroize::Zeroizing;
 
 use crate::{Error, Fingerprint, random, read_secret};
@@ -133,11 +133,11 @@ impl Identity {
         let save = || {
             let mut file = PrivateFile::create(path)?;
             file.write_all(self.to_pem().as_bytes())?;
-            file.place_new()
+            file.place_new()?;
+            // Nobody is told the fingerprint of a key that may be gone tomorrow.
+            keep_name(path).inspect_err(|_| drop(std::fs::remove_file(path)))
         };
-        save().map_err(fail)?;
-        sync_name(path);
-        Ok(())
+        save().map_err(fail)
     }
 
     /// The fingerprint by which peers pin this identity.

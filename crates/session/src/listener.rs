@@ -103,7 +103,7 @@ impl Listener {
         loop {
             let mut moved = false;
             if let Some(caller) = self.advance(&wait, &mut pending, &mut moved)? {
-                met = Some(self.establish(caller, transport, options)?);
+                retire(met.replace(self.establish(caller, transport, options)?));
             }
             let Some(connection) = &mut met else {
                 if wait.is_over() {
@@ -122,7 +122,7 @@ impl Listener {
             if let Some(incident) = connection.stay(most)? {
                 options.on_incident.report(&incident);
                 pending.last = Some(incident);
-                met = None;
+                retire(met.take());
             }
         }
     }
@@ -158,7 +158,7 @@ impl Listener {
                 peer: peers[place],
                 intent,
             };
-            connections[place] = Some(self.establish(caller, &transport, options)?);
+            retire(connections[place].replace(self.establish(caller, &transport, options)?));
             // However often one of them connects.
             if wait.is_over() && connections.iter().any(Option::is_none) {
                 return Err(self.nobody(options, &pending));
@@ -364,6 +364,15 @@ impl Listener {
             }
             None => absent(message),
         }
+    }
+}
+
+/// Ends a connection in whose place there is another one. Its peer may be dead, which takes seconds to find out; others are
+/// not kept waiting for that.
+fn retire(connection: Option<Connection>) {
+    if let Some(connection) = connection {
+        // Where there is no thread to be had, it ends here.
+        let _ = std::thread::Builder::new().spawn(move || drop(connection));
     }
 }
 

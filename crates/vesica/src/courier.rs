@@ -22,7 +22,7 @@ use vesica_session::{
 use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, SetHash, Source};
 
 use crate::apart::check_apart;
-use crate::kept::{Kept, Stage};
+use crate::kept::{Hex, Kept, Stage};
 use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
 use crate::stored::Stored;
 use crate::work_dir::refused;
@@ -354,7 +354,7 @@ impl<'a> Courier<'a> {
             hash.update(&(class.len() as u64).to_le_bytes());
             hash.update(class.as_bytes());
         }
-        let hash = *hash.finalize().as_bytes();
+        let hash = Hex(*hash.finalize().as_bytes());
         match self.kept.head.keys.replace(hash) {
             Some(earlier) if earlier != hash => {
                 Err(refused(&self.kept.path, WorkDirProblem::OtherKeys))
@@ -381,8 +381,8 @@ impl<'a> Courier<'a> {
             }
         }
         let sides = [party.identity.fingerprint(), party.peer];
-        let said = &self.kept.head.said;
-        let turn = take_turn(&self.turns, sides, heard, said, job, keys, observer)?;
+        let said: Vec<[u8; 32]> = self.kept.head.said.iter().map(|hash| hash.0).collect();
+        let turn = take_turn(&self.turns, sides, heard, &said, job, keys, observer)?;
         let (report, said) = match turn {
             Turn::Said(said) => (None, Some(said)),
             Turn::Over { report, said } => (Some(report), said),
@@ -425,7 +425,7 @@ impl<'a> Courier<'a> {
         if message.len() as u64 > MAX_MESSAGE {
             return Err(SessionError::Message("it would be longer than 256 MiB").into());
         }
-        self.kept.head.said.push(hash_of_said(said));
+        self.kept.head.said.push(Hex(hash_of_said(said)));
         self.kept.messages.push(message);
         Ok(())
     }

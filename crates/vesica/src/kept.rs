@@ -4,7 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use vesica_files::{FileId, PrivateFile};
 use vesica_session::{Identity, Turns};
 use zeroize::{Zeroize, Zeroizing};
@@ -13,7 +14,7 @@ use crate::work_dir::{failed, lock, own_file, read_if_there, refused, seal, unse
 use crate::{Error, WorkDirProblem};
 
 const STATE: &str = "run";
-const MAGIC: &[u8; 8] = b"vesicac2";
+const MAGIC: &[u8; 8] = b"vesicac3";
 
 /// How far a side is with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,28 +27,59 @@ pub(crate) enum Stage {
     Over,
 }
 
+/// Bytes as hexadecimal digits, of which there are as many whatever the bytes are. A list of numbers in JSON is as long as
+/// their decimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hex<const N: usize>(pub(crate) [u8; N]);
+
+impl<const N: usize> Serialize for Hex<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digit = |digit: u8| char::from_digit(digit.into(), 16).expect("four bits");
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text = Zeroizing::new(digits.map(digit).collect::<String>());
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hex<N>, D::Error> {
+        let text = Zeroizing::new(String::deserialize(deserializer)?);
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|digit| digit.to_digit(16).map(|digit| digit as u8))
+            .collect();
+        let digits = Zeroizing::new(digits.unwrap_or_default());
+        match digits.as_chunks::<2>() {
+            (pairs, []) if pairs.len() == N => Ok(Hex(std::array::from_fn(|at| {
+                pairs[at][0] << 4 | pairs[at][1]
+            }))),
+            _ => Err(D::Error::custom(format_args!("not {N} bytes"))),
+        }
+    }
+}
+
 /// What is kept besides the messages.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Head {
     /// The file that holds this.
-    file: [u8; FileId::BYTES],
+    file: Hex<{ FileId::BYTES }>,
     pub(crate) peer: String,
     /// Role, protocol and terms in words.
     pub(crate) terms: String,
     pub(crate) stage: Stage,
     pub(crate) is_first: bool,
-    seed: [u8; 32],
+    seed: Hex<32>,
     /// A hash of the distinct keys and of the classes of their columns; none before the first step.
-    pub(crate) keys: Option<[u8; 32]>,
+    pub(crate) keys: Option<Hex<32>>,
     /// Hashes of what this side has said.
-    pub(crate) said: Vec<[u8; 32]>,
+    pub(crate) said: Vec<Hex<32>>,
     /// Bytes of each message.
     lengths: Vec<usize>,
 }
 
 impl Drop for Head {
     fn drop(&mut self) {
-        self.seed.zeroize();
+        self.seed.0.zeroize();
     }
 }
 
@@ -111,7 +143,7 @@ impl Kept {
                 let Some((head, messages)) = content.and_then(|content| decode(&content)) else {
                     return refuse(WorkDirProblem::Unreadable);
                 };
-                if head.file != file.to_bytes() || has_other_names(&path.join(STATE)) {
+                if head.file.0 != file.to_bytes() || has_other_names(&path.join(STATE)) {
                     return refuse(WorkDirProblem::Copied);
                 } else if head.peer != peer {
                     return refuse(WorkDirProblem::OtherPeer);
@@ -122,12 +154,12 @@ impl Kept {
             }
             (None, Some(is_first)) => {
                 let head = Head {
-                    file: [0; FileId::BYTES],
+                    file: Hex([0; FileId::BYTES]),
                     peer,
                     terms,
                     stage: Stage::Going,
                     is_first,
-                    seed: *Turns::fresh(is_first)?.seed(),
+                    seed: Hex(*Turns::fresh(is_first)?.seed()),
                     keys: None,
                     said: Vec::new(),
                     lengths: Vec::new(),
@@ -152,7 +184,7 @@ impl Kept {
 
     /// How this side takes part.
     pub(crate) fn turns(&self) -> Turns {
-        Turns::kept(self.head.is_first, Zeroizing::new(self.head.seed))
+        Turns::kept(self.head.is_first, Zeroizing::new(self.head.seed.0))
     }
 
     /// Who writes a message: those with even numbers are of the side that offers.
@@ -178,7 +210,7 @@ impl Kept {
         let mut write = || -> io::Result<()> {
             let former = own_file(OpenOptions::new().write(true)).open(&path);
             let mut file = PrivateFile::create(&path)?;
-            self.head.file = file.id()?.to_bytes();
+            self.head.file = Hex(file.id()?.to_bytes());
             self.head.lengths = self.messages.iter().map(Vec::len).collect();
             let head = Zeroizing::new(serde_json::to_vec(&self.head)?);
             let length = head.len() + self.head.lengths.iter().sum::<usize>() + 8;
@@ -215,6 +247,36 @@ impl Kept {
 
     /// Forgets all that opens the peer's messages and makes this side's.
     pub(crate) fn forget_seed(&mut self) {
-        self.head.seed.zeroize();
+        self.head.seed.0.zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept tells its reader by its length no more than the sizes of messages.
+    #[test]
+    fn bytes_take_as_many_digits_whatever_they_are() {
+        let head = |byte| Head {
+            file: Hex([byte; FileId::BYTES]),
+            peer: "peer".into(),
+            terms: "terms".into(),
+            stage: Stage::Going,
+            is_first: true,
+            seed: Hex([byte; 32]),
+            keys: Some(Hex([byte; 32])),
+            said: vec![Hex([byte; 32]); 2],
+            lengths: vec![7, 8],
+        };
+        let encoded = [0, 9, 99, 255].map(|byte| serde_json::to_vec(&head(byte)).unwrap());
+        for (byte, json) in [0, 9, 99, 255].into_iter().zip(&encoded) {
+            assert_eq!(json.len(), encoded[0].len(), "{byte}");
+            let read: Head = serde_json::from_slice(json).unwrap();
+            assert!(read.seed.0 == [byte; 32] && read.keys == Some(Hex([byte; 32])));
+        }
+        for wrong in ["\"\"", "\"0g\"", "\"000\"", "\"+1\"", "[0]"] {
+            assert!(serde_json::from_str::<Hex<1>>(wrong).is_err(), "{wrong}");
+        }
     }
 }

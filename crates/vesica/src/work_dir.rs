@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{FileId, NotLocked, PrivateFile, is_exhausted, private_directory, sync_name};
+use vesica_files::{FileId, NotLocked, PrivateFile, is_exhausted, keep_name, private_directory};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -223,8 +223,7 @@ impl WorkDir {
             let mut journal = PrivateFile::create(&path)?;
             Journal::encode(head, matched, &self.keys, &mut journal)?;
             journal.replace()?;
-            sync_name(&path);
-            Ok(())
+            keep_name(&path)
         };
         // The peer hears of it too, and not of where it is.
         write().map_err(|e| {
@@ -316,8 +315,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    sync_name(&journal);
-    Ok(())
+    keep_name(&journal)
 }
 
 impl Drop for WorkDir {

@@ -1035,6 +1035,55 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
     server.wait();
 }
 
+/// A key, a count or a set that may be gone after a crash of the machine is not said to be there: every synchronisation counts,
+/// those of directories too, but for the one after a journal is removed, which does no harm if it comes back.
+#[test]
+fn no_synchronisation_of_what_must_last_fails_unheard() {
+    let Some(library) = library() else { return };
+    let published = "publish --identity sender.key --database database --output set.vset --key key";
+    let first = format!("{published} --input ours.csv --max-keys 100");
+    let commands = [
+        ("keygen --out new.key".to_owned(), 0),
+        (first.clone(), 1),
+        (format!("{published} --add theirs.csv"), 0),
+    ];
+    for (command, unheard) in commands {
+        let run = |fault| {
+            let place = Place::new();
+            tables(&place, 10);
+            if command.contains("--add") {
+                place.run(&first).expect_success();
+            }
+            let record = Record::new();
+            let ended = place.run_after(&record.before(library, fault), &command);
+            (ended, record.seen())
+        };
+        let class = CLASSES
+            .iter()
+            .position(|(name, _)| *name == "sync")
+            .unwrap();
+        let (ended, seen) = run(None);
+        ended.expect_success();
+        let calls = seen.calls[class];
+        assert!(calls >= 2, "{command}: {calls}");
+        for number in 1..=calls {
+            let (error, mode) = (Errno::EIO, Mode::Once);
+            let fault = Fault {
+                class,
+                number,
+                error,
+                mode,
+            };
+            let (ended, seen) = run(Some(fault));
+            assert_eq!(seen.failed, 1, "{command}: {number} of {calls}");
+            match number > calls - unheard {
+                true => ended.expect_success(),
+                false => assert_ne!(ended.code, Some(0), "{command}: {number} of {calls}"),
+            }
+        }
+    }
+}
+
 /// Every call of every command, or so many of each class and way as the percentage says, with their table.
 #[test]
 #[ignore = "thousands of runs"]

@@ -293,6 +293,24 @@ fn a_link_is_no_half() {
     store.take(NAME).unwrap();
 }
 
+/// Whoever comes second waits for a while, and not for ever.
+#[test]
+fn a_half_that_is_being_read_is_in_use() {
+    let (store, directory) = store(1);
+    put(&store, NAME, b"content").unwrap();
+    let half = directory.path().join(format!("{NAME}.half"));
+    let other = File::open(&half).unwrap();
+    other.lock().unwrap();
+    assert_eq!(problem(store.take(NAME)), StoreProblem::InUse);
+    assert_eq!(problem(store.verify(NAME)), StoreProblem::InUse);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.take(NAME).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(other);
+        assert_eq!(waiting.join().unwrap().1.as_slice(), b"content");
+    });
+}
+
 /// Two stores share a file, and each has its own marker.
 #[test]
 fn a_half_with_two_names_is_taken_once() {

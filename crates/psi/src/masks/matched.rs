@@ -87,7 +87,7 @@ impl Telling {
         let positions = match self.form {
             Form::Bitmap => Vec::new(),
             Form::Positions => {
-                let masks = (0..).zip(matched.iter().copied());
+                let masks = (0..self.masks as u32).zip(matched.iter().copied());
                 selected(masks, self.most, self.masks as u32)
             }
         };
@@ -155,20 +155,26 @@ impl Telling {
 }
 
 /// The values that are flagged, in order, in so many slots; those that are left over have the value `rest`. Any beyond the
-/// last slot are left out. The time does not depend on the flags.
+/// last slot are left out. Neither the time nor how much memory is written depends on the flags.
 pub(super) fn selected<T: Copy>(
-    values: impl Iterator<Item = (T, bool)>,
+    values: impl ExactSizeIterator<Item = (T, bool)>,
     slots: usize,
     rest: T,
 ) -> Vec<T> {
-    // One more: each value is written, and stays if it is flagged.
-    let mut selected = vec![rest; slots + 1];
-    let mut next = 0;
+    let count = values.len();
+    let mut selected = vec![rest; count.max(slots)];
+    // Flagged values come to the front and others to the back, so that each place is written once.
+    let (mut front, mut back) = (0, count);
     for (value, is_flagged) in values {
-        selected[next] = value;
-        next = (next + usize::from(is_flagged)).min(slots);
+        let flagged = usize::from(is_flagged);
+        back -= 1 - flagged;
+        let at_front = flagged.wrapping_neg();
+        selected[front & at_front | back & !at_front] = value;
+        front += flagged;
     }
-    selected[next] = rest;
     selected.truncate(slots);
+    for (at, value) in selected.iter_mut().enumerate() {
+        *value = if at < front { *value } else { rest };
+    }
     selected
 }

@@ -627,7 +627,7 @@ proptest! {
     /// The values that are flagged, as many as there are slots for.
     #[test]
     fn flagged_values_are_selected(flags: Vec<bool>, slots in 0usize..40) {
-        let values = (0..).zip(flags.iter().copied());
+        let values = (0..flags.len() as i32).zip(flags.iter().copied());
         let mut expected: Vec<i32> =
             values.clone().filter(|(_, flag)| *flag).map(|(value, _)| value).collect();
         expected.resize(slots, -1);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{identity, tls, within};
 use vesica_session::{
@@ -106,6 +106,22 @@ fn a_peer_is_there_as_long_as_this_side_takes() {
         });
         assert_eq!(number(met), 7);
     }
+}
+
+/// The peer, whose machine may have died, does not end the connection that it comes again for.
+#[test]
+fn a_connection_that_is_replaced_holds_nobody_up() {
+    let (mut peers, mut took) = (Vec::new(), Duration::ZERO);
+    let met = slowly(true, |at| {
+        peers.push(at.come(1));
+        peers.push(at.come(2));
+        let began = Instant::now();
+        peers.push(at.come(3));
+        at.ready.set();
+        took = began.elapsed();
+    });
+    assert_eq!(number(met), 3);
+    assert!(took < Duration::from_millis(400), "{took:?}");
 }
 
 #[test]
