@@ -27,6 +27,7 @@ mod signals;
 mod stdout;
 mod summary;
 mod tasks;
+mod variables;
 
 use std::ffi::OsString;
 use std::panic;
@@ -74,6 +75,8 @@ pub fn run_within(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
 }
 
 fn execute(arguments: impl Iterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.collect();
+    variables::without_line_ends(&arguments);
     ignore_file_size_signal();
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -84,7 +87,7 @@ fn execute(arguments: impl Iterator<Item = OsString>) -> u8 {
             (false, false) => report(info),
         }
     }));
-    let parsed = match args::parse(arguments) {
+    let parsed = match args::parse(arguments.into_iter()) {
         Ok(parsed) => parsed,
         Err(args::Stop::Shown) => return 0,
         Err(args::Stop::Failed(failure)) => return failure.report(),

@@ -124,6 +124,21 @@ fn add(command: &Command, matches: &ArgMatches, paths: &mut Paths) {
             }
         }
     }
+    add_of_database(matches, paths);
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        add(command, matches, paths);
+    }
+}
+
+/// The database of a query or of a table for the result. What the environment has for other commands is nothing to this one.
+fn add_of_database(matches: &ArgMatches, paths: &mut Paths) {
+    let has = |id| matches.try_contains_id(id).unwrap_or(false);
+    let is_written = has("output_table");
+    if !is_written && !has("query") {
+        return;
+    }
     let uri = matches
         .try_get_one::<DatabaseUri>("database")
         .ok()
@@ -138,11 +153,5 @@ fn add(command: &Command, matches: &ArgMatches, paths: &mut Paths) {
         file.map(|file| &**file),
         driver.map(|driver| &**driver),
     );
-    let is_written = matches.try_contains_id("output_table").unwrap_or(false);
     add_database(paths, &InCommand, uri, file, driver, is_written);
-    if let Some((name, matches)) = matches.subcommand()
-        && let Some(command) = command.find_subcommand(name)
-    {
-        add(command, matches, paths);
-    }
 }

@@ -26,7 +26,8 @@ pub(crate) fn set_program(words: Vec<OsString>) {
     let _ = PROGRAM.set(words);
 }
 
-fn program() -> io::Result<Command> {
+/// What starts this program, but for its arguments.
+pub(crate) fn program() -> io::Result<Command> {
     let words = PROGRAM.get().map(Vec::as_slice);
     let Some((file, rest)) = words.and_then(<[_]>::split_first) else {
         return own_file().map(Command::new);

@@ -51,6 +51,7 @@ mod tasks;
 mod timing;
 mod trial;
 mod values;
+mod variables;
 mod vole;
 mod word_lists;
 
