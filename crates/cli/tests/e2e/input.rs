@@ -220,7 +220,7 @@ fn tables_without_a_usable_key() {
     place.write("header.csv", "id,mail\n");
     place.write("none.jsonl", "");
     let of = |input: &str| Arguments::new(input, "mail").with("--normalize mail=email");
-    let words = "no row has a usable key: 2 rows, of which 1 are blank and 1 are invalid";
+    let words = "no row has a usable key: 1 blank and 1 invalid, of 2 in all";
     refused(&place, &of("none.csv"), 3, words);
     refused(&place, &of("header.csv"), 3, "header.csv: has no data rows");
     refused(&place, &of("none.jsonl"), 3, "none.jsonl: is empty");

@@ -139,7 +139,7 @@ fn piped_input_is_nowhere_in_clear() {
     let input = Arguments::new("-", "email").stdin(&text);
     let input = input.with("--allow-core-dumps");
     let waiting = |mut party: Running| {
-        party.wait_for("listening on ");
+        party.wait_for("read 100 rows");
         party
     };
     // A sender writes no rows, and keeps no copy.

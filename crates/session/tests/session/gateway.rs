@@ -341,7 +341,7 @@ fn pairs_are_bounded_and_the_peer_of_who_waits_is_let_in() {
     );
     let first = served.task(&sides, Role::Receiver, 1);
     served.wait_for(|figures| figures.waiting == 1);
-    let second = served.visit(&sides, Role::Receiver, 2, admission('a', 'b'), 1.0);
+    let second = served.visit(&sides, Role::Receiver, 2, admission('a', 'b'), 3.0);
     let error = second.join().unwrap().unwrap_err();
     assert_eq!(error.class(), ErrorClass::Network);
     let line = error.to_string();
