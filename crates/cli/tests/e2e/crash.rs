@@ -231,6 +231,9 @@ impl Scene {
             listen: None,
             connect: |place, first, _| {
                 let is_over = place.path(SET).exists() && !place.path(JOURNAL).exists();
+                // A disk that is built anew has a copy of the journal, which is refused. Killed publications go on with the
+                // journal itself, in `published`.
+                let _ = fs::remove_file(place.path(JOURNAL));
                 let words = if is_over { "--add" } else { "--input" };
                 place.start_after(first, &publishing(&format!("{words} ours.csv")))
             },

@@ -205,7 +205,8 @@ fn whoever_leaves_when_it_sees_that_it_would_be_caught_ends_the_job() {
         code,
         line,
     };
-    let ways: [(&str, fn(&mut dyn Channel)); 3] = [
+    type Leave = fn(&mut dyn Channel);
+    let ways: [(&str, Leave); 3] = [
         ("leaves", |_| {}),
         ("says that it has no memory", |to| {
             to.abort(&WireError::limit(Limit::System, "no memory"));
