@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use vesica_files::{NotLocked, WholeFile, open_regular, private_directory};
 use vesica_primitives::sealed::Sealed;
-use vesica_primitives::voprf::{ELEMENT_BYTES, SecretKey};
+use vesica_primitives::voprf::{ELEMENT_BYTES, Element, SecretKey};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
@@ -16,7 +16,7 @@ use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::set::{PublishedSet, read_head};
+use crate::set::{PublishedSet, header_at};
 
 /// The file of the secret key.
 const KEY: &str = "key";
@@ -242,19 +242,29 @@ impl Making {
             return Ok(());
         }
         // What is there of another publisher, or is no set, is not asked about under this key.
-        let there = open_regular(set).ok();
-        let head = there.and_then(|file| {
-            let mut input = io::BufReader::new(file);
-            read_head(&mut input, set, identity.fingerprint()).ok()
-        });
-        match head.is_some_and(|(header, _)| header.oprf_key == key) {
+        let there = header_at(set, identity.fingerprint());
+        match there.is_some_and(|header| header.oprf_key == key) {
             true => Err(Error::store(&self.directory, StoreProblem::CopiedJournal)),
             false => Ok(()),
         }
     }
 
+    /// Whether the database has this key, or had it before: the ledger of a key stays until the set of the next one is in its
+    /// place.
+    pub(crate) fn had_key(&self, oprf_key: &Element) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| current.secret.public_key() == *oprf_key)
+            || Ledger::is_in(&self.directory, oprf_key)
+    }
+
+    /// Whether the set was published at this path last.
+    pub(crate) fn has_published_at(&self, set: &Path) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| !current.set.is_empty() && current.set == place_of(set))
+    }
+
     /// Makes the key the one of the database, with a count of no queries; or leaves it as it is, if a publication that was
-    /// cut has done so.
+    /// cut has done so. What was counted under the key before is still there.
     pub(crate) fn finish(
         &self,
         identity: &Identity,
@@ -279,7 +289,12 @@ impl Making {
             };
             contents.write(&self.directory, identity)?;
         }
-        Ledger::remove_others(&self.directory, &header.oprf_key)
+        Ok(())
+    }
+
+    /// Removes what was counted under keys before this one, whose set is in its place.
+    pub(crate) fn forget_others(&self, oprf_key: &Element) -> Result<(), Error> {
+        Ledger::remove_others(&self.directory, oprf_key)
     }
 }
 

@@ -49,8 +49,8 @@ pub enum SetProblem {
     /// Its publisher has made it after another release than the one before it.
     #[error("does not follow the release before it")]
     NotNext,
-    /// Later releases are there, and this one is not.
-    #[error("has no release {0}, and later ones")]
+    /// It has the name of a later release, and this one is not there.
+    #[error("has the name of a release, and release {0} before it is not there")]
     Missing(u64),
     /// It is not what the database has published last.
     #[error("is not what this database has published last, which is release {0}")]
@@ -61,6 +61,9 @@ pub enum SetProblem {
     /// It is no set, or another publisher's, and a release would take its place.
     #[error("is there, and is no set of this publisher")]
     AnotherFile,
+    /// It is a release that was not published from this database, or has another number than its name.
+    #[error("is there, and is no release that the new set replaces")]
+    NotReplaced,
     /// Another process fetches it.
     #[error("is being fetched by another process")]
     BeingFetched,
@@ -236,6 +239,7 @@ impl Error {
             Error::Set {
                 problem:
                     SetProblem::AnotherFile
+                    | SetProblem::NotReplaced
                     | SetProblem::BeingFetched
                     | SetProblem::NoLocks
                     | SetProblem::OtherState(_),
@@ -278,6 +282,12 @@ impl Error {
                 }
                 SetProblem::AnotherFile => {
                     "give the set another name, or remove the file if nobody needs it".into()
+                }
+                SetProblem::NotReplaced => {
+                    "give the set another name, or move the file to another directory".into()
+                }
+                SetProblem::Missing(_) => {
+                    "get the files of all releases from the publisher once more, or give this file another name if it is none".into()
                 }
                 SetProblem::BeingFetched => return None,
                 SetProblem::NoLocks => "fetch it to a local disk".into(),

@@ -37,7 +37,11 @@ use crate::header::MAX_QUERIES;
 
 /// What names of its file begin with; the first digits of the key follow.
 const FILE: &str = "ledger";
+/// Bytes of the key in the name.
+const NAMED: usize = 8;
 const MAGIC: &[u8; 16] = b"vesica ledger 2\n";
+/// What ledgers of all versions begin with.
+const ANY_VERSION: &[u8] = MAGIC.split_at(14).0;
 const SALT: usize = 32;
 const HEAD: usize = 16 + TAG;
 const RECORD: usize = 32 + 8 + 32 + 8 + 8 + 8 + TAG;
@@ -161,6 +165,17 @@ struct Open {
     broken: Option<String>,
 }
 
+/// Whether a file begins like a ledger.
+fn is_ledger(path: &Path) -> bool {
+    let begins = || -> io::Result<bool> {
+        let mut begin = [0; ANY_VERSION.len()];
+        open_named(path)?.read_exact(&mut begin)?;
+        Ok(begin == *ANY_VERSION)
+    };
+    let is_file = path.symlink_metadata().is_ok_and(|there| there.is_file());
+    is_file && begins().unwrap_or(false)
+}
+
 /// The accounts of all clients under a key.
 pub(crate) struct Ledger {
     path: PathBuf,
@@ -192,7 +207,7 @@ pub(crate) enum Debit {
 
 impl Ledger {
     fn name(oprf_key: &Element) -> String {
-        let digits: String = oprf_key.bytes()[..8]
+        let digits: String = oprf_key.bytes()[..NAMED]
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
@@ -220,15 +235,34 @@ impl Ledger {
         made.map(drop).map_err(|e| Error::io(&path, &e))
     }
 
-    /// Removes the ledgers of keys that were before this one.
+    /// Whether the name of a file is one that a key gives.
+    fn is_name(name: &str) -> bool {
+        let digits = name
+            .strip_prefix(FILE)
+            .and_then(|rest| rest.strip_prefix('-'));
+        digits.is_some_and(|digits| {
+            digits.len() == 2 * NAMED
+                && digits
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        })
+    }
+
+    /// Whether there is a ledger of this key.
+    pub(crate) fn is_in(directory: &Path, oprf_key: &Element) -> bool {
+        is_ledger(&directory.join(Ledger::name(oprf_key)))
+    }
+
+    /// Removes the ledgers of keys that were before this one, and no other file.
     pub(crate) fn remove_others(directory: &Path, oprf_key: &Element) -> Result<(), Error> {
         let own = Ledger::name(oprf_key);
         let remove = || -> io::Result<()> {
             for entry in directory.read_dir()? {
                 let name = entry?.file_name();
-                let is_ledger = |name: &str| name.starts_with(&format!("{FILE}-")) && name != own;
-                if name.to_str().is_some_and(is_ledger) {
-                    std::fs::remove_file(directory.join(name))?;
+                let path = directory.join(&name);
+                let is_other = |name: &str| Ledger::is_name(name) && name != own;
+                if name.to_str().is_some_and(is_other) && is_ledger(&path) {
+                    std::fs::remove_file(path)?;
                 }
             }
             Ok(())
@@ -939,7 +973,31 @@ mod tests {
         assert_eq!(problem(&other), StoreProblem::Unreadable(FILE));
         assert_eq!(problem(&oprf_key()), StoreProblem::NoLedger);
         Ledger::create(directory.path(), &identity, &oprf_key()).unwrap();
+        let at = |name: &str| directory.path().join(name);
+        // Other people's.
+        let files = [
+            "ledger-2026.csv",
+            "ledger-",
+            "ledger-0123456789abcdef0",
+            "ledger-0123456789ABCDEF",
+            "ledger-0123456789abcde_",
+        ];
+        let real = std::fs::read(path(&oprf_key())).unwrap();
+        for name in files {
+            std::fs::write(at(name), &real).unwrap();
+        }
+        std::fs::write(at("ledger-0123456789abcdef"), "id\n1\n").unwrap();
+        std::fs::create_dir(at("ledger-2025")).unwrap();
+        std::fs::create_dir(at("ledger-1123456789abcdef")).unwrap();
         Ledger::remove_others(directory.path(), &oprf_key()).unwrap();
         assert!(path(&oprf_key()).exists() && !path(&other).exists());
+        let others = [
+            "ledger-0123456789abcdef",
+            "ledger-2025",
+            "ledger-1123456789abcdef",
+        ];
+        for name in files.into_iter().chain(others) {
+            assert!(at(name).exists(), "{name}");
+        }
     }
 }

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use vesica_files::directory_of;
 use vesica_primitives::parallel;
-use vesica_primitives::voprf::SecretKey;
-use vesica_session::{Identity, random};
+use vesica_primitives::voprf::{Element, SecretKey};
+use vesica_session::{Fingerprint, Identity, random};
 
 use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock, place_of};
-use crate::error::{Error, StoreProblem};
+use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
 use crate::set::{
-    PublishedSet, check_replaceable, is_release, later_releases, release_path, write_release,
+    PublishedSet, check_replaceable, header_at, later_releases, release_path, write_release,
 };
 use crate::sort::{Entry, Sorter};
 
@@ -65,6 +65,8 @@ pub fn has_begun(database: &Path) -> bool {
 pub struct SetBuilder {
     making: Making,
     journal: Journal,
+    /// Whether it takes the place of the database's set.
+    replaces: bool,
     earlier: Earlier,
     identity: Identity,
     secret: SecretKey,
@@ -80,8 +82,9 @@ impl SetBuilder {
     /// content and declarations are the same.
     ///
     /// # Errors
-    /// Usage: impossible declarations, more keys than declared, a file there that is no set of this publisher, a directory that
-    /// is not private, has a key that is not to be replaced, or is in use. Data: a key to replace that is another identity's, or
+    /// Usage: impossible declarations, more keys than declared, a file there that is no set of this publisher or another
+    /// database's, one beside it with the name of a later release, a directory that is not private, has a key that is not to be
+    /// replaced, or is in use. Data: a key to replace that is another identity's, or
     /// a copy of what was cut.
     pub fn new(
         database: &Path,
@@ -117,6 +120,12 @@ impl SetBuilder {
         if let Found::Ours(ours) = &found {
             making.check_unfinished(&ours.1.secret, output, identity)?;
         }
+        let coming = match &found {
+            Found::Ours(ours) => Some(ours.1.secret.public_key()),
+            _ => None,
+        };
+        let publisher = identity.fingerprint();
+        replaced(&making, replaces, coming.as_ref(), output, publisher)?;
         let (journal, secrets, earlier) = match found {
             Found::Ours(ours) => {
                 let (mut journal, secrets) = *ours;
@@ -136,6 +145,7 @@ impl SetBuilder {
         Ok(SetBuilder {
             making,
             journal,
+            replaces,
             earlier,
             identity: identity.clone(),
             header: Header {
@@ -197,10 +207,11 @@ impl SetBuilder {
         added.map_err(|e| Error::io(&self.output, &e))
     }
 
-    /// Writes the set and its database. Later releases of the publisher beside it, which are of another key, are removed.
+    /// Writes the set and its database. Later releases of the set that it replaces are removed.
     ///
     /// # Errors
-    /// Usage or Resource: a file cannot be written. The set is complete or not there.
+    /// Usage or Resource: a file cannot be written, or a file has come that is not to be replaced. The set is complete or not
+    /// there.
     ///
     /// # Panics
     /// If other than the declared number of keys was added.
@@ -211,21 +222,54 @@ impl SetBuilder {
         let sorters = [self.sorter, none];
         let (header, file) = write_release(output, &self.identity, self.header, sorters)?;
         let fail = |e| Error::io(output, &e);
+        let (key, publisher) = (&header.oprf_key, self.identity.fingerprint());
+        let later = replaced(&self.making, self.replaces, Some(key), output, publisher)?;
         // A set whose key is lost could never be asked about.
         self.making
             .finish(&self.identity, self.secret, &header, output)?;
-        for release in later_releases(output).map_err(fail)? {
-            let path = release_path(output, release);
-            // Another file of such a name is somebody else's.
-            if !is_release(&path, self.identity.fingerprint()) {
-                continue;
-            }
+        for path in later {
             remove_file(&path).map_err(|e| Error::io(&path, &e))?;
         }
         file.commit_for_good().map_err(fail)?;
+        self.making.forget_others(key)?;
         self.journal.remove()?;
         Ok(header)
     }
+}
+
+/// The files of later releases that go with the set whose place a first release takes, which is the database's own.
+///
+/// Fails if another's set is there, or a file beside it that would count as a later release of the `coming` key's.
+fn replaced(
+    making: &Making,
+    replaces: bool,
+    coming: Option<&Element>,
+    output: &Path,
+    publisher: Fingerprint,
+) -> Result<Vec<PathBuf>, Error> {
+    let refuse = |path: &Path| Err(Error::set(path, SetProblem::NotReplaced));
+    let there = header_at(output, publisher).map(|header| header.oprf_key);
+    // A database that was restored knows its set by the place alone.
+    let is_own = |key: &Element| making.had_key(key) || replaces && making.has_published_at(output);
+    if there.as_ref().is_some_and(|key| !is_own(key)) {
+        return refuse(output);
+    }
+    let mut later = Vec::new();
+    for release in later_releases(output).map_err(|e| Error::io(output, &e))? {
+        let path = release_path(output, release);
+        check_replaceable(&path, publisher)?;
+        let goes = header_at(&path, publisher).is_some_and(|header| {
+            let key = Some(&header.oprf_key);
+            let is_former =
+                key != coming && (key == there.as_ref() || making.had_key(&header.oprf_key));
+            header.release == release && is_former
+        });
+        if !goes {
+            return refuse(&path);
+        }
+        later.push(path);
+    }
+    Ok(later)
 }
 
 /// What tells a publication from others.
@@ -532,6 +576,130 @@ mod tests {
             )
     }
 
+    fn is_not_replaced<T>(result: Result<T, Error>) -> bool {
+        let error = result.map(drop).unwrap_err();
+        let is_usage = error.class() == vesica_session::ErrorClass::Usage;
+        let problem = SetProblem::NotReplaced;
+        is_usage && matches!(error, Error::Set { problem: found, .. } if found == problem)
+    }
+
+    /// Publishes some keys from one of the databases of a directory.
+    fn publish_from(
+        place: &Path,
+        identity: &Identity,
+        (database, set): (&str, &str),
+        replaces: bool,
+    ) -> Result<Header, Error> {
+        let (database, set) = (place.join(database), place.join(set));
+        let (declared, content) = (declared(20, 0), content(10));
+        let mut builder =
+            SetBuilder::new(&database, identity, declared, content, replaces, 0, &set)?;
+        add(&mut builder, 10);
+        builder.finish()
+    }
+
+    fn remove_one(place: &Path, identity: &Identity, database: &str, set: &str, key: u64) {
+        let (database, set) = (place.join(database), place.join(set));
+        let mut update = Update::new(&database, identity, &set, 0).unwrap();
+        update.remove(&[digest(key)]).unwrap();
+        update.finish().unwrap().unwrap();
+    }
+
+    /// Neither its live set, nor its archived copies, whatever their names.
+    #[test]
+    fn no_set_takes_the_place_of_another_databases() {
+        let identity = Identity::generate().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        let publish = |database, set, replaces| {
+            publish_from(place.path(), &identity, (database, set), replaces)
+        };
+        let remove = |database, set, key| remove_one(place.path(), &identity, database, set, key);
+        publish("one", "live.vset", false).unwrap();
+        let live = fs::read(at("live.vset")).unwrap();
+        assert!(is_not_replaced(publish("two", "live.vset", false)));
+        publish("two", "two.vset", false).unwrap();
+        assert!(is_not_replaced(publish("two", "live.vset", true)));
+        assert!(fs::read(at("live.vset")).unwrap() == live);
+        remove("one", "live.vset", 7);
+        let second = fs::read(at("live.vset.2")).unwrap();
+        // Where the name of a later release is taken: by a live set, a copy of one's own, another's release of that number, and
+        // a directory.
+        publish("dated", "two.vset.20251127", false).unwrap();
+        let dated = fs::read(at("two.vset.20251127")).unwrap();
+        for replaces in [false, true] {
+            let database = if replaces { "two" } else { "three" };
+            let set = if replaces { "two.vset" } else { "three.vset" };
+            let copy = fs::read(at("two.vset")).unwrap();
+            for (number, bytes) in [(20251127, &dated), (77, &copy), (2, &second)] {
+                let other = at(&format!("{set}.{number}"));
+                fs::write(&other, bytes).unwrap();
+                assert!(is_not_replaced(publish(database, set, replaces)));
+                assert!(fs::read(&other).unwrap() == *bytes, "{number}");
+                fs::remove_file(&other).unwrap();
+            }
+            fs::create_dir(at(&format!("{set}.3"))).unwrap();
+            assert!(is_not_replaced(publish(database, set, replaces)));
+            fs::remove_dir(at(&format!("{set}.3"))).unwrap();
+            publish(database, set, replaces).unwrap();
+        }
+        // One that has come while the set was made.
+        let (declared, content) = (declared(20, 0), content(10));
+        let (database, set) = (at("late"), at("late.vset"));
+        let mut builder =
+            SetBuilder::new(&database, &identity, declared, content, false, 0, &set).unwrap();
+        add(&mut builder, 10);
+        fs::write(&set, &live).unwrap();
+        assert!(is_not_replaced(builder.finish()));
+        assert!(fs::read(&set).unwrap() == live && !database.join("key").exists());
+    }
+
+    /// Also after a crash between the new key and the new set, and if another table is published then.
+    #[test]
+    fn a_rotation_removes_the_later_releases_of_its_own_set() {
+        let identity = Identity::generate().unwrap();
+        for goes_on in [true, false] {
+            let place = tempfile::tempdir().unwrap();
+            let at = |name: &str| place.path().join(name);
+            let begin = |keys| begin(place.path(), &identity, keys, 0, true).unwrap();
+            publish(place.path(), &identity, 10, 0).unwrap();
+            remove_one(place.path(), &identity, "database", "set.vset", 7);
+            remove_one(place.path(), &identity, "database", "set.vset", 8);
+            let ledgers = || -> Vec<PathBuf> {
+                let entries = at("database").read_dir().unwrap();
+                let paths = entries.map(|entry| entry.unwrap().path());
+                let is_ledger =
+                    |path: &PathBuf| path.to_str().unwrap().contains("/database/ledger-");
+                paths.filter(is_ledger).collect()
+            };
+            let before = [at("set.vset"), at("set.vset.2"), at("set.vset.3")];
+            let before = before.into_iter().chain(ledgers());
+            let before: Vec<_> = before
+                .map(|path| (path.clone(), fs::read(path).unwrap()))
+                .collect();
+            let mut builder = begin(10);
+            add(&mut builder, 10);
+            let journal = Journal::path(&at("database"));
+            fs::hard_link(&journal, at("kept")).unwrap();
+            let key = builder.finish().unwrap().oprf_key;
+            assert_eq!(ledgers().len(), 1);
+            assert!(!at("set.vset.2").exists() && !at("set.vset.3").exists());
+            fs::hard_link(at("kept"), &journal).unwrap();
+            for (path, bytes) in before {
+                fs::write(path, bytes).unwrap();
+            }
+            assert_eq!(ledgers().len(), 2);
+            let keys = if goes_on { 10 } else { 9 };
+            let mut builder = begin(keys);
+            add(&mut builder, keys);
+            let header = builder.finish().unwrap();
+            assert_eq!(header.oprf_key == key, goes_on);
+            assert_eq!(ledgers().len(), 1);
+            let set = PublishedSet::open(&at("set.vset"), identity.fingerprint()).unwrap();
+            assert_eq!(set.header(), &header);
+        }
+    }
+
     #[test]
     fn a_publication_that_was_cut_goes_on_from_there() {
         const KEYS: u64 = 250;
@@ -616,6 +784,11 @@ mod tests {
             fs::rename(snapshot.path().join("database"), &database).unwrap();
             assert!(is_copied_journal(begin(place.path())));
             fs::remove_file(Journal::path(&database)).unwrap();
+            if !rotates {
+                // A database without a key has published nothing, and replaces nothing.
+                assert!(is_not_replaced(begin(place.path())));
+                fs::remove_file(place.path().join("set.vset")).unwrap();
+            }
             let mut builder = begin(place.path()).unwrap();
             assert_eq!(builder.earlier(), Earlier::Nothing);
             add(&mut builder, KEYS);

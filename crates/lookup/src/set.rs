@@ -163,8 +163,12 @@ pub(crate) fn check_replaceable(path: &Path, publisher: Fingerprint) -> Result<(
     let read = (&file).take(MAGIC.len() as u64).read_to_end(&mut start);
     let read = read.and_then(|_| file.rewind());
     read.map_err(|e| Error::io(path, &e))?;
+    // Who is named has signed it: otherwise that is damage.
     let is_other = || match read_head(&mut BufReader::new(&file), path, publisher) {
-        Err(Error::Set { problem, .. }) => matches!(problem, SetProblem::OtherPublisher { .. }),
+        Err(Error::Set {
+            problem: SetProblem::OtherPublisher { got, .. },
+            ..
+        }) => header_at(path, got).is_some(),
         _ => false,
     };
     // A crash may leave zeros.
@@ -175,9 +179,11 @@ pub(crate) fn check_replaceable(path: &Path, publisher: Fingerprint) -> Result<(
     }
 }
 
-/// Whether a file is a whole release of this publisher.
-pub(crate) fn is_release(path: &Path, publisher: Fingerprint) -> bool {
-    Release::open(path, publisher).is_ok()
+/// The header of a file, whole or not, that is a release of this publisher.
+pub(crate) fn header_at(path: &Path, publisher: Fingerprint) -> Option<Header> {
+    let mut input = BufReader::new(open_regular(path).ok()?);
+    let head = read_head(&mut input, path, publisher);
+    head.ok().map(|(header, _)| header)
 }
 
 /// Where a release of this publisher begins: its header, whose signature is checked, and where the index is.
@@ -449,10 +455,10 @@ impl PublishedSet {
         }
         for number in later_releases(path).map_err(|e| Error::io(path, &e))? {
             let expected = set.header().release + 1;
-            if number != expected {
-                return Err(Error::set(path, SetProblem::Missing(expected)));
-            }
             let path = release_path(path, number);
+            if number != expected {
+                return Err(Error::set(&path, SetProblem::Missing(expected)));
+            }
             let release = Release::open(&path, publisher)?;
             if let Some(problem) = set.header().problem_of_next(&release.header) {
                 return Err(Error::set(&path, problem));

@@ -261,6 +261,9 @@ fn what_cannot_be_is_refused_with_its_code() {
     damaged(&spoilt, 3, "damaged block 0");
     // Another publication: other answers.
     std::fs::rename(place.path("database"), place.path("old")).unwrap();
+    let words = "is no release that the new set replaces";
+    publish(&place, "--input all.csv --key id").expect_failure(2, words);
+    std::fs::remove_file(place.path("set.vset")).unwrap();
     publish(&place, "--input all.csv --key id").expect_success();
     ask("--input all.csv --key id").expect_failure(6, "disagree on published key");
     // And another count in the place of the one that was moved away, which is not written.
@@ -394,7 +397,10 @@ fn a_published_set_changes() {
     let second = std::fs::read(place.path("set.vset.2")).unwrap();
     for (name, words) in [
         ("set.vset.3", "is release 2, and 3 comes next"),
-        ("set.vset.4", "has no release 3, and later ones"),
+        (
+            "set.vset.4",
+            "set.vset.4 has the name of a release, and release 3 before it is not there",
+        ),
     ] {
         place.write(name, &second);
         look_up(&place, &endpoint, "--input mine.csv --key id").expect_failure(3, words);
@@ -410,9 +416,12 @@ fn a_published_set_changes() {
     publish(&place, rotate).expect_failure(2, "is in use by another process");
     stop(server);
     place.write("set.vset.77", "mine");
-    publish(&place, rotate).expect_success();
+    // It would be taken for a release of the new set.
+    let other = "set.vset.77 is there, and is no set of this publisher";
+    publish(&place, rotate).expect_failure(2, other);
     assert_eq!(place.read("set.vset.77"), "mine");
     std::fs::remove_file(place.path("set.vset.77")).unwrap();
+    publish(&place, rotate).expect_success();
     assert!(!place.path("set.vset.2").exists() && !place.path("set.vset.3").exists());
     let ledgers = place.path("database").read_dir().unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
@@ -958,6 +967,38 @@ fn other_files_are_not_replaced_by_a_set() {
     place.write("got.vset.part", [0; 4096]);
     place.run(&fetch).expect_success();
     stop(server);
+}
+
+#[test]
+fn what_others_have_beside_a_set_and_in_its_database_stays() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    let from = |database: &str, set: &str| {
+        place.run(&format!(
+            "publish --identity sender.key --database {database} --output {set} --input all.csv --key id --progress none"
+        ))
+    };
+    from("first", "n.vset.20251127").expect_success();
+    let live = std::fs::read(place.path("n.vset.20251127")).unwrap();
+    let words = "is there, and is no release that the new set replaces";
+    for set in ["n.vset", "n.vset.20251127"] {
+        let refused = from("second", set);
+        refused.expect_failure(2, &format!("n.vset.20251127 {words}"));
+        assert!(
+            refused.hint().contains("another directory"),
+            "{}",
+            refused.err
+        );
+        assert!(std::fs::read(place.path("n.vset.20251127")).unwrap() == live);
+    }
+    place.write("second/ledger-2026.csv", "mine");
+    std::fs::create_dir(place.path("second/ledger-2025")).unwrap();
+    from("second", "set.vset").expect_success();
+    place
+        .run("publish --identity sender.key --database second --output set.vset --input all.csv --key id --rotate --progress none")
+        .expect_success();
+    assert_eq!(place.read("second/ledger-2026.csv"), "mine");
+    assert!(place.path("second/ledger-2025").is_dir());
 }
 
 /// With or without the set at hand.
