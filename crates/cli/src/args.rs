@@ -419,8 +419,8 @@ pub(crate) struct Meeting {
     /// columns that the sender hands over with the matching rows. Separated by commas, as in --key
     #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     value: Option<String>,
-    /// Bytes per key for the columns that are handed over, which the peer learns: their texts, and two bytes per column. On a
-    /// receiver with --take-values the most that it accepts; 64 if not given
+    /// Bytes per key for the columns that are handed over: their texts, and two bytes per column; 64 if not given. The peer
+    /// learns this number. On a receiver with --take-values the most that it accepts
     #[arg(help_heading = "Values", long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     value_width: Option<u32>,
     /// Digits after the decimal point of the values, 0 to 18; 0 if not given. One number for all columns, or one for each
@@ -470,7 +470,7 @@ pub(crate) struct Meeting {
         requires = "offline_store"
     )]
     attested: Option<String>,
-    /// Most distinct keys that the peer may bring, up to 2^35; with their padding in buckets below 2^28 each. This bounds
+    /// Most distinct keys that the peer may bring, up to 2^35; each bucket, with its padding, stays below 2^28. This bounds
     /// what the peer can learn and what it can cost. In a job of tasks it counts all attempts together, each of which may
     /// bring other keys
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
@@ -1010,7 +1010,7 @@ pub(crate) struct Plan {
 enum Repeated {
     /// The sum of the values of its rows
     Sum,
-    /// None: such a table is an error
+    /// A table with such a key is an error
     Refuse,
 }
 

@@ -73,6 +73,8 @@ pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Fai
     let signals = Signals::install()?;
     let job = SplitJob::open(&options.job)?;
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the bucket");
+    // The peer is told, and so is the job, where something is at stake.
+    signals.stop_in_order();
     let connect = options.patience.options(&progress, &signals, conditions);
     let attempt = Attempt {
         bucket: options.bucket,
@@ -139,6 +141,7 @@ pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(),
     let identity = Identity::load(&options.identity)?;
     identity.check_peer(options.peer)?;
     let mut progress = Progress::new(options.progress, signals.clone(), "opening the job");
+    signals.stop_in_order();
     let party = Party {
         connect: options.patience.options(&progress, &signals, conditions),
         ..Party::new(&identity, options.peer, options.point.endpoint()?)
@@ -164,6 +167,7 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
             let identity = Identity::load(identity)?;
             identity.check_peer(peer)?;
             let mut progress = Progress::new(options.progress, signals.clone(), "opening the job");
+            signals.stop_in_order();
             let party = Party {
                 connect: options.patience.options(&progress, &signals, conditions),
                 ..Party::new(&identity, peer, endpoint)

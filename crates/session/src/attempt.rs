@@ -20,13 +20,19 @@ use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use crate::{
-    Agreement, BucketKeys, Connection, Error, Fingerprint, Role, WatchedChannel, nonces, random,
+    Agreement, BucketKeys, Connection, Error, Fingerprint, Role, Watch, WatchedChannel, nonces,
+    random,
 };
 
 /// Says what a side runs.
 const BUCKET: Kind = Kind {
     code: 19,
     name: "bucket",
+};
+/// Of which job a driver is.
+const JOB: Kind = Kind {
+    code: 47,
+    name: "job",
 };
 /// Proves that a side has arrived at the session.
 const PROOF: Kind = Kind {
@@ -81,7 +87,7 @@ pub fn run_bucket(
 }
 
 /// What a side writes down of an attempt, so that neither the end of its process nor of its machine loses it.
-pub trait AttemptLog: Sync {
+pub trait AttemptLog: Watch {
     /// Keeps what the attempt has come to, in a time that does not depend on matches. Only then does this side tell the
     /// peer that it is done.
     ///
@@ -94,9 +100,6 @@ pub trait AttemptLog: Sync {
     /// # Errors
     /// What was not kept, which ends the attempt.
     fn confirm(&self) -> Result<(), WireError>;
-
-    /// The attempt has failed so, with something [at stake](Channel::at_stake) or not. The peer has not been told yet.
-    fn failed(&self, why: &WireError, at_stake: bool);
 }
 
 /// Makes an attempt as [`run_bucket`] does, on a connection of its own, within the time that a run of these sizes may take.
@@ -112,8 +115,7 @@ pub fn run_bucket_on(
 ) -> Result<(), Error> {
     connection.deadline.of_run(agreement);
     let fingerprints = [connection.local, connection.peer];
-    let on_abort = |why: &WireError, at_stake| log.failed(why, at_stake);
-    let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
+    let channel = &mut WatchedChannel::new(&mut connection.channel, log);
     let attempted = run_bucket(channel, role, agreement, attempt, fingerprints, keys)?;
     channel.begin_phase("done");
     let ended = log.keep(&attempted);
@@ -227,6 +229,23 @@ pub(crate) fn check_job(reader: &mut Reader<'_>, job: &[u8; 32]) -> Result<(), W
             Err(differ("job", hex(ours), hex(theirs)))
         }
     }
+}
+
+/// Drivers that have met say of which job they are, before they judge each other by anything else that they say.
+///
+/// Fails as the channel does; with `ContractDiffers` for another job. The peer has been told then.
+pub fn agree_on_job(channel: &mut dyn Channel, agreement: &Agreement) -> Result<(), WireError> {
+    let job = &agreement.params.session;
+    let name = channel
+        .send(JOB, job_name(job).to_vec())
+        .and_then(|()| channel.flush())
+        .and_then(|()| channel.recv(JOB, 32));
+    let agreed = name.and_then(|name| {
+        let mut reader = Reader::new(JOB.name, &name);
+        check_job(&mut reader, job)?;
+        reader.end()
+    });
+    agreed.inspect_err(|error| channel.abort(error))
 }
 
 /// What the nonces of an attempt are for.

@@ -72,7 +72,7 @@ mod wait;
 mod watched;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use attempt::{Attempt, AttemptLog, Attempted, run_bucket, run_bucket_on};
+pub use attempt::{Attempt, AttemptLog, Attempted, agree_on_job, run_bucket, run_bucket_on};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, connect, connect_once, connect_through};
 pub use connection::{ConnectOptions, Connection, Transport};
@@ -118,4 +118,4 @@ pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
 pub use vesica_plan::Registry;
 pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
 pub use vesica_wire::{Interrupt, Link};
-pub use watched::WatchedChannel;
+pub use watched::{Watch, WatchedChannel};

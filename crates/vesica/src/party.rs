@@ -706,13 +706,15 @@ impl Party {
         intent: Intent,
         listener: Option<&Listener>,
     ) -> Result<(), Error> {
-        let over = job.check_not_over();
+        let over = job.check_settled();
         if over.is_err() {
             let options = ConnectOptions {
                 wait: self.connect.wait.min(FAREWELL),
                 ..self.connect.clone()
             };
-            if let Ok(mut connection) = self.meet(intent, listener, &options) {
+            if let Ok(mut connection) = self.meet(intent, listener, &options)
+                && job.meet_driver(&mut connection).is_ok()
+            {
                 connection.channel.abort(&SplitJob::farewell());
             }
         }

@@ -28,15 +28,16 @@ pub(crate) struct Publish {
     /// input
     #[arg(help_heading = "Table", long, value_name = "FILE", required_unless_present_any = ["add", "remove"])]
     pub(crate) input: Vec<InputTable>,
-    /// Add the keys of this table to the set in --output, as a file beside it: SET.vset.2, then SET.vset.3, and so on. A key
-    /// that the set has with another payload gets the new one. The set may be served meanwhile
+    /// Add the keys of this table to the set in --output, as a file beside it: SET.vset.2, then SET.vset.3, and so on. The
+    /// table has the payload columns of the set; a key that the set has already gets this table's payload. The set may be
+    /// served meanwhile
     #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
     pub(crate) add: Vec<InputTable>,
     /// Remove the keys of this table from the set, in the same file as --add
     #[arg(help_heading = "Table", long, value_name = "FILE", conflicts_with_all = ["input", "queries", "max_keys", "lambda", "payload", "payload_width"])]
     pub(crate) remove: Vec<InputTable>,
-    /// Publish --input under a new key, which replaces that of the database. Nobody may serve the database meanwhile. The old
-    /// set and its later files are replaced, and counts of queries start again
+    /// Publish --input under a new key, which replaces that of the database. Stop `vesica serve` first. The old set and its
+    /// later files are replaced, and counts of queries start again
     #[arg(long, conflicts_with_all = ["add", "remove"])]
     pub(crate) rotate: bool,
     #[command(flatten)]
@@ -48,14 +49,16 @@ pub(crate) struct Publish {
     /// from it. Whoever has it and the identity can test guesses of every key of the set, for ever
     #[arg(long, value_name = "DIR")]
     pub(crate) database: OwnDirectory,
-    /// File of the set, for clients; by itself it shows only how many keys there are
+    /// File of the set, for clients. By itself it shows how many keys there are, but not which; what else it shows is in
+    /// docs/look-up.md
     #[arg(help_heading = "Result", long, value_name = "SET.vset")]
     pub(crate) output: OutputSet,
     /// Queries that the key answers in its life, of all clients together, such as 2^20; the server stops at that. Each
-    /// doubling costs a bit of each mask and half a bit of the key's security
+    /// doubling makes each mask a bit longer, and costs half a bit of the key's security
     #[arg(long, value_name = "N", value_parser = parse_life, default_value = "2^20")]
     pub(crate) queries: u64,
-    /// Most keys that are ever published under the secret key; as many as the table has if not given
+    /// Most keys that are ever published under the secret key, those of later --add included. As many as the table has if not
+    /// given, so that none can be added
     #[arg(long, value_name = "N", value_parser = parse_life)]
     pub(crate) max_keys: Option<u64>,
     /// Statistical security in bits, 40 to 64: all queries together find a key that is not in the set with

@@ -46,7 +46,7 @@ pub(super) fn check(args: &[OsString], definition: &Command) -> Result<(), Failu
 fn refused(what: &str) -> Failure {
     let line = format!("{what} has a private key in it, which is not shown");
     Failure::usage(line)
-        .hint("give the path of the key's file; if others may have seen the key, make a new one")
+        .hint("keep the key in a file and give its path as --identity; if others may have seen the key, make a new one")
 }
 
 fn has_option(command: &Command, long: &str) -> bool {

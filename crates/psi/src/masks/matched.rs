@@ -115,8 +115,7 @@ impl Telling {
             problem,
         };
         let end = self.masks as u64;
-        // One more, for the slots that are left over.
-        let mut matched = vec![false; self.masks + 1];
+        let mut matched = vec![false; self.masks];
         let (mut masks, mut least) = (matched.iter_mut(), 0);
         let mut positions = Vec::new();
         for count in self.chunks() {
@@ -142,15 +141,26 @@ impl Telling {
             }
             reader.finish()?;
         }
-        positions
-            .into_iter()
-            .for_each(|position| matched[position] = true);
-        matched.truncate(self.masks);
+        if let Form::Positions = self.form {
+            positions.push(self.masks);
+            mark(&mut matched, &positions);
+        }
         let count: usize = matched.iter().map(|matched| usize::from(*matched)).sum();
         match count > self.most {
             true => Err(bad("more matches than items").into()),
             false => Ok(matched),
         }
+    }
+}
+
+/// Marks the masks at these positions, which ascend to the number of masks. The time does not depend on the positions: each
+/// mask is written once, in order, and memory that is touched for the first time takes as long whatever matches.
+fn mark(matched: &mut [bool], positions: &[usize]) {
+    let mut next = 0;
+    for (mask, matched) in matched.iter_mut().enumerate() {
+        // The last position is no mask, so that there is always a next one.
+        *matched = positions[next] == mask;
+        next += usize::from(*matched);
     }
 }
 

@@ -1,8 +1,11 @@
-//! What a job's directory says of attempts, in files that are never changed.
+//! What a job's directory says of attempts, in files that are never changed, and only one of which goes again.
 //!
 //! - `bucket-I.attempt-A.begun`: this side has made the attempt, and nobody makes it again.
 //! - `bucket-I.attempt-A.confirmed`: the peer has said that it has all that it gets of the bucket. No other attempt at it is
 //!   made, whatever the peer says later: each shows it more.
+//! - `bucket-I.attempt-A.staked`: the peer may see whether it will be caught, and has not sent what shows it. It is there
+//!   before the peer can see anything, and removed once nothing is at stake. Where it stays, this side has ended in between,
+//!   and the job is over.
 //! - `over.json`: the peer was caught, or left when it could see that it would be, and no more attempts are made at any bucket.
 //!   Some checks of a protocol catch a peer that guesses bits of a secret unless it guesses right; nobody gets to guess again.
 //!   It is there before the peer hears that it was caught.
@@ -19,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use vesica_files::{PrivateFile, keep_name, read_regular};
 use vesica_session::terms::BUCKET_ATTEMPTS;
 use vesica_session::{
-    Attempt, AttemptLog, Attempted, Connection, Error as SessionError, NoAttempt, Tally,
-    WatchedChannel,
+    Attempt, AttemptLog, Attempted, Connection, Error as SessionError, NoAttempt, Tally, Watch,
+    WatchedChannel, agree_on_job,
 };
 use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour};
 
@@ -30,8 +33,11 @@ use crate::{Error, ErrorClass, JobProblem};
 /// How the names of files end that say that something has begun.
 pub(super) const BEGUN: &str = "begun";
 const CONFIRMED: &str = "confirmed";
+const STAKED: &str = "staked";
 const OVER: &str = "over.json";
 const MAX_OVER: u64 = 64 << 10;
+/// Why an attempt counts as a guess that was caught.
+const COULD_SEE: &str = "the peer could see whether it would be caught cheating";
 
 /// `over.json`.
 #[derive(Serialize, Deserialize)]
@@ -65,12 +71,44 @@ impl SplitJob {
         }
         let Attempt { bucket, .. } = attempt;
         for number in 0..self.contract().get(&BUCKET_ATTEMPTS) {
-            let confirmed = self.mark_of(Attempt { bucket, number }, CONFIRMED);
-            if is_there(&confirmed)? {
+            let earlier = Attempt { bucket, number };
+            if is_there(&self.mark_of(earlier, CONFIRMED))? {
                 return Err(self.problem(JobProblem::Confirmed(bucket)));
             }
+            self.check_not_staked(earlier)?;
         }
         Ok(())
+    }
+
+    /// Ends a job of which an attempt has broken off while something was at stake.
+    fn check_not_staked(&self, attempt: Attempt) -> Result<(), Error> {
+        let path = self.mark_of(attempt, STAKED);
+        if !path.try_exists().map_err(|e| cannot(&path, &e))? {
+            return Ok(());
+        }
+        let Attempt { bucket, number } = attempt;
+        let when = format!("attempt {number} at bucket {bucket}");
+        let why = format!("{COULD_SEE}, and this side has ended then");
+        let judge = Judge::new(self, when.clone());
+        judge.end(why.clone());
+        Err(judge.judged(self.over(Over { when, why })))
+    }
+
+    /// Refuses a job that is over, between tasks: none runs in which something may be at stake.
+    pub(crate) fn check_settled(&self) -> Result<(), Error> {
+        self.check_not_over()?;
+        self.attempts()
+            .try_for_each(|attempt| self.check_not_staked(attempt))
+    }
+
+    /// Keeps that something is at stake in the attempt, or that nothing is any more.
+    fn stake(&self, attempt: Attempt, at_stake: bool) -> Result<(), WireError> {
+        let path = self.mark_of(attempt, STAKED);
+        let kept = match at_stake {
+            true => self.mark(&path, &[]).map(drop),
+            false => std::fs::remove_file(&path),
+        };
+        kept.map_err(storage)
     }
 
     /// Takes the attempt, which nobody can then make again.
@@ -118,13 +156,18 @@ impl SplitJob {
         })
     }
 
+    /// Makes sure that the peer's driver is one of this job.
+    pub(crate) fn meet_driver(&self, connection: &mut Connection) -> Result<(), Error> {
+        connection.expect_driver();
+        Ok(agree_on_job(&mut connection.channel, &self.agreement).map_err(SessionError::from)?)
+    }
+
     /// Tells the peer's driver which attempts have begun, and how they have ended. Returns those that both sides make next,
     /// one at each bucket that lacks a result; none if there is all that is needed.
     pub(crate) fn next_attempts(&self, connection: &mut Connection) -> Result<Vec<Attempt>, Error> {
-        connection.expect_driver();
+        self.meet_driver(connection)?;
         let judge = Judge::new(self, "its drivers met".into());
-        let on_abort = |why: &WireError, at_stake| judge.hear(why, at_stake);
-        let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
+        let channel = &mut WatchedChannel::new(&mut connection.channel, &judge);
         let ours = self.tally().inspect_err(|_| unreadable(channel))?;
         let sides = ours.exchange(channel, self.role, &self.agreement);
         let sides = sides.map_err(|error| judge.judged(SessionError::from(error).into()))?;
@@ -174,19 +217,7 @@ impl<'a> Judge<'a> {
         Judge { job, when, over }
     }
 
-    /// It has failed so, and the peer has not been told. A peer that leaves while something is [at stake](Channel::at_stake)
-    /// has seen that it would be caught, for all that anybody can tell.
-    pub(super) fn hear(&self, why: &WireError, at_stake: bool) {
-        let error = Error::from(SessionError::from(why.clone()));
-        self.consider(&error);
-        if at_stake && error.class() != ErrorClass::Peer {
-            self.end(format!(
-                "the peer could see whether it would be caught cheating, and nothing came after that: {error}"
-            ));
-        }
-    }
-
-    /// The same of what this side finds by itself.
+    /// Ends the job if what this side has failed with by itself is the peer's fault.
     pub(super) fn consider(&self, error: &Error) {
         if error.class() == ErrorClass::Peer {
             self.end(match error {
@@ -221,6 +252,18 @@ impl<'a> Judge<'a> {
     }
 }
 
+impl Watch for Judge<'_> {
+    /// A peer that leaves while something is [at stake](Channel::at_stake) has seen that it would be caught, for all that
+    /// anybody can tell.
+    fn failed(&self, why: &WireError, at_stake: bool) {
+        let error = Error::from(SessionError::from(why.clone()));
+        self.consider(&error);
+        if at_stake && error.class() != ErrorClass::Peer {
+            self.end(format!("{COULD_SEE}, and nothing came after that: {error}"));
+        }
+    }
+}
+
 /// What a task leaves of an attempt.
 pub(super) struct TaskLog<'a> {
     pub(super) attempt: Attempt,
@@ -235,9 +278,15 @@ impl AttemptLog for TaskLog<'_> {
     fn confirm(&self) -> Result<(), WireError> {
         self.judge.job.confirm(self.attempt)
     }
+}
+
+impl Watch for TaskLog<'_> {
+    fn at_stake(&self, at_stake: bool) -> Result<(), WireError> {
+        self.judge.job.stake(self.attempt, at_stake)
+    }
 
     fn failed(&self, why: &WireError, at_stake: bool) {
-        self.judge.hear(why, at_stake);
+        self.judge.failed(why, at_stake);
     }
 }
 

@@ -48,10 +48,9 @@ impl SplitJob {
             choice: self.opened()?,
             is_complete: learnt.is_some(),
         };
-        connection.expect_driver();
+        self.meet_driver(connection)?;
         let judge = Judge::new(self, "its drivers met for the total".into());
-        let on_abort = |why: &WireError, at_stake| judge.hear(why, at_stake);
-        let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
+        let channel = &mut WatchedChannel::new(&mut connection.channel, &judge);
         let tally = self.tally().inspect_err(|_| unreadable(channel))?;
         let told = exchange_openings(channel, role, agreement, tally, ours);
         let (tallies, sides) =
@@ -108,8 +107,7 @@ impl SplitJob {
         };
         let (role, agreement) = (self.role, &self.agreement);
         let fingerprints = [connection.local, connection.peer];
-        let on_abort = |why: &WireError, at_stake| judge.hear(why, at_stake);
-        let channel = &mut WatchedChannel::new(&mut connection.channel, &on_abort);
+        let channel = &mut WatchedChannel::new(&mut connection.channel, judge);
         let chosen = (choice, shares);
         let opened = open_total(channel, role, agreement, fingerprints, chosen, begin);
         let opened = opened.map_err(|error| match is_taken {
@@ -251,12 +249,13 @@ mod tests {
     use vesica_session::terms::{LEARNS, REVEAL, SECURITY};
     use vesica_session::{
         BoundListener, ConnectOptions, Endpoint, Identity, Intent, Learns, Listener, NoProgress,
-        Reveal, Security, Tally, Transport, connect,
+        Reveal, Security, Tally, Transport, Watch, connect,
     };
     use vesica_tables::{KeySpec, Source, SourceOptions};
     use vesica_wire::{Blame, Kind};
 
     use super::*;
+    use crate::split_job::marks::TaskLog;
     use crate::{ErrorClass, Party, TaskEndpoint, Tasks};
 
     const TALLY: Kind = Kind {
@@ -456,6 +455,7 @@ mod tests {
                     return job.open(role, endpoint).map(|report| value(&report));
                 }
                 let connection = &mut job.meet(role, &endpoint);
+                far.meet_driver(connection).unwrap();
                 let attempt = Attempt {
                     number: number.into(),
                     ..TOTAL
@@ -513,6 +513,7 @@ mod tests {
                     false => Intent::Attempts(role),
                 };
                 let mut connection = job.meet_for(intent, role, &endpoint);
+                far.meet_driver(&mut connection).unwrap();
                 let channel = &mut connection.channel;
                 let Some(kind) = says else {
                     channel.abort(&SplitJob::farewell());
@@ -548,6 +549,88 @@ mod tests {
         }
     }
 
+    /// Of two jobs of the same parties one is over, and its driver meets that of the other.
+    #[test]
+    fn a_driver_of_another_job_ends_none() {
+        let [over, healthy] = [Job::new(), Job::new()];
+        let judge = Judge::new(&over.sides[1], "attempt 0 at bucket 0".into());
+        judge.failed(&SplitJob::farewell(), false);
+        let [near, far] = both(|role, endpoint| {
+            let party = party(over.identities(role), endpoint);
+            let job = match role {
+                Role::Receiver => &healthy.sides[0],
+                Role::Sender => &over.sides[1],
+            };
+            party.next_attempts(job, &mut NoProgress).unwrap_err()
+        });
+        assert_eq!(near.class(), ErrorClass::Contract, "{near}");
+        assert_eq!(far.class(), ErrorClass::Peer, "{far}");
+        healthy.sides[0].check_not_over().unwrap();
+    }
+
+    /// This side is killed while something is at stake, and no attempt is made again.
+    #[test]
+    fn an_attempt_that_broke_off_at_a_stake_ends_the_job() {
+        let of = |bucket, number| Attempt { bucket, number };
+        let is_over = |result: Result<(), Error>| {
+            let error = result.unwrap_err();
+            let over = matches!(
+                &error,
+                Error::Job {
+                    problem: JobProblem::Over { .. },
+                    ..
+                }
+            );
+            assert!(over, "{error}");
+            assert_eq!(error.class(), ErrorClass::Peer);
+        };
+        for by_driver in [true, false] {
+            let job = Job::new();
+            let [near, _] = &job.sides;
+            let log = TaskLog {
+                attempt: of(0, 0),
+                judge: Judge::new(near, "attempt 0 at bucket 0".into()),
+            };
+            log.at_stake(true).unwrap();
+            log.at_stake(false).unwrap();
+            near.check_settled().unwrap();
+            near.check_open(of(0, 1)).unwrap();
+            log.at_stake(true).unwrap();
+            // A task at another bucket, which runs meanwhile, goes on.
+            near.check_not_over().unwrap();
+            match by_driver {
+                true => is_over(near.check_settled()),
+                false => is_over(near.check_open(of(0, 1))),
+            }
+            is_over(near.check_not_over());
+        }
+    }
+
+    /// What cannot be kept is not put at stake, and the peer is not to blame.
+    #[test]
+    fn nothing_is_sent_that_puts_at_stake_what_cannot_be_kept() {
+        let job = Job::new();
+        let [near, _] = &job.sides;
+        let attempt = Attempt {
+            bucket: 0,
+            number: 0,
+        };
+        let log = TaskLog {
+            attempt,
+            judge: Judge::new(near, "attempt 0 at bucket 0".into()),
+        };
+        let (mut ours, mut theirs) = vesica_testing::pair_within(Duration::from_secs(5));
+        let mut channel = WatchedChannel::new(&mut ours, &log);
+        std::fs::remove_dir_all(near.directory()).unwrap();
+        channel.at_stake(true);
+        let error = channel.send(TALLY, vec![0]).unwrap_err();
+        assert_eq!(error.blame(), Blame::Resource, "{error}");
+        channel.abort(&error);
+        assert!(theirs.recv(TALLY, 1).is_err());
+        let error = log.judge.judged(SessionError::from(error).into());
+        assert_eq!(error.class(), ErrorClass::Resource);
+    }
+
     /// Nobody is left to believe that a mark keeps others from making attempts.
     #[test]
     fn a_job_that_cannot_be_marked_as_over_says_so() {
@@ -556,7 +639,7 @@ mod tests {
         std::fs::remove_dir_all(near.directory()).unwrap();
         let judge = Judge::new(near, "attempt 0 at bucket 0".into());
         let farewell = SplitJob::farewell();
-        judge.hear(&farewell, false);
+        judge.failed(&farewell, false);
         let error = judge.judged(SessionError::from(farewell).into());
         assert_eq!(error.class(), ErrorClass::Peer);
         assert!(
@@ -577,6 +660,7 @@ mod tests {
                 return job.open(role, endpoint).map(|report| value(&report));
             }
             let connection = &mut job.meet(role, &endpoint);
+            near.meet_driver(connection).unwrap();
             let (channel, nothing) = (&mut connection.channel, Opened::default());
             let tally = near.tally().unwrap();
             exchange_openings(channel, role, &near.agreement, tally, nothing).unwrap();
