@@ -257,12 +257,6 @@ impl Making {
             || Ledger::is_in(&self.directory, oprf_key)
     }
 
-    /// Whether the set was published at this path last.
-    pub(crate) fn has_published_at(&self, set: &Path) -> bool {
-        let current = self.current.as_ref();
-        current.is_some_and(|current| !current.set.is_empty() && current.set == place_of(set))
-    }
-
     /// Makes the key the one of the database, with a count of no queries; or leaves it as it is, if a publication that was
     /// cut has done so. What was counted under the key before is still there.
     pub(crate) fn finish(

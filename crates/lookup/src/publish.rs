@@ -65,8 +65,6 @@ pub fn has_begun(database: &Path) -> bool {
 pub struct SetBuilder {
     making: Making,
     journal: Journal,
-    /// Whether it takes the place of the database's set.
-    replaces: bool,
     earlier: Earlier,
     identity: Identity,
     secret: SecretKey,
@@ -125,7 +123,7 @@ impl SetBuilder {
             _ => None,
         };
         let publisher = identity.fingerprint();
-        replaced(&making, replaces, coming.as_ref(), output, publisher)?;
+        replaced(&making, coming.as_ref(), output, publisher)?;
         let (journal, secrets, earlier) = match found {
             Found::Ours(ours) => {
                 let (mut journal, secrets) = *ours;
@@ -145,7 +143,6 @@ impl SetBuilder {
         Ok(SetBuilder {
             making,
             journal,
-            replaces,
             earlier,
             identity: identity.clone(),
             header: Header {
@@ -223,7 +220,7 @@ impl SetBuilder {
         let (header, file) = write_release(output, &self.identity, self.header, sorters)?;
         let fail = |e| Error::io(output, &e);
         let (key, publisher) = (&header.oprf_key, self.identity.fingerprint());
-        let later = replaced(&self.making, self.replaces, Some(key), output, publisher)?;
+        let later = replaced(&self.making, Some(key), output, publisher)?;
         // A set whose key is lost could never be asked about.
         self.making
             .finish(&self.identity, self.secret, &header, output)?;
@@ -242,16 +239,13 @@ impl SetBuilder {
 /// Fails if another's set is there, or a file beside it that would count as a later release of the `coming` key's.
 fn replaced(
     making: &Making,
-    replaces: bool,
     coming: Option<&Element>,
     output: &Path,
     publisher: Fingerprint,
 ) -> Result<Vec<PathBuf>, Error> {
     let refuse = |path: &Path| Err(Error::set(path, SetProblem::NotReplaced));
-    let there = header_at(output, publisher).map(|header| header.oprf_key);
-    // A database that was restored knows its set by the place alone.
-    let is_own = |key: &Element| making.had_key(key) || replaces && making.has_published_at(output);
-    if there.as_ref().is_some_and(|key| !is_own(key)) {
+    let is_others = |header: Header| !making.had_key(&header.oprf_key);
+    if header_at(output, publisher).is_some_and(is_others) {
         return refuse(output);
     }
     let mut later = Vec::new();
@@ -259,10 +253,8 @@ fn replaced(
         let path = release_path(output, release);
         check_replaceable(&path, publisher)?;
         let goes = header_at(&path, publisher).is_some_and(|header| {
-            let key = Some(&header.oprf_key);
-            let is_former =
-                key != coming && (key == there.as_ref() || making.had_key(&header.oprf_key));
-            header.release == release && is_former
+            let key = &header.oprf_key;
+            header.release == release && making.had_key(key) && Some(key) != coming
         });
         if !goes {
             return refuse(&path);
@@ -784,11 +776,9 @@ mod tests {
             fs::rename(snapshot.path().join("database"), &database).unwrap();
             assert!(is_copied_journal(begin(place.path())));
             fs::remove_file(Journal::path(&database)).unwrap();
-            if !rotates {
-                // A database without a key has published nothing, and replaces nothing.
-                assert!(is_not_replaced(begin(place.path())));
-                fs::remove_file(place.path().join("set.vset")).unwrap();
-            }
+            // A database that never had the key does not replace its set.
+            assert!(is_not_replaced(begin(place.path())));
+            fs::remove_file(place.path().join("set.vset")).unwrap();
             let mut builder = begin(place.path()).unwrap();
             assert_eq!(builder.earlier(), Earlier::Nothing);
             add(&mut builder, KEYS);

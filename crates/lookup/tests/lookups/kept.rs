@@ -517,8 +517,10 @@ fn a_part_that_rotted_is_fetched_again() {
     let published = Published::new(3000, 1 << 20);
     let whole = fs::read(published.file(1)).unwrap();
     let length = whole.len() as u64;
-    // In header, index, the first blocks and the last.
+    // In header, also where it names the publisher, index, the first blocks and the last.
     let cases = [
+        (14, length),
+        (30, length),
         (40, length),
         (600, length - 1500),
         (4000, 3000),
