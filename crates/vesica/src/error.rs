@@ -102,7 +102,7 @@ impl WorkDirProblem {
             }
             WorkDirProblem::GoneOn => "for another run, name another directory".into(),
             WorkDirProblem::Over => {
-                "remove the directory, and name another one for another run".into()
+                "once the peer has your last message, remove the directory; another run takes another one".into()
             }
             WorkDirProblem::Copied => {
                 "go on with the original; if that is gone, both sides begin another run".into()

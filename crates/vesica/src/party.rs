@@ -444,7 +444,7 @@ impl Party {
         };
         let work_dir = self.resources.work_dir.as_deref()?;
         (may_pass && work_dir::has_journal(work_dir)).then(|| {
-            "the work directory keeps what is done: the same run again, on both sides, resumes it"
+            "the work directory keeps what is done: the same run again resumes it, with the peer unless the answer is there"
                 .into()
         })
     }
