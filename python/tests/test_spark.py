@@ -226,10 +226,9 @@ def test_executors_are_killed(place: Place) -> None:
 
 
 def test_a_driver_and_the_gateway_are_restarted(place: Place) -> None:
-    # What a driver leaves that dies while it cuts the table up.
+    # What a driver leaves that dies while it waits for the peer's.
     place.job("near").mkdir(mode=0o700)
-    for name in ("draft.json", "gateway.json"):
-        (place.job("near") / name).write_text("{}")
+    (place.job("near") / "lock").touch()
     near, far = place.submit("near"), place.submit("far")
     place.agreed()
     eventually(lambda: "8 of 8 buckets to run" in place.log("near"))

@@ -74,8 +74,8 @@ def receive(
     on, link      as for `vesica.receive`; the link is between the drivers, and its identity stays on this one
     job           a name for this job among those in `staging`. The same call with the same name goes on with the job after
                   this driver was restarted; another job has another name
-    staging       a directory of a file system that the driver and all executors have at the same path, and that has links
-                  and permissions as a disk has. It has what is left of a job until it is removed
+    staging       a directory of a file system that the driver and all executors have at the same path, and that has links,
+                  locks and permissions as a disk has. It has what is left of a job until it is removed
     gateway       `host:port` of the gateway at which the tasks of both sides meet: `vesica gateway --admit
                   STAGING/JOB/gateway.json`, started by either side
     rows          `matching`, the `rest`, or `all` with a column `in_both`

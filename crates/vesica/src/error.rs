@@ -121,9 +121,9 @@ pub enum JobProblem {
     /// There is a job already.
     #[error("has a job already")]
     Taken,
-    /// It has what tasks of a job have begun, which is gone.
-    #[error("has what is left of a job whose tasks have begun; another job has another directory")]
-    Used,
+    /// It has a file that is not of an unfinished split: of an earlier job, or somebody else's.
+    #[error("holds other files, such as {0}; name a new directory for a new job")]
+    OtherFiles(String),
     /// There is none, or none of this version.
     #[error("has no job of this version: {0}")]
     NoJob(String),

@@ -29,7 +29,7 @@ use vesica_wire::{Channel, Error as WireError, Limit};
 use crate::apart::check_apart;
 use crate::kept::Kept;
 use crate::memory::{Storage, bucket_memory, key_memory};
-use crate::split_job::{SplitJob, Tasks};
+use crate::split_job::{JobPlace, SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer, PayloadColumn};
@@ -588,7 +588,7 @@ impl Party {
         self.check_endpoint()?;
         let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
-        let job = job.inspect_err(|error| self.tell_of(intent, error))?;
+        let (job, place) = job.inspect_err(|error| self.tell_of(intent, error))?;
         warn_of_weights(&job, observer);
         with_threads(self.resources.threads, || {
             let listener = self.bind(observer)?;
@@ -601,7 +601,7 @@ impl Party {
             let ((_, mut keys, ()), agreed) = self
                 .agree(intent, Some(tasks), read, listener, observer)
                 .map_err(Error::of_tasks)?;
-            keep_split(agreed, role, directory, tasks, |job| job.cut_set(&mut keys))
+            keep_split(agreed, role, &place, tasks, |job| job.cut_set(&mut keys))
         })?
     }
 
@@ -625,7 +625,7 @@ impl Party {
         self.check_endpoint()?;
         let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
-        let job = job.inspect_err(|error| self.tell_of(intent, error))?;
+        let (job, place) = job.inspect_err(|error| self.tell_of(intent, error))?;
         warn_of_weights(&job, observer);
         let listener = self.bind(observer)?;
         let count = |observer: &mut dyn Observer| {
@@ -645,12 +645,10 @@ impl Party {
             .agree(intent, Some(tasks), count, listener, observer)
             .map_err(Error::of_tasks)?;
         let mut failed = None;
-        let kept = keep_split(agreed, role, directory, tasks, |job| {
-            job.cut_by_others(|job| {
-                (table.cut)(job).map_err(|error| {
-                    failed = Some(error);
-                    WireError::limit(Limit::Storage, "its buckets cannot be cut")
-                })
+        let kept = keep_split(agreed, role, &place, tasks, |job| {
+            (table.cut)(job).map_err(|error| {
+                failed = Some(error);
+                WireError::limit(Limit::Storage, "its buckets cannot be cut")
             })
         });
         kept.map_err(|error| failed.unwrap_or(error))
@@ -737,14 +735,14 @@ impl Party {
         Ok(connection)
     }
 
-    /// What tasks are to do, and an empty directory for them.
+    /// What tasks are to do, and an empty directory for them, which is locked.
     fn split_job(
         &self,
         role: Role,
         key: &KeySpec,
         directory: &Path,
         tasks: Tasks,
-    ) -> Result<Job, Error> {
+    ) -> Result<(Job, JobPlace), Error> {
         let job = self.job(role, key, Rows::Matching)?;
         let reveal = job.terms.get(&REVEAL);
         let revealed = reveal.to_string();
@@ -771,8 +769,7 @@ impl Party {
         }
         let job = job.with(&BUCKET_ATTEMPTS, tasks.attempts);
         job.check()?;
-        SplitJob::prepare(directory)?;
-        Ok(job)
+        Ok((job, JobPlace::prepare(directory)?))
     }
 
     /// Runs one side, from its table to its result: meets the peer, and gets what the terms give to a side with this role
@@ -1084,16 +1081,17 @@ pub fn collect(
 fn keep_split(
     mut agreed: Agreed,
     role: Role,
-    directory: &Path,
+    place: &JobPlace,
     tasks: Tasks,
     cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
 ) -> Result<SplitJob, Error> {
-    let job = SplitJob::new(directory, role, agreed.agreement(), tasks.valid_for);
+    let job = SplitJob::new(place.path(), role, agreed.agreement(), tasks.valid_for);
     let job = job.inspect_err(|error| agreed.give_up(error));
-    let job = job.map_err(SessionError::from)?;
+    let mut job = job.map_err(SessionError::from)?;
     let peers = agreed.exchange_task_keys(role, &job.task_keys()?)?;
     let kept = agreed.keep(|| job.keep(peers, cut));
-    Ok(kept.inspect_err(|_| SplitJob::discard(directory))?)
+    kept.inspect_err(|_| job.discard())?;
+    Ok(job)
 }
 
 /// The distinct keys of a table that is on other machines.

@@ -15,10 +15,12 @@
 //! one attempt, and a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails before
 //! it connects, and a table that has changed fails before rows are written.
 //!
-//! Where the digests are on other machines than the driver, there is `draft.json` until all buckets are cut: the same but for
-//! the hashes of buckets, for processes that each [cut](SplitJob::cut) one.
+//! Until there is `job.json`, there is `draft.json`: the same but for the hashes of buckets. Where the digests are on other
+//! machines than the driver, it is for processes that each [cut](SplitJob::cut) a bucket. It also tells what a driver that was
+//! killed has left from what is somebody else's ([place]).
 
 mod marks;
+mod place;
 mod results;
 mod total;
 
@@ -28,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{PrivateFile, keep_name, open_regular, private_directory, read_regular};
+use vesica_files::{PrivateFile, keep_name, open_regular, read_regular};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_session::terms::{BUCKET_ATTEMPTS, REVEAL};
 use vesica_session::{
@@ -40,12 +42,15 @@ use vesica_tables::sort_digests;
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
-use self::marks::{BEGUN, Judge, TaskLog};
+use self::marks::{Judge, TaskLog};
+pub(crate) use self::place::JobPlace;
 use crate::{Error, JobProblem, Observer};
 
 const JOB: &str = "job.json";
 const DRAFT: &str = "draft.json";
 const GATEWAY: &str = "gateway.json";
+/// What a caller whose digests are on other machines may leave beside the draft.
+const CALLERS: [&str; 2] = ["spark.json", "spark.json.part"];
 /// Longest `job.json`, in bytes: the keys of 16 attempts at each of 1024 buckets take 1.1 MiB.
 const MAX_JOB: u64 = 2 << 20;
 /// Version of the files.
@@ -238,16 +243,22 @@ impl SplitJob {
 
     /// Keeps the job, for tasks that meet these of the peer, once `cut` has cut each bucket and returned its hash.
     pub(crate) fn keep(
-        mut self,
+        &mut self,
         peers: TaskKeys,
         cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
-    ) -> Result<SplitJob, WireError> {
+    ) -> Result<(), WireError> {
         self.peers = peers;
-        self.hashes = cut(&self)?;
+        // From here on a driver that is killed leaves what is known to be its own, until there is the job.
+        self.record(DRAFT).map_err(storage)?;
+        self.hashes = cut(self)?;
+        if self.hashes.len() != self.contract().buckets as usize {
+            return Err(WireError::limit(Limit::Input, "not all buckets were cut"));
+        }
         let admission = Admission::of(&self.agreement);
-        let kept = self.leave(GATEWAY, &admission.to_json());
-        kept.and_then(|()| self.record(JOB)).map_err(storage)?;
-        Ok(self)
+        self.leave(GATEWAY, &admission.to_json())
+            .and_then(|()| self.record(JOB))
+            .and_then(|()| std::fs::remove_file(self.directory.join(DRAFT)))
+            .map_err(storage)
     }
 
     /// Cuts the keys of a set up.
@@ -260,20 +271,6 @@ impl SplitJob {
         (0..self.contract().buckets).map(cut).collect()
     }
 
-    /// Lets others cut the buckets up, which [open the draft](SplitJob::open_draft).
-    pub(crate) fn cut_by_others(
-        &self,
-        cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
-    ) -> Result<Vec<[u8; 32]>, WireError> {
-        self.record(DRAFT).map_err(storage)?;
-        let hashes = cut(self)?;
-        if hashes.len() != self.contract().buckets as usize {
-            return Err(WireError::limit(Limit::Input, "not all buckets were cut"));
-        }
-        std::fs::remove_file(self.directory.join(DRAFT)).map_err(storage)?;
-        Ok(hashes)
-    }
-
     /// The bucket of each of these digests.
     pub fn buckets_of(&self, digests: &[[u8; 32]]) -> Vec<u32> {
         self.agreement.assignment().buckets_of(digests)
@@ -284,7 +281,7 @@ impl SplitJob {
     /// which the driver keeps. Done again with the same keys, it changes nothing.
     ///
     /// # Errors
-    /// Job: no such bucket. Data: digests that repeat, or other values than the contract has. Resource: too many for a bucket,
+    /// Job: no such bucket, or the driver has given the job up. Data: digests that repeat, or other values than the contract has. Resource: too many for a bucket,
     /// or the file cannot be written.
     pub fn cut(
         &self,
@@ -295,7 +292,9 @@ impl SplitJob {
         self.check_attempt(Attempt { bucket, number: 0 })?;
         let values = Zeroizing::new(values);
         let cut = self.cut_bucket(bucket, &Keys { digests, values });
-        Ok(cut.map_err(SessionError::from)?)
+        let hash = cut.map_err(SessionError::from)?;
+        self.check_wanted(bucket)?;
+        Ok(hash)
     }
 
     fn cut_bucket(&self, bucket: u32, keys: &Keys) -> Result<[u8; 32], WireError> {
@@ -362,40 +361,6 @@ impl SplitJob {
         file.write_all(text)?;
         file.place_new()?;
         keep_name(&path)
-    }
-
-    /// Makes a directory for a job.
-    ///
-    /// # Errors
-    /// Job: it is unsafe, or has a job or what tasks of an earlier one have begun. Resource: it cannot be made.
-    pub(crate) fn prepare(directory: &Path) -> Result<(), Error> {
-        let problem = |problem| Error::Job {
-            path: directory.to_owned(),
-            problem,
-        };
-        let made = private_directory(directory);
-        if let Some(reason) = made.map_err(|e| cannot(directory, &e))? {
-            return Err(problem(JobProblem::Unsafe(reason)));
-        }
-        if directory.join(JOB).symlink_metadata().is_ok() {
-            return Err(problem(JobProblem::Taken));
-        }
-        for entry in std::fs::read_dir(directory).map_err(|e| cannot(directory, &e))? {
-            let path = entry.map_err(|e| cannot(directory, &e))?.path();
-            if path.extension().is_some_and(|kind| kind == BEGUN) {
-                return Err(problem(JobProblem::Used));
-            }
-        }
-        SplitJob::discard(directory);
-        Ok(())
-    }
-
-    /// Removes what [`SplitJob::keep`] has left, so that no task begins a job that the peer does not have.
-    pub(crate) fn discard(directory: &Path) {
-        // What else is there is useless without it.
-        for name in [JOB, DRAFT, GATEWAY] {
-            let _ = std::fs::remove_file(directory.join(name));
-        }
     }
 
     /// Its directory.
@@ -487,9 +452,13 @@ impl SplitJob {
         }
     }
 
+    fn keys_name(bucket: u32) -> String {
+        format!("bucket-{bucket}.keys")
+    }
+
     fn path(&self, content: Content, Attempt { bucket, number }: Attempt) -> PathBuf {
         self.directory.join(match content {
-            Content::Keys => format!("bucket-{bucket}.keys"),
+            Content::Keys => SplitJob::keys_name(bucket),
             Content::Bits => format!("bucket-{bucket}.attempt-{number}.bits"),
             Content::Shares => format!("bucket-{bucket}.attempt-{number}.shares"),
             Content::Total => "total".to_owned(),

@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 use crate::{Error, WorkDirProblem};
 
 const JOURNAL: &str = "journal";
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 const MAGIC: &[u8; 8] = b"vesicaj4";
 /// What journals began with that earlier versions wrote in clear.
 const IN_CLEAR: [&[u8; 8]; 3] = [b"vesicaj1", b"vesicaj2", b"vesicaj3"];
@@ -268,27 +268,38 @@ pub(crate) fn lock(path: &Path, own: &str) -> Result<File, Error> {
     for entry in fs::read_dir(path).map_err(problem)? {
         let name = entry.map_err(problem)?.file_name();
         let text = name.to_string_lossy();
-        if text.starts_with(".vesica-") && text.ends_with(".part") {
+        if is_unfinished(&text) {
             parts.push(name);
         } else if name != own && name != LOCK {
             return Err(refused(path, WorkDirProblem::OtherFiles));
         }
     }
+    let lock = take_lock(path)?;
+    for part in parts {
+        // Of a run that was killed; as well as it can.
+        let _ = fs::remove_file(path.join(part));
+    }
+    Ok(lock)
+}
+
+/// Whether a file of this name has no other one yet.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    name.starts_with(".vesica-") && name.ends_with(".part")
+}
+
+/// Locks a directory by a file in it, which is made if there is none.
+pub(crate) fn take_lock(path: &Path) -> Result<File, Error> {
     let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
         .open(path.join(LOCK))
-        .map_err(problem)?;
+        .map_err(|e| failed(path, &e))?;
     vesica_files::lock(&lock).map_err(|cause| match cause {
         NotLocked::InUse => refused(path, WorkDirProblem::InUse),
         NotLocked::NoLocks => refused(path, WorkDirProblem::NoLocks),
-        NotLocked::Io(e) => problem(e),
+        NotLocked::Io(e) => failed(path, &e),
     })?;
     if !is_at(&lock, &path.join(LOCK)) {
         // A run that has just ended took the lock and its file with it.
         return Err(refused(path, WorkDirProblem::InUse));
-    }
-    for part in parts {
-        // Of a run that was killed; as well as it can.
-        let _ = fs::remove_file(path.join(part));
     }
     Ok(lock)
 }
@@ -357,7 +368,7 @@ pub fn prepare_work_dir(path: &Path) -> Result<(), Error> {
 
 /// Whether an open file is the one that has this name.
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let place = |there: fs::Metadata| (there.dev(), there.ino());
     match (file.metadata(), path.symlink_metadata()) {
@@ -368,7 +379,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Whether an open file is the one that has this name; unknown on this system.
 #[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
+pub(crate) fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 

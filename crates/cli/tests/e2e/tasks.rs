@@ -219,7 +219,92 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     std::fs::remove_file(place.path("near/job.json")).unwrap();
     place
         .run(&again)
-        .expect_failure(2, "has what is left of a job");
+        .expect_failure(2, "holds other files, such as bucket-0.attempt-0.begun");
+}
+
+/// What is in a directory, in order.
+fn files(place: &Place, directory: &str) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(place.path(directory)).unwrap();
+    let file = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().unwrap();
+        (name, std::fs::read(entry.path()).unwrap())
+    };
+    let mut files: Vec<_> = entries.map(|entry| file(entry.unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_directory_of_a_new_job_is_empty() {
+    let place = place_of_keys(20);
+    let words = "--security semi-honest --reveal size --both";
+    succeed(split_keys(&place, ["near", "far"], words));
+    succeed(tasks(&place, ("near", 0, 0), ("far", 0, 0)));
+    succeed(total(&place, ["near", "far"]));
+    // Whatever an earlier job has, and what nobody takes for this command's.
+    let mut former = files(&place, "near");
+    let names: Vec<&str> = former.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = [
+        "bucket-0.attempt-0.begun",
+        "bucket-0.attempt-0.confirmed",
+        "bucket-0.attempt-0.shares",
+        "bucket-0.keys",
+        "gateway.json",
+        "job.json",
+        "opening-0.begun",
+        "total",
+    ];
+    assert_eq!(names, expected);
+    let others = [
+        "bucket-0.attempt-0.bits",
+        "over.json",
+        "lock",
+        "draft.json",
+        "spark.json",
+    ];
+    former.extend(others.map(|name| (name.to_owned(), b"{}".to_vec())));
+    let split = |directory: &str| {
+        place.run(&format!(
+            "split --role receiver --input ours.csv --key id --job {directory} --identity receiver.key --peer {} \
+             --connect 127.0.0.1:1 --wait 1",
+            place.sender
+        ))
+    };
+    for (number, file) in former.into_iter().enumerate() {
+        let directory = format!("new-{number}");
+        std::fs::create_dir(place.path(&directory)).unwrap();
+        place.write(&format!("{directory}/{}", file.0), &file.1);
+        let line = match file.0.as_str() {
+            "job.json" => "has a job already".to_owned(),
+            name => format!("holds other files, such as {name}; name a new directory"),
+        };
+        split(&directory).expect_failure(2, &line);
+        assert_eq!(files(&place, &directory), [file]);
+    }
+}
+
+#[test]
+fn two_drivers_do_not_share_a_directory() {
+    let place = place_of_keys(20);
+    let (receiver, sender) = (place.receiver, place.sender);
+    let words = "--key id --progress plain --wait 20";
+    let far = format!(
+        "split --role sender --input theirs.csv {words} --identity sender.key --peer {receiver} --listen 127.0.0.1:0"
+    );
+    let mut first = start(&place, &format!("{far} --job far"));
+    let endpoint = first.endpoint();
+    place
+        .run(&format!("{far} --job far"))
+        .expect_failure(2, "far is in use by another run");
+    let near = format!(
+        "split --role receiver --input ours.csv --job near {words} --identity receiver.key --peer {sender} {endpoint}"
+    );
+    succeed([start(&place, &near).wait(), first.wait()]);
+    for job in ["near", "far"] {
+        let files = files(&place, job);
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["bucket-0.keys", "gateway.json", "job.json"]);
+    }
 }
 
 /// What both drivers of these jobs print when they meet.
