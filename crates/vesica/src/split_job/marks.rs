@@ -31,7 +31,7 @@ use super::{Content, SplitJob, cannot, storage};
 use crate::{Error, ErrorClass, JobProblem};
 
 /// How the names of files end that say that something has begun.
-pub(super) const BEGUN: &str = "begun";
+const BEGUN: &str = "begun";
 const CONFIRMED: &str = "confirmed";
 const STAKED: &str = "staked";
 const OVER: &str = "over.json";
