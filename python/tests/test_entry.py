@@ -85,6 +85,5 @@ def test_ctrl_c_ends_it_in_order(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looked up before the interpreter's own files")
 def test_a_closed_standard_output_is_an_error(command: str) -> None:
-    for words in (WAYS[1], [command]):
-        line = ["sh", "-c", 'exec "$@" >&-', "sh", *words, "--version"]
-        assert ended(line).returncode == 7, words
+    line = ["sh", "-c", 'exec "$@" >&-', "sh", command, "--version"]
+    assert ended(line).returncode == 7

@@ -178,7 +178,7 @@ def test_what_changes_is_a_release(shop: Shop) -> None:
             found = vesica.lookup(table, on="id", set=shop.set, link=link)
         assert list(found.rows) == [0, 1]
     nothing = vesica.Identity.generate()
-    with pytest.raises(vesica.DataError):
+    with pytest.raises(vesica.UsageError, match="no set of this publisher"):
         shop.publish(customers(0, 5), rotate=True, identity=nothing)
 
 
