@@ -657,13 +657,7 @@ def main() -> int:
     parser.add_argument("--vesica", type=Path, default=target_dir() / "release/vesica")
     arguments = parser.parse_args()
     if pa is None:
-        pyarrow = [
-            pin
-            for pin in python_package.pins(python_package.LIBRARIES)
-            if pin.startswith("pyarrow=")
-        ]
-        python = python_package.environment("campaign", [*compare_profiles.PACKAGES, *pyarrow])
-        return 1 if python is None else run([python, "-B", __file__, *sys.argv[1:]])
+        return python_package.run_with("campaign", compare_profiles.PACKAGES, __file__)
     WORK.mkdir(parents=True, exist_ok=True)
     databases.WORK.mkdir(parents=True, exist_ok=True)
     for role in ("receive", "send"):

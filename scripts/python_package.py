@@ -107,6 +107,13 @@ def environment(name: str, packages: list[str], base: str = sys.executable) -> s
     return None
 
 
+def run_with(name: str, packages: list[str], script: str) -> int:
+    """Runs a script anew, with its arguments, by the Python of such an environment, which has pyarrow too."""
+    pyarrow = [pin for pin in pins(LIBRARIES) if pin.startswith("pyarrow=")]
+    python = environment(name, [*packages, *pyarrow])
+    return 1 if python is None else run([python, "-B", script, *sys.argv[1:]])
+
+
 def build(profile: str, *options: str, rust: dict[str, str] | None = None) -> Path | None:
     """Builds a wheel, with another compiler and elsewhere if `rust` says so; nothing if that failed."""
     python = environment("build", [MATURIN, ZIG] if "--zig" in options else [MATURIN])

@@ -30,7 +30,7 @@ from typing import Any
 import compare_profiles
 import python_package
 from oracle import Blank, Invalid, Refused, is_text_of, normal
-from stages import run, say, target_dir
+from stages import say, target_dir
 
 try:
     import pyarrow as pa
@@ -460,13 +460,7 @@ def main() -> int:
     parser.add_argument("--vesica", type=Path, default=target_dir() / "release/vesica")
     arguments = parser.parse_args()
     if pa is None:
-        pyarrow = [
-            pin
-            for pin in python_package.pins(python_package.LIBRARIES)
-            if pin.startswith("pyarrow=")
-        ]
-        python = python_package.environment("campaign", [*compare_profiles.PACKAGES, *pyarrow])
-        return 1 if python is None else run([python, "-B", __file__, *sys.argv[1:]])
+        return python_package.run_with("campaign", compare_profiles.PACKAGES, __file__)
     paths = [path for path in files(arguments.suites) if (arguments.only or "") in str(path)]
     if not paths:
         say(f"there are no suites in {arguments.suites}")

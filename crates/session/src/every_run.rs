@@ -18,8 +18,8 @@ use crate::{
     Attempt, BucketKeys, BucketShares, Checkpoint, Error, Fingerprint, HalfSource, Identity, Job,
     KeySet, LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, Opened,
     OptimizeRequest, PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys, Report, Reveal,
-    Reveals, Role, Security, Tally, Terms, ValueTerms, agree, confirm_done, exchange_openings,
-    open_total, run_bucket, run_set_over, split,
+    Reveals, Role, Security, Tally, Terms, ValueTerms, agree, agree_on_job, confirm_done,
+    exchange_openings, open_total, run_bucket, run_set_over, split,
 };
 
 /// A half in memory.
@@ -346,6 +346,7 @@ fn tasks(
             });
         }
     }
+    agree_on_job(channel, &agreement)?;
     let ours = Opened::default();
     let (tallies, opened) = exchange_openings(channel, role, &agreement, tally, ours)?;
     if contract.get(&REVEAL).is_value() {

@@ -177,11 +177,10 @@ pub struct BucketShares {
     pub shares: Zeroizing<Vec<u64>>,
 }
 
-/// Tells the peer's driver of attempts and openings, and hears of its own. Returns what the receiver and then the sender
-/// says.
+/// Tells the peer's driver, which is [of this job](crate::agree_on_job), of attempts and openings, and hears of its own.
+/// Returns what the receiver and then the sender says.
 ///
-/// Fails as the channel does; with `ContractDiffers` for another job, with `PeerMisbehaved` for attempts that there are
-/// not. The peer has been told then.
+/// Fails as the channel does; with `PeerMisbehaved` for attempts that there are not. The peer has been told then.
 pub fn exchange_openings(
     channel: &mut dyn Channel,
     role: Role,

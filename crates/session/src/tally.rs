@@ -4,7 +4,6 @@
 
 use vesica_wire::{Channel, Error as WireError, Kind};
 
-use crate::attempt::{check_job, job_name};
 use crate::codec::{Reader, bad};
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use crate::{Agreement, Attempt, Contract, Role};
@@ -144,22 +143,19 @@ impl Tally {
 
     fn tell(&self, channel: &mut dyn Channel, agreement: &Agreement) -> Result<Tally, WireError> {
         channel.begin_phase("attempts");
-        let (job, contract) = (&agreement.params.session, &agreement.contract);
-        let mut message = job_name(job).to_vec();
-        message.extend(self.encode());
+        let contract = &agreement.contract;
+        let message = self.encode();
         let length = message.len();
         channel.send(TALLY, message)?;
         channel.flush()?;
         let message = channel.recv(TALLY, length)?;
-        let mut reader = Reader::new(TALLY.name, &message);
-        check_job(&mut reader, job)?;
-        let attempts = contract.get(&BUCKET_ATTEMPTS);
-        Tally::decode(reader.rest(), contract.buckets, attempts)
+        Tally::decode(&message, contract.buckets, contract.get(&BUCKET_ATTEMPTS))
     }
 
-    /// Tells the peer's driver, and hears of its attempts. Returns those of the receiver and of the sender.
+    /// Tells the peer's driver, which is [of this job](crate::agree_on_job), and hears of its attempts. Returns those of the
+    /// receiver and of the sender.
     ///
-    /// Fails as the channel does; with `ContractDiffers` for another job; with `PeerMisbehaved`
+    /// Fails as the channel does; with `PeerMisbehaved`
     /// for attempts that there are not. The peer has been told then.
     pub fn exchange(
         self,

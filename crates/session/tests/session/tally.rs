@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::buckets::dh;
 use vesica_session::terms::BUCKET_ATTEMPTS;
-use vesica_session::{Agreement, Attempt, Checkpoint, Learns, NoAttempt, Role, Tally, agree};
+use vesica_session::{
+    Agreement, Attempt, Checkpoint, Learns, NoAttempt, Role, Tally, agree, agree_on_job,
+};
 use vesica_testing::{Recorder, bad_value, misbehaviour, pair_within};
 use vesica_wire::{Channel, Error as WireError, Kind};
 
@@ -13,8 +15,6 @@ const TALLY: Kind = Kind {
     code: 39,
     name: "attempts made",
 };
-/// A message: the name of the job, and six bytes for each of eight buckets.
-const NAME: usize = 32;
 
 /// What two drivers have agreed on: two attempts at each of eight buckets.
 fn agreed(learns: Learns) -> [Agreement; 2] {
@@ -133,7 +133,7 @@ fn tallies_that_cannot_be_are_refused() {
         });
         b.sent.pop().unwrap().1
     };
-    assert_eq!(told.len(), NAME + 6 * 8);
+    assert_eq!(told.len(), 6 * 8);
     let hears = |message: Vec<u8>| -> WireError {
         let (mut a, mut peer) = pair_within(Duration::from_secs(5));
         peer.send(TALLY, message).unwrap();
@@ -143,7 +143,7 @@ fn tallies_that_cannot_be_are_refused() {
             .unwrap_err()
     };
     // The third of two attempts; a result and an end of one that never began.
-    for (place, value) in [(NAME, 4), (NAME + 1, 128), (NAME + 44, 1), (NAME + 46, 1)] {
+    for (place, value) in [(0, 4), (1, 128), (44, 1), (46, 1)] {
         let mut message = told.clone();
         message[place] = value;
         let expected = bad_value(TALLY.name, "of attempts that there are not");
@@ -154,9 +154,18 @@ fn tallies_that_cannot_be_are_refused() {
         message.resize(length, 0);
         assert!(matches!(hears(message), WireError::PeerMisbehaved(_)));
     }
-    let mut message = told.clone();
-    message[0] ^= 1;
+}
+
+#[test]
+fn drivers_of_two_jobs_hear_that_they_are() {
+    let [one, _] = agreed(Learns::Receiver);
+    let [_, other] = agreed(Learns::Receiver);
+    let (mut a, mut b) = pair_within(Duration::from_secs(5));
     let differs =
-        |error| matches!(error, WireError::ContractDiffers { field, .. } if field == "job");
-    assert!(differs(hears(message)));
+        |told| matches!(told, Err(WireError::ContractDiffers { field, .. }) if field == "job");
+    thread::scope(|scope| {
+        let far = scope.spawn(|| agree_on_job(&mut b, &other));
+        assert!(differs(agree_on_job(&mut a, &one)));
+        assert!(differs(far.join().unwrap()));
+    });
 }

@@ -145,4 +145,6 @@ fn a_task_that_is_lost_before_it_has_begun_blocks_no_bucket() {
         side.expect_success();
         assert_eq!(side.text(), left);
     }
+    gateway.process.kill().unwrap();
+    gateway.wait();
 }
