@@ -57,7 +57,7 @@ def main() -> int:
         return 1
     if not COMMAND.exists():
         say(
-            "Building the command, once: some 150 seconds on two cores. Then both parties run on this"
+            "Building the command, once: some 160 seconds on two cores. Then both parties run on this"
             " machine, in less than a second."
         )
     built = run([CARGO, "build", "--quiet", *QUICKLY_COMPILED, "--bin", "vesica"])
