@@ -39,6 +39,10 @@ const MAX_BLOCKS: u64 = 200;
 /// The arms: matching keys in halves of all.
 const HALVES: [u64; 3] = [0, 1, 2];
 
+/// Keys of a receiver and of a larger sender: what the sender is told of the matches is positions then, not bits.
+const FEW: u64 = 1 << 10;
+const MANY: u64 = 1 << 20;
+
 /// Delays for each match that are tried: this one, and others of twice as much up to 25 ms.
 const LEAST_DELAY: Duration = Duration::from_nanos(25);
 const DELAYS: u32 = 21;
@@ -57,9 +61,10 @@ struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     fn of_run(setup: Setup, waits: &'static str) -> Comparison<'a> {
-        // Threads of two buckets disturb each other.
+        // Threads of two buckets disturb each other, and a larger sender takes longer by itself.
         let nanoseconds = match setup.way {
             Way::SideBySide => 10_000,
+            _ if setup.among > setup.keys => 10_000,
             Way::OneBucket | Way::InTurn | Way::FromDisk => 1000,
         };
         Comparison {
@@ -187,7 +192,20 @@ fn more_comparisons<'a>(variant: Variant) -> Vec<Comparison<'a>> {
             Comparison::of_tasks(variant, keys),
         ]
     };
-    [1 << 12, 1 << 16].into_iter().flat_map(of).collect()
+    let few = |more, waits| {
+        let setup = Setup::new(variant, FEW, Way::OneBucket).among(MANY);
+        Comparison::of_run(setup.telling(more).of_sender(), waits)
+    };
+    let mut comparisons: Vec<Comparison<'_>> =
+        [1 << 12, 1 << 16].into_iter().flat_map(of).collect();
+    comparisons.extend([
+        few(More::Both, "until a larger sender hangs up, both learn"),
+        few(
+            More::Aligned,
+            "until a larger sender hangs up, in one order",
+        ),
+    ]);
+    comparisons
 }
 
 /// Every comparison of look-ups that may not tell the matches.
@@ -304,13 +322,17 @@ fn a_planted_delay_is_caught() {
         Variant::function("circuit-okvs", Question::Size),
         Variant::function("circuit-okvs", Question::ThresholdMatches),
     ];
-    let caught = |name: &str, comparison: &Comparison<'_>| {
+    let mut missed = Vec::new();
+    let mut catch = |name: &str, comparison: &Comparison<'_>| {
         let mut dice = Dice::new(1);
         let blocks = comparison.blocks(&mut dice);
         let p = p_value(&blocks, PERMUTATIONS, &mut dice);
         let (waits, medians) = (comparison.waits, milliseconds(&blocks));
-        println!("{name}, {waits}: {medians} ms, p = {p:.4}");
-        assert!(p <= LEVEL / 6.0, "{name}, {waits}: {p}");
+        let row = format!("{name}, {waits}: {medians} ms, p = {p:.4}");
+        println!("{row}");
+        if p > LEVEL / 6.0 {
+            missed.push(row);
+        }
     };
     let of = |variant, way| Setup::new(variant, 1 << 12, way);
     let each = Duration::from_nanos;
@@ -327,7 +349,7 @@ fn a_planted_delay_is_caught() {
         ),
         (
             of(vole, Way::FromDisk),
-            Planted::InTheRun(each(100)),
+            Planted::InTheRun(each(1000)),
             "buckets from the disk",
         ),
         (
@@ -347,7 +369,7 @@ fn a_planted_delay_is_caught() {
         ),
     ] {
         let setup = setup.planting(planted);
-        caught(&setup.variant.name(), &Comparison::of_run(setup, waits));
+        catch(&setup.variant.name(), &Comparison::of_run(setup, waits));
     }
     for (more, waits) in [
         (More::Both, "both learn"),
@@ -356,14 +378,21 @@ fn a_planted_delay_is_caught() {
     ] {
         let planted = Planted::InTheRun(each(100));
         let setup = of(vole, Way::OneBucket).telling(more).planting(planted);
-        caught(&setup.variant.name(), &Comparison::of_run(setup, waits));
+        catch(&setup.variant.name(), &Comparison::of_run(setup, waits));
     }
-    let told = of(vole, Way::OneBucket).telling(More::Both).of_sender();
-    let slow = told.planting(Planted::InTheRun(each(1000)));
-    caught(
-        &vole.name(),
-        &Comparison::of_run(slow, "until the sender hangs up"),
-    );
+    let larger = Setup::new(vole, FEW, Way::OneBucket).among(MANY);
+    for (setup, planted, waits) in [
+        (
+            of(vole, Way::OneBucket),
+            each(1000),
+            "until the sender hangs up",
+        ),
+        (larger, each(10_000), "until a larger sender hangs up"),
+    ] {
+        let told = setup.telling(More::Both).of_sender();
+        let slow = told.planting(Planted::InTheRun(planted));
+        catch(&vole.name(), &Comparison::of_run(slow, waits));
+    }
     LookUps::served(|look_ups| {
         for (way, planted, waits) in [
             (LookUpWay::Asking, each(10_000), "after the last answer"),
@@ -373,12 +402,13 @@ fn a_planted_delay_is_caught() {
                 "until its rows are written",
             ),
         ] {
-            caught(
+            catch(
                 "look-up",
                 &Comparison::of_look_ups(look_ups, way, planted, waits),
             );
         }
     });
+    assert!(missed.is_empty(), "not caught: {missed:#?}");
 }
 
 /// A delay is seen from about the scatter of the times on, over as many matches as there are.

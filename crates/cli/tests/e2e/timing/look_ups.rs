@@ -64,7 +64,7 @@ impl LookUps {
             threads: None,
             interrupt: Interrupt::new(),
         };
-        let [published, _] = tables(LOOKED_UP, 0, 1, Rows::Matching, &mut Dice::new(0));
+        let [published, _] = tables([LOOKED_UP; 2], 0, 1, Rows::Matching, &mut Dice::new(0));
         let set = directory.path().join("all.vset");
         let made = publication.run(&published, &key(), &set, &mut NoProgress);
         made.expect("a published set");
@@ -143,7 +143,7 @@ impl LookUps {
         common: u64,
         dice: &mut Dice,
     ) -> Duration {
-        let [_, asked] = tables(LOOKED_UP, common, ROWS, Rows::Matching, dice);
+        let [_, asked] = tables([LOOKED_UP; 2], common, ROWS, Rows::Matching, dice);
         let place = tempfile::tempdir().expect("a directory");
         if way == Way::OnlyFetching {
             let tap = Tap::before(&self.server);

@@ -105,6 +105,8 @@ pub(super) enum Planted {
 pub(super) struct Setup {
     pub(super) variant: Variant,
     pub(super) keys: u64,
+    /// Keys of the sender.
+    pub(super) among: u64,
     pub(super) way: Way,
     more: More,
     /// Phases from whose beginning on the sender takes the time.
@@ -118,6 +120,7 @@ impl Setup {
         Setup {
             variant,
             keys,
+            among: keys,
             way,
             late: match way {
                 // A side begins a round with a frame of its own, and waits after it.
@@ -132,6 +135,11 @@ impl Setup {
 
     pub(super) fn telling(self, more: More) -> Setup {
         Setup { more, ..self }
+    }
+
+    /// A sender with so many keys.
+    pub(super) fn among(self, among: u64) -> Setup {
+        Setup { among, ..self }
     }
 
     /// The time of the sender.
@@ -217,7 +225,7 @@ impl Setup {
             More::Aligned => Rows::Aligned,
             _ => Rows::Matching,
         };
-        let [ours, theirs] = tables(self.keys, common, 1, rows, dice);
+        let [ours, theirs] = tables([self.keys, self.among], common, 1, rows, dice);
         let directory = tempfile::tempdir().expect("a directory");
         let output = directory.path().join(OUTPUT);
         let key = &KeySpec::parse("key", &[] as &[&str]).expect("a column");
@@ -275,16 +283,18 @@ pub(super) const OUTPUT: &str = "matches.csv.gz";
 /// Bytes of the column that is handed over.
 const LABEL: u32 = 16;
 
-/// Two tables of so many keys, of which so many, at random places of both, are in common, with several rows each in the second
-/// table. All keys are equally long, and so are all rows.
+/// Two tables of so many keys each, of which so many, at random places of both, are in common, with several rows each in the
+/// second table. All keys are equally long, and so are all rows.
 pub(super) fn tables(
-    keys: u64,
+    keys: [u64; 2],
     common: u64,
     rows_per_key: usize,
     rows: Rows,
     dice: &mut Dice,
 ) -> [Source; 2] {
-    [(0, 1), (keys - common, rows_per_key)].map(|(first, rows_per_key)| {
+    let [ours, theirs] = keys;
+    let ranges = [(0, ours, 1), (ours - common, theirs, rows_per_key)];
+    ranges.map(|(first, keys, rows_per_key)| {
         let mut numbers: Vec<u64> = (first..first + keys).collect();
         dice.shuffle(&mut numbers);
         let mut text = "key,text\n".to_owned();

@@ -25,7 +25,7 @@ const FIRST: Attempt = Attempt {
 pub(super) fn run(variant: Variant, keys: u64, common: u64, dice: &mut Dice) -> Duration {
     let ids = [Identity::generate(), Identity::generate()].map(|id| id.expect("randomness"));
     let [receiver, sender] = &ids;
-    let [ours, theirs] = &tables(keys, common, 1, Rows::Matching, dice);
+    let [ours, theirs] = &tables([keys; 2], common, 1, Rows::Matching, dice);
     let place = tempfile::tempdir().expect("a directory");
     let key = &KeySpec::parse("key", &[] as &[&str]).expect("a column");
     let tasks = Tasks {
