@@ -24,6 +24,7 @@ from stages import CARGO, ROOT, run, say, target_dir
 
 PACKAGE = ROOT / "python"
 WORK = target_dir() / "python"
+WHEELS = WORK / "wheels"
 MATURIN = "maturin==1.16.0"
 ZIG = "ziglang==0.15.2"
 # By the first Python for which they are: the last that each library supports, and the present ones.
@@ -120,7 +121,7 @@ def build(profile: str, *options: str, rust: dict[str, str] | None = None) -> Pa
     if python is None:
         return None
     # A wheel to give away is not replaced by one for tests.
-    out = WORK / ("wheels" if profile == "release" else "wheels-for-tests")
+    out = WHEELS if profile == "release" else WORK / "wheels-for-tests"
     before = {wheel: wheel.stat().st_mtime_ns for wheel in out.glob("*.whl")}
     command = [python, "-m", "maturin", "build", "--manifest-path", str(PACKAGE / "Cargo.toml")]
     target = (rust or {}).get("CARGO_TARGET_DIR", str(target_dir()))

@@ -3,15 +3,15 @@
     release.py                  everything, into target/dist
     release.py PART…            some of it, in this order: build, archives, again, crates, try
 
-`build` makes a static binary (musl) and two wheels (musllinux, and manylinux for glibc 2.17) for x86-64 and for aarch64.
+`build` makes a static binary and a wheel for musl, for x86-64 and for aarch64, and what `make wheels` does, for glibc.
 `archives` packs the binaries with completions and manual pages, and makes an image for containers, the list of what all
 is made of (SBOM, CycloneDX) and checksums. `again` builds the x86-64 binary and wheel for musl once more, from a clone in
 another folder, and compares. `crates` packs the crates, and builds two programs with them outside the workspace. `try`
 runs the demo of each artifact in a folder with nothing else, or with the C library of Debian's oldoldstable, and runs
 between them.
 
-Compilers come from Debian (Rust, for one standard library's source per target) and from PyPI (zig, for linking and C), the
-emulator from Debian. Everything is kept below the target directory. Exits 1 if anything failed.
+What is for musl is built with Debian's Rust, which has the source of the standard library, and zig from PyPI, which links and
+compiles C. The emulator is Debian's. Everything is kept below the target directory. Exits 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from pathlib import Path
 
 import aarch64
 import check_packages
+import python_package
 from debian import unpack
-from python_package import MATURIN, PLATFORM, SMOKE, ZIG, environment
+from python_package import MATURIN, SMOKE, ZIG, environment
 from stages import CARGO, ROOT, Clock, captured, run, say, target_dir
 
 ZIGBUILD = "cargo-zigbuild==0.24.0"
-TOOLS = [*"rustc-web rust-web-src libstd-rust-web-dev".split(), "libstd-rust-web-dev:arm64"]
-TOOLS += ["qemu-user-static"]
+TOOLS = "rustc-web rust-web-src libstd-rust-web-dev qemu-user-static".split()
 DIST = target_dir() / "dist"
 WORK = target_dir() / "release-work"
 RUST = WORK / "tools/root"
@@ -62,17 +62,9 @@ class Target:
     def triple(self) -> str:
         return f"{self.processor}-unknown-linux-{self.libc}"
 
-    @property
-    def zig(self) -> str:
-        return f"{self.processor}-linux-{self.libc}" + (".2.17" if self.libc == "gnu" else "")
-
-    @property
-    def wheels_for(self) -> str:
-        return PLATFORM if self.libc == "gnu" else "musllinux_1_2"
-
 
 PROCESSORS = ("x86_64", "aarch64")
-TARGETS = [Target(processor, libc) for processor in PROCESSORS for libc in ("musl", "gnu")]
+MUSL, GNU = ([Target(processor, libc) for processor in PROCESSORS] for libc in ("musl", "gnu"))
 
 
 def version() -> str:
@@ -115,7 +107,11 @@ class Tools:
             "ar": "zig ar --",
             "ranlib": "zig ranlib --",
         }
-        more = f"-g0 -fno-sanitize=all -target {target.zig} " if tool in ("cc", "c++") else ""
+        more = (
+            f"-g0 -fno-sanitize=all -target {target.processor}-linux-musl "
+            if tool in ("cc", "c++")
+            else ""
+        )
         return script(
             f"{tool}-{target.triple}",
             f"export CARGO_ZIGBUILD_ZIG_VERSION={ZIG.partition('==')[2]}",
@@ -136,24 +132,22 @@ class Tools:
         )
 
     def environment(self, target: Target, root: Path) -> dict[str, str]:
-        """What makes Cargo build the workspace in `root` for a target."""
+        """What makes Cargo build the workspace in `root` for a target of musl."""
         name = target.triple.replace("-", "_")
         tools = {"CC": "cc", "CXX": "c++", "AR": "ar", "RANLIB": "ranlib"}
         env = {f"{variable}_{name}": self.zig(tool, target) for variable, tool in tools.items()}
         prefixes = {str(root): "/vesica", str(Path.home()): "/home"}
         maps = " ".join(f"-ffile-prefix-map={path}={to}" for path, to in prefixes.items())
-        flags = []
-        if target.libc == "musl":
-            # Shared by the wheel and the binary, which is made static when it is linked.
-            flags = ["-C", "target-feature=-crt-static"]
-            env |= {"RUSTC_BOOTSTRAP": "1", "CARGO_UNSTABLE_BUILD_STD": "std,panic_unwind"}
         return env | {
+            "RUSTC_BOOTSTRAP": "1",
+            "CARGO_UNSTABLE_BUILD_STD": "std,panic_unwind",
             "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
             "RUSTC": self.rustc(),
             "RELEASE_ROOT": str(root),
             "CARGO_TARGET_DIR": str(root / "target/release-work/build"),
             f"CARGO_TARGET_{name.upper()}_LINKER": self.zig("cc", target),
-            "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
+            # Shared by the wheel and the binary, which is made static when it is linked.
+            "CARGO_ENCODED_RUSTFLAGS": "-C\x1ftarget-feature=-crt-static",
             "CARGO_INCREMENTAL": "0",
             f"CFLAGS_{name}": maps,
             "SOURCE_DATE_EPOCH": str(epoch()),
@@ -163,30 +157,25 @@ class Tools:
 
 
 def tools() -> Tools | None:
-    def wanted(archive: Path) -> bool:
-        return not archive.stem.endswith("_arm64") or archive.name.startswith("libstd-rust")
-
     if os.uname().machine != "x86_64" or not shutil.which("apt-get"):
         say("this needs Debian on x86-64")
         return None
     python = environment("release", [MATURIN, ZIG, ZIGBUILD])
     (WORK / "tools").mkdir(parents=True, exist_ok=True)
-    if python is None or unpack(TOOLS, WORK / "tools", ["amd64", "arm64"], wanted):
+    if python is None or unpack(TOOLS, WORK / "tools"):
         return None
     return Tools(python)
 
 
 def build_target(made: Tools, target: Target, root: Path, out: Path) -> int:
-    """Builds the wheel for a target, and for musl the binary, from the workspace in `root` into `out`."""
+    """Builds the wheel and the binary for a target of musl, from the workspace in `root` into `out`."""
     env = made.environment(target, root)
     wheel = [made.python, "-m", "maturin", "build", "--profile", "release", "--out", str(out)]
-    wheel += ["--target", target.triple, "--compatibility", target.wheels_for]
+    wheel += ["--target", target.triple, "--compatibility", "musllinux_1_2"]
     wheel += ["--manifest-path", str(root / "python/Cargo.toml")]
     wheel += ["--target-dir", env["CARGO_TARGET_DIR"]]
     if code := run(wheel, env=env, cwd=root):
         return code
-    if target.libc != "musl":
-        return 0
     binary = [CARGO, "rustc", "--release", "--locked", "--target", target.triple]
     binary += ["--package", "vesica-cli", "--bin", "vesica", "--"]
     flags = ["target-feature=+crt-static", "link-self-contained=no"]
@@ -207,7 +196,7 @@ def binary_of(processor: str, folder: Path = DIST) -> Path:
 
 def wheel_of(target: Target, folder: Path = DIST) -> Path:
     kind = "manylinux" if target.libc == "gnu" else "musllinux"
-    (found,) = folder.glob(f"vesica-*{kind}*_{target.processor}.whl")
+    (found,) = folder.glob(f"vesica-{version()}-*{kind}*_{target.processor}.whl")
     return found
 
 
@@ -217,11 +206,17 @@ def build() -> int:
         return 1
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)
-    for target in TARGETS:
+    for target in MUSL:
         clock = Clock()
         if code := build_target(made, target, ROOT, DIST):
             return code
         say(f"{target.triple}: {clock.seconds():.0f} s")
+    clock = Clock()
+    if code := python_package.wheels():
+        return code
+    for target in GNU:
+        shutil.copy(wheel_of(target, python_package.WHEELS), DIST)
+    say(f"wheels for glibc: {clock.seconds():.0f} s")
     return 0
 
 
@@ -361,7 +356,7 @@ def bill() -> dict:
     locked = (ROOT / "Cargo.lock").read_text()
     pattern = r'name = "(.*)"\nversion = "(.*)"\nsource = .*\nchecksum = "(.*)"'
     sums = {(name, number): checksum for name, number, checksum in re.findall(pattern, locked)}
-    packages = {p["id"]: p for target in TARGETS for p in resolved(target)}
+    packages = {p["id"]: p for target in MUSL + GNU for p in resolved(target)}
     urls = {i: f"pkg:cargo/{p['name']}@{p['version']}" for i, p in packages.items()}
     components = []
     for key, package in sorted(packages.items(), key=lambda item: urls[item[0]]):
