@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,6 +75,8 @@ struct Log {
     /// Of each connection, its client and its server.
     lines: Mutex<Vec<[Seen; 2]>>,
     changed: Condvar,
+    /// Nobody else may come.
+    closed: AtomicBool,
 }
 
 /// Hands on all that passes between clients and a server.
@@ -99,9 +102,11 @@ impl Tap {
         let address = listener.local_addr().expect("an address");
         let log = Arc::new(Log::default());
         let (seen, server) = (Arc::clone(&log), server.to_owned());
-        // Until the test is over.
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
+                if seen.closed.load(Ordering::Relaxed) {
+                    break;
+                }
                 let Ok(far) = TcpStream::connect(&server) else {
                     continue;
                 };
@@ -171,6 +176,14 @@ impl Tap {
         let lines = self.log.lines.lock().expect("no panic");
         let line = lines.last().expect("a connection");
         line[side as usize].ended.expect("an end").elapsed()
+    }
+}
+
+impl Drop for Tap {
+    /// Ends the thread that waits for clients. Connections go on.
+    fn drop(&mut self) {
+        self.log.closed.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
     }
 }
 
