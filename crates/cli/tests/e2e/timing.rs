@@ -64,7 +64,7 @@ impl<'a> Comparison<'a> {
         // Threads of two buckets disturb each other, and a larger sender takes longer by itself.
         let nanoseconds = match setup.way {
             Way::SideBySide => 10_000,
-            _ if setup.among > setup.keys => 10_000,
+            _ if setup.among > setup.keys => 25_600,
             Way::OneBucket | Way::InTurn | Way::FromDisk => 1000,
         };
         Comparison {
@@ -387,7 +387,7 @@ fn a_planted_delay_is_caught() {
             each(1000),
             "until the sender hangs up",
         ),
-        (larger, each(10_000), "until a larger sender hangs up"),
+        (larger, each(25_600), "until a larger sender hangs up"),
     ] {
         let told = setup.telling(More::Both).of_sender();
         let slow = told.planting(Planted::InTheRun(planted));
