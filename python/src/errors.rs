@@ -46,6 +46,7 @@ impl Face for InPython {
         match command {
             Command::Check => "`vesica.check`".to_owned(),
             Command::Keygen => "`vesica.Identity.generate`".to_owned(),
+            Command::Publish => "`vesica.publish`".to_owned(),
             Command::Receive => "`vesica.receive`".to_owned(),
             Command::Send => "`vesica.send`".to_owned(),
             Command::Fingerprint => "`vesica.Identity.fingerprint`".to_owned(),

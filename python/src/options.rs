@@ -392,7 +392,7 @@ pub(crate) fn threads(number: Option<i64>) -> Result<Option<NonZeroUsize>, Failu
 /// The fingerprint that an argument has.
 pub(crate) fn fingerprint(name: &str, text: &str) -> Result<Fingerprint, Failure> {
     text.parse().map_err(|e: FingerprintError| {
-        Failure::usage(format!("{name}: {e}")).and(Some(&e.remedy()))
+        Failure::usage(format!("{name}: {e}")).and(Some(&e.remedy_of(text)))
     })
 }
 

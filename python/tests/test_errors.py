@@ -327,6 +327,32 @@ def test_links_that_cannot_be(make: Any) -> None:
             make(address, identity=ME, peer=PEER)
 
 
+def test_what_is_in_the_place_of_something_else_is_named(tmp_path: Path) -> None:
+    table, key = tmp_path / "table.csv", tmp_path / "me.key"
+    table.write_text("id\n1\n")
+    ME.save(key)
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
+    link.cancel()
+    of_set: dict[str, Any] = {"on": "id", "link": link, "set": tmp_path / "none.vset"}
+    calls: list[tuple[Any, str]] = [
+        (lambda: vesica.Identity.load(table), "this is a text file, and not an identity"),
+        (lambda: vesica.Identity.load(PEER), "is a fingerprint, and not a file"),
+        (lambda: vesica.connect(PEER, identity=ME, peer=PEER), "this is a fingerprint, and an addr"),
+        (lambda: vesica.connect("127.0.0.1:1", identity=ME, peer=str(key)), "a fingerprint begins"),
+        (lambda: vesica.lookup(table, **of_set), "none.vset is not there"),
+        (lambda: vesica.lookup(table, **{**of_set, "set": tmp_path}), "`set` is a directory, and"),
+        (lambda: vesica.lookup(table, state=table, **of_set), "`state` is a text file, and not a dir"),
+    ]
+    for call, words in calls:
+        with pytest.raises(vesica.UsageError, match=words):
+            call()
+    with pytest.raises(vesica.UsageError) as error:
+        vesica.connect("127.0.0.1:1", identity=ME, peer=str(key))
+    assert str(error.value.hint).startswith("this is an identity, and not a fingerprint: copy it")
+    with pytest.raises(vesica.DataError, match="this is an identity, and not a table"):
+        vesica.check(key, on="id")
+
+
 def test_a_cancelled_link(background: Any) -> None:
     left, _ = vesica.pair()
     receiver = background(vesica.receive, TABLE, on="id", link=left)

@@ -236,8 +236,10 @@ def test_keys_of_several_columns_and_profiles(tmp_path: Path) -> None:
             assert not opened.has("ann@x.org", "1991")
             with pytest.raises(vesica.DataError):
                 opened.has("no address", "1991")
-        with pytest.raises(vesica.ContractError, match="normalization"):
+        with pytest.raises(vesica.ContractError, match="normalised as email/1, exact/2") as error:
             vesica.open_lookup(shop.set, on=["m", "b"], link=link)
+        made = 'read the table as the set was made: normalize={COL: "email"} for column "m"'
+        assert error.value.hint == made
 
 
 def test_what_cannot_be_is_refused(shop: Shop) -> None:

@@ -1172,10 +1172,10 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
     if shows {
-        return match error.print() {
-            Ok(()) => Err(Stop::Shown),
-            Err(e) => Err(Stop::Failed(crate::stdout::unwritable(&e))),
-        };
+        return Err(match crate::stdout::print_with(|_| error.print()) {
+            Ok(()) => Stop::Shown,
+            Err(failure) => Stop::Failed(failure),
+        });
     }
     Err(Stop::Failed(usage_failure(&error)))
 }
@@ -1269,7 +1269,11 @@ fn of_the_value(error: &clap::Error) -> Option<String> {
     let fingerprint = source.downcast_ref::<FingerprintError>();
     let other = source.downcast_ref::<vesica::Error>();
     let advice = match (fingerprint, other) {
-        (Some(problem), _) => Some(problem.remedy()),
+        (Some(problem), _) => {
+            let value = error.get(ContextKind::InvalidValue);
+            let value = value.map(ContextValue::to_string);
+            Some(problem.remedy_of(&value.unwrap_or_default()))
+        }
         (None, other) => other.and_then(vesica::Error::remedy),
     };
     advice.map(|advice| advice.spelled(&InCommand))

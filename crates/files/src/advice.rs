@@ -3,6 +3,7 @@
 //! A library does not know whether a person typed `--memory 4G` or `memory="4G"`. It names what it means by
 //! [`Argument`] and [`Command`], and a [`Face`] spells these.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Declares an enumeration with the name of each variant.
@@ -66,6 +67,7 @@ named! {
     Queries "queries",
     Quote "quote",
     Reveal "reveal",
+    Rotate "rotate",
     Rows "rows",
     Security "security",
     State "state",
@@ -86,6 +88,7 @@ named! {
     Check "check",
     Fingerprint "fingerprint",
     Keygen "keygen",
+    Publish "publish",
     Receive "receive",
     Send "send",
     ListStored "offline ls",
@@ -105,7 +108,7 @@ pub enum Part {
     /// An argument.
     Argument(Argument),
     /// An argument with a value; for [`Argument::Normalize`] the profile of a column.
-    Set(Argument, &'static str),
+    Set(Argument, Cow<'static, str>),
     /// A command.
     Command(Command),
 }
@@ -128,9 +131,9 @@ impl From<Argument> for Part {
     }
 }
 
-impl From<(Argument, &'static str)> for Part {
-    fn from((argument, value): (Argument, &'static str)) -> Part {
-        Part::Set(argument, value)
+impl<T: Into<Cow<'static, str>>> From<(Argument, T)> for Part {
+    fn from((argument, value): (Argument, T)) -> Part {
+        Part::Set(argument, value.into())
     }
 }
 

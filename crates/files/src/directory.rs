@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use crate::keep_name;
+use crate::{found_at, keep_name};
 
 /// Why a directory is unsafe for files that only this user may write. Displayed behind its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +11,8 @@ use crate::keep_name;
 pub enum UnsafeDirectory {
     /// It is a link.
     SymbolicLink,
-    /// It is something else.
-    NoDirectory,
+    /// It is something else, such as a file.
+    NoDirectory(&'static str),
     /// Its owner is neither this user nor the system.
     OfAnotherUser,
     /// Other users can write to it.
@@ -28,7 +28,7 @@ impl fmt::Display for UnsafeDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SymbolicLink => "is a symbolic link; name the directory itself",
-            Self::NoDirectory => "is not a directory",
+            Self::NoDirectory(found) => return write!(f, "is {found}, and not a directory"),
             Self::OfAnotherUser => "belongs to another user; name a directory of your own",
             Self::Writable => "can be changed by other users; run: chmod go-w on it",
             Self::Movable { above } => {
@@ -68,6 +68,11 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
+/// What is there in the place of a directory.
+fn other(path: &Path) -> &'static str {
+    found_at(path).unwrap_or("a file of another kind")
+}
+
 /// Why this directory is unsafe for files that only this user may write, if it is. In a safe one nobody else
 /// can plant a link or replace a file, nor put another directory in its place: the directories above it
 /// belong to the user or to the system, and others can write to them only where they cannot move the files of
@@ -80,7 +85,7 @@ fn unsafe_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
     Ok(Some(if there.is_symlink() {
         UnsafeDirectory::SymbolicLink
     } else if !there.is_dir() {
-        UnsafeDirectory::NoDirectory
+        UnsafeDirectory::NoDirectory(other(path))
     } else if there.uid() != user {
         UnsafeDirectory::OfAnotherUser
     } else if there.mode() & 0o022 != 0 {
@@ -106,7 +111,7 @@ fn unsafe_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
     Ok(if there.is_symlink() {
         Some(UnsafeDirectory::SymbolicLink)
     } else if !there.is_dir() {
-        Some(UnsafeDirectory::NoDirectory)
+        Some(UnsafeDirectory::NoDirectory(other(path)))
     } else {
         None
     })

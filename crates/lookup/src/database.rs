@@ -211,7 +211,10 @@ impl Making {
         identity: &Identity,
         replaces: bool,
     ) -> Result<Making, Error> {
-        check_private(directory)?;
+        match replaces {
+            true => check_published(directory)?,
+            false => check_private(directory)?,
+        }
         let is_there = directory.join(KEY).exists();
         if is_there && !replaces && !Journal::is_in(directory) {
             return Err(Error::store(directory, StoreProblem::Taken));
@@ -311,10 +314,7 @@ impl Database {
     /// Usage: none is there, or it is in use or not private. Data: it is damaged, of another identity, without its count of
     /// queries, or older than this or than its set.
     pub fn open(directory: &Path, identity: &Identity) -> Result<Database, Error> {
-        if !directory.join(KEY).exists() {
-            return Err(Error::store(directory, StoreProblem::Empty));
-        }
-        check_private(directory)?;
+        check_published(directory)?;
         let lock = lock(directory, LOCK)?;
         let contents = Contents::read(directory, identity)?;
         contents.check_beside(directory, identity)?;
@@ -386,6 +386,15 @@ impl Database {
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
     let key = identity.derive_key("vesica/1 database of a published set");
     Sealed::new(&key, &[b"key", salt])
+}
+
+/// Fails if nothing was published from the directory, or as [`check_private`] does. One that is not there is not made.
+pub(crate) fn check_published(directory: &Path) -> Result<(), Error> {
+    let may_be_one = directory.is_dir() || !directory.exists();
+    if may_be_one && !directory.join(KEY).exists() {
+        return Err(Error::store(directory, StoreProblem::Empty));
+    }
+    check_private(directory)
 }
 
 /// Fails if other users can change what is in the directory, which is made if it is not there.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{Advice, Argument, UnsafeDirectory, advice, is_exhausted};
+use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted};
 use vesica_session::{Error as SessionError, ErrorClass, Fingerprint};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -11,9 +11,12 @@ use vesica_wire::{Error as WireError, Limit};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetProblem {
-    /// It begins with other bytes.
-    #[error("is not a published set")]
-    NotASet,
+    /// There is none.
+    #[error("is not there")]
+    NoFile,
+    /// It is something else.
+    #[error("is {0}, and not a published set")]
+    NotASet(&'static str),
     /// A later version of this program wrote it.
     #[error("has version {0} of the format, which this program does not know")]
     Version(u8),
@@ -152,10 +155,20 @@ pub enum Error {
     /// The caller asked for something impossible.
     #[error("{0}")]
     Usage(String),
-    /// More keys than were declared.
-    #[error("{keys} keys are more than the {most} that were declared")]
+    /// More keys than are declared.
+    #[error("{keys} keys are more than the {most} that are declared")]
     TooManyKeys {
         /// How many there are.
+        keys: u64,
+        /// How many may be published under the key.
+        most: u64,
+    },
+    /// With those that come, more keys than were declared when the set was published.
+    #[error(
+        "{keys} keys in all, with those that have left, are more than the {most} that were declared"
+    )]
+    NoRoom {
+        /// How many there would be.
         keys: u64,
         /// How many may be published under the key.
         most: u64,
@@ -235,10 +248,14 @@ impl Error {
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Error::Usage(_) | Error::TooManyKeys { .. } | Error::Io { .. } => ErrorClass::Usage,
+            Error::Usage(_)
+            | Error::TooManyKeys { .. }
+            | Error::NoRoom { .. }
+            | Error::Io { .. } => ErrorClass::Usage,
             Error::Set {
                 problem:
-                    SetProblem::AnotherFile
+                    SetProblem::NoFile
+                    | SetProblem::AnotherFile
                     | SetProblem::NotReplaced
                     | SetProblem::BeingFetched
                     | SetProblem::NoLocks
@@ -268,14 +285,24 @@ impl Error {
     /// What the user can do, where something helps.
     pub fn remedy(&self) -> Option<Advice> {
         Some(match self {
-            Error::TooManyKeys { .. } => advice![
-                "publish anew, in another directory, with a larger ",
+            Error::TooManyKeys { .. } => {
+                advice!["declare as many or more with ", Argument::MaxKeys]
+            }
+            Error::NoRoom { .. } => advice![
+                "publish the whole table anew, with ",
+                Argument::Rotate,
+                " and a larger ",
                 Argument::MaxKeys,
             ],
             Error::Set { problem, .. } => match problem {
                 SetProblem::OtherPublisher { .. } => advice![
                     "get the file from the publisher, and compare ",
                     Argument::Peer
+                ],
+                SetProblem::NoFile | SetProblem::NotASet(_) => advice![
+                    "name the file that ",
+                    Command::Publish,
+                    " has written, or get it from the publisher",
                 ],
                 SetProblem::NotLast(_) => {
                     "put the files of all releases beside each other, or publish anew".into()
@@ -306,10 +333,11 @@ impl Error {
                 _ => "get the files of all releases from the publisher once more".into(),
             },
             Error::Store { problem, .. } => match problem {
-                StoreProblem::Taken => {
-                    "name another directory; its key and its count of queries go with the set"
-                        .into()
-                }
+                StoreProblem::Taken => advice![
+                    "add keys to the set or remove some, or publish the whole table anew with ",
+                    Argument::Rotate,
+                    "; another set has another directory",
+                ],
                 StoreProblem::NoLedger | StoreProblem::Older { .. } => {
                     "publish anew, under another key: how much clients have asked is not known"
                         .into()
@@ -320,6 +348,10 @@ impl Error {
                 }
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),
                 StoreProblem::NoLocks => "name a directory on a local disk".into(),
+                StoreProblem::Empty => advice![
+                    Command::Publish,
+                    " makes one from a table; name the directory where it has",
+                ],
                 _ => return None,
             },
             Error::HandedOut { .. } => {

@@ -9,7 +9,7 @@ use vesica_primitives::parallel;
 use vesica_primitives::voprf::{Element, SecretKey};
 use vesica_session::{Fingerprint, Identity, random};
 
-use crate::database::{Contents, Last, Making, PUBLISHING, check_private, lock, place_of};
+use crate::database::{Contents, Last, Making, PUBLISHING, check_published, lock, place_of};
 use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
@@ -323,7 +323,7 @@ impl Update {
     ///
     /// # Errors
     /// Usage: no database is there, it is not private, or another process publishes. Data: it is another identity's or older
-    /// than the files, or these are not what it has published last. Peer: they are another publisher's.
+    /// than the files, or these are not what it has published last.
     pub fn new(
         database: &Path,
         identity: &Identity,
@@ -331,10 +331,18 @@ impl Update {
         memory: u64,
     ) -> Result<Update, Error> {
         let path = set;
-        check_private(database)?;
+        check_published(database)?;
         let _lock = lock(database, PUBLISHING)?;
         let mut contents = Contents::read(database, identity)?;
-        let set = PublishedSet::open(path, identity.fingerprint())?;
+        let set =
+            PublishedSet::open(path, identity.fingerprint()).map_err(|error| match error {
+                // A set of somebody else is none of this database.
+                Error::Set {
+                    path,
+                    problem: SetProblem::OtherPublisher { .. },
+                } => Error::set(&path, SetProblem::NotLast(contents.last.release)),
+                error => error,
+            })?;
         contents.check(database, &set)?;
         let header = set.header().clone();
         if let Some(coming) = contents.coming.take()
@@ -421,12 +429,21 @@ impl Update {
         }
         self.header.keys += new;
         self.header.added += new + changed;
-        let keys = self.contents.last.masks + self.header.keys - self.set.header().keys;
-        let most = self.header.declared.max_keys;
+        let (keys, most) = (self.masks(), self.header.declared.max_keys);
         match keys > most {
-            true => Err(Error::TooManyKeys { keys, most }),
+            true => Err(Error::NoRoom { keys, most }),
             false => Ok((new, changed)),
         }
+    }
+
+    /// Keys that were ever published under the key, those that come included.
+    fn masks(&self) -> u64 {
+        self.contents.last.masks + self.header.keys - self.set.header().keys
+    }
+
+    /// How many more keys could come.
+    pub fn room(&self) -> u64 {
+        self.header.declared.max_keys.saturating_sub(self.masks())
     }
 
     /// Publishes what was added and removed; returns the header of the new release, and its file, if anything was.

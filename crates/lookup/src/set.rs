@@ -18,7 +18,9 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{FileStamp, Readers, WholeFile, directory_of, open_named, open_regular};
+use vesica_files::{
+    FileStamp, Readers, WholeFile, directory_of, found_at, open_named, open_regular, own_file,
+};
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
@@ -197,7 +199,8 @@ pub(crate) fn read_head(
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic).map_err(unreadable)?;
     if magic != *MAGIC {
-        return Err(fail(SetProblem::NotASet));
+        let found = own_file(&magic).unwrap_or("a file of another kind");
+        return Err(fail(SetProblem::NotASet(found)));
     }
     let mut header_bytes = [0; 4];
     input.read_exact(&mut header_bytes).map_err(unreadable)?;
@@ -285,8 +288,18 @@ pub(crate) struct Release {
 
 impl Release {
     fn open(path: &Path, publisher: Fingerprint) -> Result<Release, Error> {
-        let file = open_named(path).map_err(|e| unreadable(path, &e))?;
-        let release = Release::begin(&file, path, publisher)?;
+        let file = open_named(path).map_err(|e| match found_at(path) {
+            _ if e.kind() == io::ErrorKind::NotFound => Error::set(path, SetProblem::NoFile),
+            Some(found @ "a directory") => Error::set(path, SetProblem::NotASet(found)),
+            _ => unreadable(path, &e),
+        })?;
+        let release = Release::begin(&file, path, publisher).map_err(|error| match error {
+            Error::Set {
+                problem: SetProblem::NotASet(found),
+                ..
+            } => Error::set(path, SetProblem::NotASet(found_at(path).unwrap_or(found))),
+            error => error,
+        })?;
         let length = file.metadata().map_err(|e| unreadable(path, &e))?.len();
         match length.checked_sub(release.end()) {
             Some(0) => Ok(release),

@@ -24,8 +24,28 @@ pub fn more_halves() -> Advice {
     ]
 }
 
+/// What is done again once the sides agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The run, by both sides.
+    Run,
+    /// A step of a run by courier, by the side that failed; the peer's steps are over.
+    Step,
+}
+
+impl Again {
+    fn words(self) -> &'static str {
+        match self {
+            Again::Run => ", then run both sides again",
+            Again::Step => {
+                ", then take this step again, or have the peer begin another run if it is the peer that changes"
+            }
+        }
+    }
+}
+
 /// What the user can do where the sides want different values of a field.
-fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
+fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2], again: Again) -> Advice {
     let is_of_ole = |name: &str| name.starts_with("ole-");
     let arguments: &[Argument] = match field {
         "version" | "version of auto" => {
@@ -36,6 +56,10 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
         }
         "published key" => {
             return "the set was published anew: get its file from the publisher once more".into();
+        }
+        "last release" => {
+            return "tell the publisher, whose server may have a restored copy of its database"
+                .into();
         }
         "job" => {
             return "where one side lacks the job that the other has, begin a new one under another name, on both sides".into();
@@ -55,13 +79,13 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2]) -> Advice {
         field => Terms::arguments_of(field),
     };
     let Some((first, others)) = arguments.split_first() else {
-        return "agree on this value with the peer, then run both sides again".into();
+        return advice!["agree on this value with the peer", again.words()];
     };
     let mut parts = vec![Part::from("agree with the peer on "), Part::from(*first)];
     for other in others {
         parts.extend([Part::from(" and "), Part::from(*other)]);
     }
-    parts.push(Part::from(", then run both sides again"));
+    parts.push(Part::from(again.words()));
     Advice::new(parts)
 }
 
@@ -185,7 +209,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it; never its content.
-        problem: &'static str,
+        problem: String,
     },
     /// A message of a run by courier that is not the one which this step takes.
     #[error("the message cannot be used: {0}")]
@@ -281,6 +305,11 @@ impl Error {
 
     /// What the user can do, where something helps.
     pub fn remedy(&self) -> Option<Advice> {
+        self.remedy_in(Again::Run)
+    }
+
+    /// The same where this is done again once the sides agree.
+    pub fn remedy_in(&self, again: Again) -> Option<Advice> {
         use vesica_wire::Error as Wire;
         Some(match self {
             Error::WeakProtocol { runs, .. } => advice![
@@ -309,7 +338,7 @@ impl Error {
                 field,
                 ours,
                 theirs,
-            }) => remedy_of_field(field, [ours, theirs]),
+            }) => remedy_of_field(field, [ours, theirs], again),
             Error::Run(Wire::ContractImpossible { field: "role", .. }) => advice![
                 "one side receives and the other one sends, as with ",
                 Command::Receive,

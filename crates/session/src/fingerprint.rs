@@ -1,10 +1,11 @@
 //! Fingerprints, by which a person pins a peer.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use vesica_files::{Advice, Command, advice};
+use vesica_files::{Advice, Command, advice, found_at};
 
 /// Fingerprint of an identity's public key, written `vs1:` and 56 characters of lower-case base32.
 ///
@@ -17,6 +18,9 @@ pub struct Fingerprint([u8; 32]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FingerprintError {
+    /// There is nothing.
+    #[error("a fingerprint is expected, and there is nothing")]
+    Empty,
     /// It does not begin with `vs1:`.
     #[error("a fingerprint begins with \"vs1:\"")]
     Prefix,
@@ -32,14 +36,33 @@ pub enum FingerprintError {
 }
 
 impl FingerprintError {
-    /// What the user can do.
-    pub fn remedy(&self) -> Advice {
+    /// What the user can do about a text that is none for this reason; what it is instead, if that is known.
+    pub fn remedy_of(&self, text: &str) -> Advice {
+        let found = match self {
+            FingerprintError::Prefix if has_port(text) => Some("an address"),
+            FingerprintError::Prefix => found_at(Path::new(text)),
+            _ => None,
+        };
+        let found = match (self, found) {
+            (FingerprintError::Empty, _) => {
+                "a variable that was to have it may be empty: ".to_owned()
+            }
+            (_, Some(found)) => format!("this is {found}, and not a fingerprint: "),
+            (_, None) => String::new(),
+        };
         advice![
+            found,
             "copy it from what ",
             Command::Fingerprint,
             " prints on the other side, or have it read out once more",
         ]
     }
+}
+
+/// Whether a text ends as an address does.
+fn has_port(text: &str) -> bool {
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 const PREFIX: &str = "vs1:";
@@ -107,6 +130,7 @@ impl FromStr for Fingerprint {
         let text = text.trim();
         let body = match text.get(..PREFIX.len()) {
             Some(prefix) if prefix.eq_ignore_ascii_case(PREFIX) => &text[PREFIX.len()..],
+            _ if text.is_empty() => return Err(FingerprintError::Empty),
             _ => return Err(FingerprintError::Prefix),
         };
         let mut bytes = [0u8; 32 + CHECKSUM_BYTES];

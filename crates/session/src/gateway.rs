@@ -16,12 +16,14 @@ mod visit;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use vesica_files::read_regular;
 use zeroize::Zeroizing;
 
 pub use serve::{Gateway, GatewayFigures, GatewayOptions};
 pub use visit::Visit;
 pub(crate) use visit::Visited;
 
+use crate::secret::MAX_SECRET;
 use crate::terms::{BUCKET_ATTEMPTS, MAX_BUCKET_ATTEMPTS};
 use crate::{Agreement, Attempt, Error, MAX_BUCKETS, Role, read_secret};
 
@@ -89,11 +91,21 @@ impl Admission {
     ///
     /// Fails as [`read_secret`], and with [`Error::SecretFile`] if it is none.
     pub fn load(path: &Path) -> Result<Admission, Error> {
-        let parsed = Admission::from_json(&read_secret(path)?);
-        parsed.map_err(|problem| Error::SecretFile {
+        let refused = |problem| Error::SecretFile {
             path: path.to_owned(),
             problem: format!("is no admission to a gateway: {problem}"),
-        })
+        };
+        let text = read_secret(path).map_err(|error| {
+            // Who may read it matters of an admission alone.
+            if matches!(error, Error::ExposedSecret { .. })
+                && let Ok(text) = read_regular(path, MAX_SECRET)
+                && let Err(problem) = Admission::from_json(&text)
+            {
+                return refused(problem);
+            }
+            error
+        })?;
+        Admission::from_json(&text).map_err(refused)
     }
 
     /// Reads what [`Admission::to_json`] has made.

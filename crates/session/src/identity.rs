@@ -9,7 +9,7 @@ use rustls::SignatureScheme;
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use rustls::sign::SigningKey;
-use vesica_files::{PrivateFile, keep_name};
+use vesica_files::{PrivateFile, found_at, keep_name};
 use zeroize::Zeroizing;
 
 use crate::{Error, Fingerprint, random, read_secret};
@@ -100,17 +100,24 @@ impl Identity {
 
     /// Reads an identity file.
     ///
-    /// Fails as [`read_secret`], so with [`Error::ExposedSecret`] when other users can read the file; with
-    /// [`Error::NoIdentity`] when there is none, and with [`Error::NotAnIdentity`] when it is malformed.
+    /// Fails as [`read_secret`], so with [`Error::ExposedSecret`] when other users can read the key in it; with
+    /// [`Error::NoIdentity`] when there is none, and with [`Error::NotAnIdentity`] when it is malformed or something else.
     pub fn load(path: &Path) -> Result<Identity, Error> {
-        let read = read_secret(path).map_err(|error| match error {
-            Error::SecretFile { .. } if !path.exists() => Error::NoIdentity(path.to_owned()),
-            error => error,
-        });
-        Self::parse_pem(&read?).map_err(|problem| Error::NotAnIdentity {
+        let refused = |problem| Error::NotAnIdentity {
             path: path.to_owned(),
             problem,
-        })
+        };
+        // Who may read it matters of a key alone.
+        let other = found_at(path).filter(|found| *found != "an identity");
+        let other = other.map(|found| refused(format!("this is {found}, and not an identity")));
+        let read = read_secret(path).map_err(|error| match (error, other.clone()) {
+            (Error::ExposedSecret { .. } | Error::SecretFile { .. }, Some(other)) => other,
+            (Error::SecretFile { .. }, None) if !path.exists() => {
+                Error::NoIdentity(path.to_owned())
+            }
+            (error, _) => error,
+        });
+        Self::parse_pem(&read?).map_err(|problem| other.unwrap_or_else(|| refused(problem.into())))
     }
 
     /// Writes the identity to a new file that only its owner may read (mode 0600). It is on the disk when this returns.

@@ -81,7 +81,7 @@ pub use contract::{
 };
 pub use courier::{Envelope, MAX_MESSAGE, Turn, goes_by_messages, hash_of_said, take_turn};
 pub use deadline::Deadline;
-pub use error::{Error, ErrorClass, NoConnection, NotAdmitted, more_halves};
+pub use error::{Again, Error, ErrorClass, NoConnection, NotAdmitted, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use gateway::{Admission, Gateway, GatewayFigures, GatewayOptions, Visit};
 pub use halves::{HalfSource, Purpose};

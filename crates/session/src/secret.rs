@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::Error;
 
 /// Most bytes of such a file.
-const MAX_BYTES: u64 = 64 << 10;
+pub(crate) const MAX_SECRET: u64 = 64 << 10;
 
 /// Reads a file that holds a secret: a regular one that only its owner may read, and of at most 64 KiB.
 ///
@@ -33,11 +33,11 @@ pub fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
         return Err(Error::ExposedSecret { path });
     }
     // Of full size from the start: a buffer that grows leaves copies behind.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize + 1));
-    file.take(MAX_BYTES + 1)
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_SECRET as usize + 1));
+    file.take(MAX_SECRET + 1)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;
-    match bytes.len() as u64 > MAX_BYTES {
+    match bytes.len() as u64 > MAX_SECRET {
         true => Err(fail("too long for a secret".into())),
         false => Ok(bytes),
     }

@@ -68,6 +68,19 @@ pub enum Overlap {
     Inside,
 }
 
+/// What the texts belong to that go with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextsOf {
+    /// A run, in which they are handed over.
+    Run,
+    /// A run in which both sides get shares of them.
+    Shares,
+    /// A set that is being published.
+    Publication,
+    /// A set that is published, and has its width already.
+    Set,
+}
+
 /// What went wrong. The variants carry fields for programs; `Display` of [`Error`] is for people.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -124,16 +137,11 @@ pub enum ErrorKind {
         /// The columns that there are, in order; none if they are in the first line of a text, which may be a row.
         available: Vec<String>,
     },
-    /// A row's values do not fit into what is handed over with its key.
-    LabelTooLong {
+    /// A row's values do not fit into what goes with its key.
+    TextsTooLong {
+        /// What that is.
+        of: TextsOf,
         /// Bytes that they need.
-        needed: usize,
-        /// Bytes that there are.
-        limit: usize,
-    },
-    /// A row's payload does not fit into the bytes that were declared.
-    PayloadTooLong {
-        /// Bytes that it needs.
         needed: usize,
         /// Bytes that there are.
         limit: usize,
@@ -219,6 +227,11 @@ pub enum ErrorKind {
     BadValue {
         /// What is wrong with it; never the value.
         problem: ValueProblem,
+    },
+    /// What was given as a table is a key, or something else that a command has made.
+    NotATable {
+        /// What it is.
+        found: &'static str,
     },
     /// A format, or something in it, that cannot be read, such as gzip around a Parquet file or
     /// LZO compression in one.
@@ -598,16 +611,20 @@ impl fmt::Display for Error {
             ErrorKind::Empty => f.write_str("is empty"),
             ErrorKind::NoRows { .. } => f.write_str("has no data rows"),
             ErrorKind::MissingColumn { .. } => write!(f, "no column is called {column:?}"),
-            ErrorKind::LabelTooLong { needed, limit } => write!(
-                f,
-                "the values to hand over take {needed} bytes, and there are {limit}"
-            ),
-            ErrorKind::PayloadTooLong { needed, limit } => {
-                write!(
+            ErrorKind::TextsTooLong { of, needed, limit } => match of {
+                TextsOf::Run => write!(
+                    f,
+                    "the values to hand over take {needed} bytes, and there are {limit}"
+                ),
+                TextsOf::Shares => write!(
                     f,
                     "the payload takes {needed} bytes, and {limit} were declared"
-                )
-            }
+                ),
+                TextsOf::Publication | TextsOf::Set => write!(
+                    f,
+                    "the payload takes {needed} bytes, and the set has {limit} for each key"
+                ),
+            },
             ErrorKind::LabelControls => {
                 write!(
                     f,
@@ -683,6 +700,7 @@ impl fmt::Display for Error {
             ErrorKind::BadValue { problem } => {
                 write!(f, "the value in column {column:?} {problem}")
             }
+            ErrorKind::NotATable { found } => write!(f, "this is {found}, and not a table"),
             ErrorKind::UnsupportedInput { found } if column.is_empty() => {
                 write!(f, "cannot read {found}")
             }

@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Place, Result, TextsOf};
 use crate::key::{KeyColumn, KeySpec};
 use crate::profile::Profile;
 use crate::value::Row;
@@ -11,17 +11,8 @@ use crate::value::Row;
 #[derive(Clone, Debug)]
 pub struct TextColumns {
     columns: KeySpec,
-    form: Form,
+    of: TextsOf,
     bytes: usize,
-}
-
-/// What texts become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// Each with its length, so that several come back.
-    Label,
-    /// The text alone.
-    Payload,
 }
 
 impl TextColumns {
@@ -30,7 +21,23 @@ impl TextColumns {
     /// # Errors
     /// Usage: no column.
     pub fn labels(key: &KeySpec, columns: &[String], bytes: usize) -> Result<TextColumns> {
-        TextColumns::new(key, columns, Form::Label, bytes)
+        TextColumns::new(key, columns, TextsOf::Run, bytes)
+    }
+
+    /// The same for keys that are published.
+    ///
+    /// # Errors
+    /// As [`TextColumns::labels`].
+    pub fn published(key: &KeySpec, columns: &[String], bytes: usize) -> Result<TextColumns> {
+        TextColumns::new(key, columns, TextsOf::Publication, bytes)
+    }
+
+    /// The same for keys that are added to a published set, which has its width already.
+    ///
+    /// # Errors
+    /// As [`TextColumns::labels`].
+    pub fn added(key: &KeySpec, columns: &[String], bytes: usize) -> Result<TextColumns> {
+        TextColumns::new(key, columns, TextsOf::Set, bytes)
     }
 
     /// The text of one column in UTF-8 and zeros after it, up to `bytes` bytes. Null is zeros alone.
@@ -38,20 +45,16 @@ impl TextColumns {
     /// # Errors
     /// As [`TextColumns::labels`].
     pub fn payload(key: &KeySpec, column: &str, bytes: usize) -> Result<TextColumns> {
-        TextColumns::new(key, &[column.to_owned()], Form::Payload, bytes)
+        TextColumns::new(key, &[column.to_owned()], TextsOf::Shares, bytes)
     }
 
-    fn new(key: &KeySpec, columns: &[String], form: Form, bytes: usize) -> Result<TextColumns> {
+    fn new(key: &KeySpec, columns: &[String], of: TextsOf, bytes: usize) -> Result<TextColumns> {
         let columns = columns.iter().map(|name| KeyColumn {
             name: name.clone(),
             profile: Profile::Exact,
         });
         let columns = KeySpec::new(columns.collect())?.with_nulls(key.nulls().to_vec());
-        Ok(TextColumns {
-            columns,
-            form,
-            bytes,
-        })
+        Ok(TextColumns { columns, of, bytes })
     }
 
     /// Bytes for each key.
@@ -72,11 +75,8 @@ impl TextColumns {
             needed += pushed.map_err(|e| e.in_column(&column.name))?;
         }
         if needed > self.bytes {
-            let limit = self.bytes;
-            return Err(Error::new(match self.form {
-                Form::Label => ErrorKind::LabelTooLong { needed, limit },
-                Form::Payload => ErrorKind::PayloadTooLong { needed, limit },
-            }));
+            let (of, limit) = (self.of, self.bytes);
+            return Err(Error::new(ErrorKind::TextsTooLong { of, needed, limit }));
         }
         label.resize(self.bytes, 0);
         Ok(label)
@@ -100,7 +100,8 @@ impl TextColumns {
 
     /// Appends a value as far as there is room, and returns how many bytes it takes.
     fn push(&self, text: Option<&[u8]>, label: &mut Vec<u8>) -> Result<usize> {
-        let has_length = self.form == Form::Label;
+        // So that several come back; that of shares is alone.
+        let has_length = self.of != TextsOf::Shares;
         let text = text.filter(|text| !self.columns.is_null(text));
         let mut bytes: [&[u8]; 2] = [&[], &[]];
         let mut length = [0; LENGTH_BYTES];

@@ -135,7 +135,9 @@ pub use database::{AdbcDatabase, Query, database_path, has_credentials, is_libra
 pub use dialect::CsvOptions;
 pub use digests::{DigestSet, SetHash, row_digests, sort_digests};
 pub use encoding::Encoding;
-pub use error::{Difference, Error, ErrorClass, ErrorKind, Overlap, Place, Result, ValueProblem};
+pub use error::{
+    Difference, Error, ErrorClass, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem,
+};
 pub use format::Format;
 pub use guard::panic_is_caught;
 pub use handed::{HandedOver, Matched, PeerColumn};

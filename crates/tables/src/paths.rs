@@ -10,7 +10,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use vesica_files::{directory_of, holds_key};
+use vesica_files::{directory_of, found_at, holds_key};
 
 use crate::backing::identity;
 use crate::error::{Error, ErrorKind, Overlap, Result};
@@ -171,7 +171,8 @@ impl Paths {
     }
 
     /// Fails if a path is a private key or has a line end; if what is written would take the place of anything else, or be
-    /// among the files of an input; and if anything is in a directory that belongs to the command.
+    /// among the files of an input; if anything is in a directory that belongs to the command; and if it is a fingerprint, or
+    /// leads to a directory in the place of a file or the other way round.
     ///
     /// # Errors
     /// Usage: it would.
@@ -192,11 +193,39 @@ impl Paths {
                 }
             }
         }
-        Ok(())
+        self.0.iter().try_for_each(Named::check_kind)
     }
 }
 
 impl Named {
+    /// Fails if something of another kind is there, or the path is no path but a fingerprint.
+    fn check_kind(&self) -> Result<()> {
+        let expected = match self.kind {
+            PathKind::File => "a file",
+            PathKind::Table => "a table",
+            PathKind::Set => "a published set",
+            PathKind::Directory => "a directory",
+            PathKind::Database | PathKind::Address => return Ok(()),
+        };
+        let fits = match self.path.metadata() {
+            Ok(there) => match self.kind {
+                PathKind::Table => true,
+                PathKind::Directory => there.is_dir(),
+                _ => !there.is_dir(),
+            },
+            Err(_) => false,
+        };
+        // What fits is not opened.
+        let found = (!fits).then(|| found_at(&self.path)).flatten();
+        match found {
+            Some(found) => Err(Error::usage(format!(
+                "{} is {found}, and not {expected}",
+                self.what
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Fails, without showing the path, if it is none.
     fn check(&self) -> Result<()> {
         let path = self.path.as_os_str().as_encoded_bytes();

@@ -185,6 +185,17 @@ impl Profile {
         })
     }
 
+    /// What a person writes for a profile with this [`id`](Profile::id): `email` for `email/1`, and `phone:REGION` for `phone/3`,
+    /// which does not say the region. `None` if there is none of that version.
+    pub fn written(id: &str) -> Option<String> {
+        if let Ok(profile) = id.parse::<Profile>() {
+            return Some(profile.to_string());
+        }
+        let (name, version) = id.rsplit_once('/')?;
+        let some: Profile = format!("{name}:GB/{version}").parse().ok()?;
+        (some.id() == id).then(|| format!("{name}:REGION"))
+    }
+
     /// Whether a value is invalid because it is digits in the form of a number, as columns of numbers have them.
     #[cfg_attr(not(feature = "phone"), allow(unused_variables))]
     pub(crate) fn is_number_form(&self, value: &str) -> bool {

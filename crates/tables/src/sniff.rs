@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use arrow_ipc::root_as_message;
+use vesica_files::own_file;
 
 use crate::backing::Handle;
 use crate::compression::Compression;
@@ -97,6 +98,9 @@ fn by_content(sample: &[u8]) -> Result<Option<Format>> {
         if sample.starts_with(magic) {
             return Err(Error::unsupported(found));
         }
+    }
+    if let Some(found) = own_file(sample) {
+        return Err(Error::new(ErrorKind::NotATable { found }));
     }
     // No text has a null byte.
     if sample.starts_with(b"ORC") && sample.contains(&0) {

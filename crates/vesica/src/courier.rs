@@ -287,7 +287,8 @@ impl<'a> Courier<'a> {
             self.kept.messages.extend(message.map(<[u8]>::to_vec));
         }
         let threads = self.party.resources.threads;
-        with_threads(threads, || self.run(step, taken, source, output, observer))?
+        let carried = with_threads(threads, || self.run(step, taken, source, output, observer))?;
+        carried.map_err(Error::by_courier)
     }
 
     fn run(

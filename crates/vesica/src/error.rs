@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice};
-use vesica_session::{Attempt, Error as SessionError, Fingerprint, Problem};
+use vesica_files::{Advice, Argument, Command, Part, UnsafeDirectory, advice, many};
+use vesica_session::{Again, Attempt, Error as SessionError, Fingerprint, Problem};
+use vesica_tables::Profile;
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{memory_for, show_bytes};
@@ -278,6 +279,17 @@ pub enum Error {
     /// A set cannot be published, served or asked about.
     #[error(transparent)]
     LookUp(vesica_lookup::Error),
+    /// The keys of a table are of another kind than those of a published set.
+    #[error("{}", other_keys(set, table))]
+    OtherKeys {
+        /// The [id](vesica_tables::Profile::id) of the profile of each column of the set's keys.
+        set: Vec<String>,
+        /// The columns of the table's keys, with the same of each.
+        table: Vec<(String, String)>,
+    },
+    /// A step of a run by courier failed in what the sides have to agree on.
+    #[error(transparent)]
+    Courier(SessionError),
     /// Prepared correlations cannot be made, stored or used.
     #[cfg(feature = "offline")]
     #[error(transparent)]
@@ -332,6 +344,16 @@ impl Error {
         }
     }
 
+    /// As an error of a step of a run by courier, which one side repeats by itself.
+    pub(crate) fn by_courier(self) -> Error {
+        match self {
+            Error::Session(error @ SessionError::Run(WireError::ContractDiffers { .. })) => {
+                Error::Courier(error)
+            }
+            other => other,
+        }
+    }
+
     /// Whether a database or an object store is the reason, which may do better another time.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Error::Table(error) if error.may_pass())
@@ -373,7 +395,10 @@ impl Error {
                 vesica_tables::ErrorClass::Resource => ErrorClass::Resource,
             },
             Error::NoKeys(_) => ErrorClass::Data,
-            Error::Session(error) | Error::TaskMemory(error) => error.class().into(),
+            Error::Session(error) | Error::TaskMemory(error) | Error::Courier(error) => {
+                error.class().into()
+            }
+            Error::OtherKeys { .. } => ErrorClass::Contract,
             Error::LookUp(error) => error.class().into(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => error.class().into(),
@@ -466,11 +491,60 @@ impl Error {
                 format!("run: chmod 600 {}", path.display()).into()
             }
             Error::Session(error) | Error::TaskMemory(error) => return error.remedy(),
+            Error::Courier(error) => return error.remedy_in(Again::Step),
+            Error::OtherKeys { set, table } => keys_of_set(set, table),
             Error::LookUp(error) => return error.remedy(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => return error.remedy(),
         })
     }
+}
+
+/// What is wrong with keys of other columns or profiles than those of a set.
+fn other_keys(set: &[String], table: &[(String, String)]) -> String {
+    match set.len() == table.len() {
+        true => {
+            let ours: Vec<&str> = table.iter().map(|(_, profile)| &**profile).collect();
+            format!(
+                "the keys of the published set are normalised as {}, and those of the table as {}",
+                set.join(", "),
+                ours.join(", ")
+            )
+        }
+        false => format!(
+            "the keys of the published set have {}, and those of the table {}",
+            many(set.len() as u64, "column"),
+            table.len()
+        ),
+    }
+}
+
+/// How a table is read with the keys of a set.
+fn keys_of_set(set: &[String], table: &[(String, String)]) -> Advice {
+    let written: Option<Vec<String>> = set.iter().map(|id| Profile::written(id)).collect();
+    let Some(profiles) = written else {
+        return "this version of the program lacks one of the set's profiles: run the version that published it".into();
+    };
+    if set.len() != table.len() {
+        return advice![
+            "name the columns that the set was made from with ",
+            Argument::Key,
+            format!(", in their order: {}", profiles.join(", ")),
+        ];
+    }
+    let mut parts = vec![Part::from("read the table as the set was made: ")];
+    let columns = set.iter().zip(table).zip(profiles);
+    let other = columns.filter(|((id, (_, ours)), _)| *id != ours);
+    for (number, ((_, (column, _)), profile)) in other.enumerate() {
+        if number > 0 {
+            parts.push(Part::from(", "));
+        }
+        parts.push(Part::from((Argument::Normalize, profile)));
+        if table.len() > 1 {
+            parts.push(Part::from(format!(" for column {column:?}")));
+        }
+    }
+    Advice::new(parts)
 }
 
 /// What to do where a bucket needs more than the memory that this argument leaves it.

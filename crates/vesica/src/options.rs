@@ -1,12 +1,11 @@
 //! The options of a run as people write them, for every face of this crate: the command's words and defaults.
 
-#[cfg(feature = "adbc")]
 use std::path::Path;
 
 #[cfg(feature = "adbc")]
 use vesica_files::Argument::{Database, DatabaseFile, Driver};
 use vesica_files::Argument::{Offline, Protocol};
-use vesica_files::{Advice, advice};
+use vesica_files::{Advice, advice, found_at};
 #[cfg(feature = "adbc")]
 use vesica_files::{Argument, Face};
 use vesica_psi::Spec;
@@ -203,17 +202,26 @@ pub fn add_database(
 /// # Errors
 /// Usage: anything else.
 pub fn parse_address(text: &str) -> Result<String, Error> {
-    let problem = || usage("an address is HOST:PORT, as localhost:7340 or [::1]:7340");
-    let (host, port) = text.rsplit_once(':').ok_or_else(problem)?;
-    let is_ipv6 = host.contains(':');
-    if text.contains(char::is_control)
-        || host.is_empty()
-        || port.parse::<u16>().is_err()
-        || is_ipv6 && !host.starts_with('[')
-    {
-        return Err(problem());
+    if !is_address(text) {
+        let form = "an address is HOST:PORT, as localhost:7340 or [::1]:7340";
+        return Err(usage(match found_at(Path::new(text)) {
+            Some(found) => format!("this is {found}, and {form}"),
+            None => form.to_owned(),
+        }));
     }
     Ok(text.to_owned())
+}
+
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let is_ipv6 = host.contains(':');
+    !text.contains(char::is_control)
+        && !host.is_empty()
+        && !host.contains('/')
+        && port.parse::<u16>().is_ok()
+        && (!is_ipv6 || host.starts_with('['))
 }
 
 /// A delimiter of CSV: one ASCII character, or `tab`.

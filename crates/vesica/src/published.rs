@@ -10,7 +10,6 @@ use vesica_files::{Advice, directory_of};
 use vesica_lookup::{
     Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, has_begun,
 };
-use vesica_session::codec::differ;
 use vesica_session::{
     Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
 };
@@ -62,6 +61,8 @@ pub struct Published {
     pub resumed: u64,
     /// Keys that are ever published under the OPRF's key.
     pub max_keys: u64,
+    /// How many more of these can be added.
+    pub room: u64,
     /// Queries that this answers.
     pub queries: u64,
     /// Bits of a mask.
@@ -106,7 +107,11 @@ impl Publication {
             paths.writes("its database", PathKind::Directory, &self.database);
         })?;
         let share = share(self.memory);
-        let keys = read_published(source, key, self.payload.as_ref(), share, scratch, observer)?;
+        let payload = self.payload.as_ref().map(|terms| {
+            let bytes = terms.bytes as usize;
+            TextColumns::published(key, &terms.columns, bytes)
+        });
+        let keys = read_published(source, key, payload.transpose()?, share, scratch, observer)?;
         let counts = *keys.counts();
         let declared = Declared {
             normalization: key.normalization(),
@@ -159,6 +164,7 @@ impl Publication {
             keys: header.keys,
             resumed,
             max_keys: declared.max_keys,
+            room: declared.max_keys - header.keys,
             queries: declared.queries,
             mask_bits: declared.width(),
             bytes: size(output)?,
@@ -220,6 +226,8 @@ pub struct Release {
     pub release: u64,
     /// Keys of the set after it.
     pub keys: u64,
+    /// How many more can be added.
+    pub room: u64,
     /// Bytes of its file.
     pub bytes: u64,
     /// The file.
@@ -272,11 +280,10 @@ impl SetUpdate {
             })?;
         }
         if let Some(source) = add {
-            let payload = (declared.payload_bytes > 0)
-                .then(|| LabelTerms::texts(declared.payload_bytes, declared.payload.clone()));
-            let keys = read_published(source, key, payload.as_ref(), share, scratch, observer)?;
-            observer.phase("add");
             let label = declared.payload_bytes as usize;
+            let payload = (label > 0).then(|| TextColumns::added(key, &declared.payload, label));
+            let keys = read_published(source, key, payload.transpose()?, share, scratch, observer)?;
+            observer.phase("add");
             walk(keys, label)?.each(observer, |digests, labels| {
                 let (new, changed) = update.add(digests, labels)?;
                 updated.new += new;
@@ -284,10 +291,12 @@ impl SetUpdate {
                 Ok(())
             })?;
         }
+        let room = update.room();
         if let Some((header, file)) = update.finish()? {
             updated.release = Some(Release {
                 release: header.release,
                 keys: header.keys,
+                room,
                 bytes: size(&file)?,
                 file,
             });
@@ -318,15 +327,12 @@ fn sorted(share: u64) -> u64 {
 fn read_published(
     source: &Source,
     key: &KeySpec,
-    payload: Option<&LabelTerms>,
+    payload: Option<TextColumns>,
     share: u64,
     scratch: &Path,
     observer: &mut dyn Observer,
 ) -> Result<KeyStore, Error> {
-    let texts = payload
-        .map(|terms| TextColumns::labels(key, &terms.columns, terms.bytes as usize))
-        .transpose()?;
-    let keys = read_keys_within(source, key, &[], texts.as_ref(), share, scratch)?;
+    let keys = read_keys_within(source, key, &[], payload.as_ref(), share, scratch)?;
     let counts = *keys.counts();
     observer.read(&counts);
     for warning in counts.warnings() {
@@ -428,11 +434,13 @@ impl<'a> Walk<'a> {
 
 /// Fails if the keys of this side are not of the kind of those that were published.
 pub(crate) fn check_key(key: &KeySpec, declared: &Declared) -> Result<(), Error> {
-    let (ours, theirs) = (key.normalization(), &declared.normalization);
-    let differs = match ours.len() == theirs.len() {
-        false => differ("number of key columns", ours.len(), theirs.len()),
-        true if ours != *theirs => differ("normalization", ours.join(","), theirs.join(",")),
-        true => return Ok(()),
-    };
-    Err(SessionError::from(differs).into())
+    let table: Vec<_> = key.names().into_iter().zip(key.normalization()).collect();
+    let set = &declared.normalization;
+    match table.iter().map(|(_, profile)| profile).eq(set) {
+        true => Ok(()),
+        false => Err(Error::OtherKeys {
+            set: set.clone(),
+            table,
+        }),
+    }
 }

@@ -117,7 +117,7 @@ fn a_fingerprint_is_that_of_the_identity() {
         ("--identity nowhere.key", "nowhere.key", "`vesica keygen`"),
         (
             "--identity cert.pem",
-            "BEGIN PRIVATE KEY",
+            "this is a PEM file of another kind, and not an identity",
             "`vesica keygen`",
         ),
         (

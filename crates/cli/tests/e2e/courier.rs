@@ -554,6 +554,8 @@ fn sides_that_want_different_runs_hear_of_it_before_any_item_leaves() {
         "--normalize id=integer --message m0 --out m1",
     );
     ended.expect_failure(6, "normalization");
+    let hint = "agree with the peer on --normalize, then take this step again, or have the peer begin another run";
+    assert!(ended.hint().starts_with(hint), "{}", ended.err);
     let ended = step(
         &place,
         "receiver",

@@ -28,6 +28,8 @@ mod lengths;
 mod life;
 #[cfg(target_os = "linux")]
 mod limits;
+#[cfg(unix)]
+mod misplaced;
 mod objects;
 mod offline;
 #[cfg(unix)]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::database::check_private;
 use crate::{Database, SetProblem};
 use vesica_primitives::voprf::Element;
 
@@ -541,7 +542,7 @@ fn every_damage_is_an_error_of_its_own() {
         spoilt[at] = byte ^ 1;
         let found = problem(&spoilt);
         let is_expected = match at {
-            0..8 => found == SetProblem::NotASet,
+            0..8 => matches!(found, SetProblem::NotASet(_)),
             8..12 => matches!(
                 found,
                 SetProblem::BadHeader(_) | SetProblem::BadSignature | SetProblem::Truncated

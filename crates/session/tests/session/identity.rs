@@ -1,6 +1,7 @@
 //! Identity files and fingerprints.
 
 use std::fs;
+use std::path::Path;
 
 use proptest::prelude::*;
 use vesica_session::{Command, Error, ErrorClass, Fingerprint, FingerprintError, Identity};
@@ -62,7 +63,7 @@ fn what_is_no_identity_is_refused_without_showing_it() {
         good.replacen("MC4", "MC5", 1),
         good[..good.len() / 2].into(),
         "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n".into(),
-        "x".repeat(10_000),
+        "x".repeat(100_000),
     ];
     for text in bad {
         write(&text);
@@ -72,9 +73,24 @@ fn what_is_no_identity_is_refused_without_showing_it() {
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(Identity::from_pem(text.as_bytes()).is_err());
     }
-    write(&"x".repeat(100_000));
-    let error = Identity::load(&path).unwrap_err();
-    assert!(matches!(error, Error::SecretFile { .. }), "{error}");
+    // Whoever can read it sees no key.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        write("id\n1\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let fingerprint = identity.fingerprint().to_string();
+    for (path, found) in [
+        (&*path, "a text file"),
+        (dir.path(), "a directory"),
+        (Path::new(&fingerprint), "a fingerprint"),
+    ] {
+        let error = Identity::load(path).unwrap_err();
+        assert!(matches!(error, Error::NotAnIdentity { .. }), "{error}");
+        let words = format!("this is {found}, and not an identity");
+        assert!(error.to_string().ends_with(&words), "{error}");
+    }
     let error = Identity::load(&dir.path().join("none")).unwrap_err();
     assert!(matches!(error, Error::NoIdentity(_)), "{error}");
     assert!(error.remedy().unwrap().commands().eq([Command::Keygen]));
@@ -129,6 +145,28 @@ fn a_fingerprint_survives_its_text() {
 }
 
 #[test]
+fn what_is_in_the_place_of_a_fingerprint_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("me.pem");
+    Identity::generate().unwrap().save(&path).unwrap();
+    for (text, words) in [
+        (
+            path.to_str().unwrap(),
+            "this is an identity, and not a fingerprint: copy it",
+        ),
+        (dir.path().to_str().unwrap(), "this is a directory, and"),
+        ("shop.example:7340", "this is an address, and"),
+        ("the charity", "copy it from"),
+        ("", "a variable that was to have it may be empty: copy it"),
+    ] {
+        let error = text.parse::<Fingerprint>().unwrap_err();
+        let remedy = error.remedy_of(text);
+        assert!(remedy.to_string().starts_with(words), "{remedy}");
+        assert!(remedy.commands().eq([Command::Fingerprint]));
+    }
+}
+
+#[test]
 fn typing_mistakes_are_told_from_other_peers() {
     let text = Fingerprint::of_public_key(b"a key").to_string();
     for i in 4..text.len() {
@@ -152,7 +190,7 @@ fn typing_mistakes_are_told_from_other_peers() {
         Err(FingerprintError::Length(57))
     );
     assert_eq!(parse(&text[4..]), Err(FingerprintError::Prefix));
-    assert_eq!(parse(""), Err(FingerprintError::Prefix));
+    assert_eq!(parse(" "), Err(FingerprintError::Empty));
     assert_eq!(
         parse(&text.replace(&text[10..11], "1")),
         Err(FingerprintError::Character('1'))

@@ -3,12 +3,12 @@
 use std::io;
 
 use vesica_files::Argument::{
-    Align, Delimiter, Encoding, Input, Memory, NoHeader, Normalize, PayloadWidth, Rows, ValueBound,
-    ValueRepeated, ValueScale, ValueWidth, Wait,
+    Align, Delimiter, Encoding, Input, Memory, NoHeader, Normalize, PayloadWidth, Rotate, Rows,
+    ValueBound, ValueRepeated, ValueScale, ValueWidth, Wait,
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
-use super::{Error, ErrorKind, Overlap};
+use super::{Error, ErrorKind, Overlap, TextsOf};
 use crate::format::Format;
 
 impl Error {
@@ -31,16 +31,29 @@ impl Error {
                     None => format!("columns are: {}", list(available)).into(),
                 }
             }
-            ErrorKind::LabelTooLong { needed, .. } => advice![
-                format!("hand over {needed} bytes or more ("),
-                ValueWidth,
-                "); the peer sees how many",
-            ],
-            ErrorKind::PayloadTooLong { needed, .. } => advice![
-                format!("declare {needed} bytes or more ("),
-                PayloadWidth,
-                "), on this side alone; the peer sees how many",
-            ],
+            ErrorKind::TextsTooLong { of, needed, .. } => match of {
+                TextsOf::Run => advice![
+                    format!("hand over {needed} bytes or more ("),
+                    ValueWidth,
+                    "); the peer sees how many",
+                ],
+                TextsOf::Shares => advice![
+                    format!("declare {needed} bytes or more ("),
+                    PayloadWidth,
+                    "), on this side alone; the peer sees how many",
+                ],
+                TextsOf::Publication => advice![
+                    format!("declare {needed} bytes or more ("),
+                    PayloadWidth,
+                    "); everybody who has the set sees how many",
+                ],
+                TextsOf::Set => advice![
+                    "shorten it, or publish the whole table anew, with ",
+                    Rotate,
+                    " and a larger ",
+                    PayloadWidth,
+                ],
+            },
             ErrorKind::LabelsDiffer { .. } => {
                 "keep one row of each key, or make a key of more columns".into()
             }
@@ -121,6 +134,9 @@ impl Error {
                 " and ",
                 ValueRepeated,
             ],
+            ErrorKind::NotATable { .. } => {
+                format!("name a table: {}", Format::all_in_words()).into()
+            }
             ErrorKind::UnsupportedInput { .. } => {
                 format!("export it as {}", Format::all_in_words()).into()
             }

@@ -91,6 +91,8 @@ fn everything_that_is_written_is_compared() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     std::fs::create_dir(at("in")).unwrap();
+    std::fs::create_dir(at("other")).unwrap();
+    std::fs::write(at("text"), "text").unwrap();
     let check = |writes: &[(PathKind, &str)]| {
         let mut paths = Paths::default();
         paths.reads("the input", PathKind::Table, &at("in"));
@@ -128,6 +130,15 @@ fn everything_that_is_written_is_compared() {
         (
             &[(Set, "s"), (File, "s.part")],
             "s.part would be one of the files of s",
+        ),
+        (&[(File, "other")], "other is a directory, and not a file"),
+        (
+            &[(Set, "other")],
+            "other is a directory, and not a published set",
+        ),
+        (
+            &[(Directory, "text")],
+            "text is a text file, and not a directory",
         ),
     ] {
         assert_eq!(check(writes).unwrap_err(), words);

@@ -181,6 +181,15 @@ fn names_and_versions() {
             format!("{plain}/{version}").parse::<Profile>().unwrap(),
             profile
         );
+        let region = name.replace("GB", "REGION");
+        let written = match name {
+            "timestamp:ms" => "timestamp",
+            _ => &region,
+        };
+        assert_eq!(Profile::written(id).as_deref(), Some(written));
+    }
+    for id in ["", "phone/2", "phone:GB/3", "email/9", "nothing/1"] {
+        assert_eq!(Profile::written(id), None, "{id}");
     }
     for name in [
         "",

@@ -5,7 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use vesica_tables::{
     ColumnType, CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, KeyStore, Keys, Matched,
-    PeerColumn, Result, RowSet, Rows, Source, SourceOptions, TextColumns, read_keys,
+    PeerColumn, Result, RowSet, Rows, Source, SourceOptions, TextColumns, TextsOf, read_keys,
     read_keys_within, select_rows, write_rows_to,
 };
 
@@ -255,7 +255,8 @@ fn what_cannot_be_handed_over_is_refused() {
     let error = read(&long, &["a"], 8);
     assert!(matches!(
         error.kind(),
-        ErrorKind::LabelTooLong {
+        ErrorKind::TextsTooLong {
+            of: TextsOf::Run,
             needed: 9,
             limit: 8
         }
@@ -280,7 +281,7 @@ fn what_cannot_be_handed_over_is_refused() {
     assert_eq!(error.class(), ErrorClass::Usage);
     let huge = format!("key,a\nx,{}\n", "z".repeat(70_000));
     let error = read(&huge, &["a"], 1 << 16);
-    assert!(matches!(error.kind(), ErrorKind::LabelTooLong { .. }));
+    assert!(matches!(error.kind(), ErrorKind::TextsTooLong { .. }));
     let error = read("key,a\nx,\u{1b}[2J\n", &["a"], 8);
     assert!(matches!(error.kind(), ErrorKind::LabelControls), "{error}");
     assert_eq!(
@@ -312,7 +313,8 @@ fn payloads_are_texts_with_zeros_after_them() {
     assert_eq!(error.class(), ErrorClass::Data);
     assert!(matches!(
         error.kind(),
-        ErrorKind::PayloadTooLong {
+        ErrorKind::TextsTooLong {
+            of: TextsOf::Shares,
             needed: 3,
             limit: 2
         }

@@ -1,0 +1,122 @@
+//! What is there where something else was expected, in words.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::open_regular;
+
+/// Bytes of a file that are looked at.
+const HEAD: u64 = 4096;
+
+/// What files of our own begin with, and what such a file is. The first that fits counts.
+const OWN: &[(&[u8], &str)] = &[
+    (b"vesica\0S", "a published set"),
+    (b"vesicax", "a message of a run by files"),
+    (b"vesica", "a file that a command keeps for itself"),
+];
+
+/// The same of files of other programs.
+const OTHERS: &[(&[u8], &str)] = &[
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"\x1f\x8b", "a file compressed with gzip"),
+    (b"\x28\xb5\x2f\xfd", "a file compressed with zstd"),
+    (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
+    (b"SQLite format 3\0", "an SQLite database"),
+];
+
+/// What is at a path, such as "a directory" or "a published set", as far as its first bytes tell; "a fingerprint" if the path
+/// itself is one, and nothing is there. `None` if nothing is there or it cannot be read. Nothing of its content is told.
+pub fn found_at(path: &Path) -> Option<&'static str> {
+    match path.metadata() {
+        Ok(there) if there.is_dir() => return Some("a directory"),
+        Ok(_) => {}
+        Err(_) => return is_like_fingerprint(path).then_some("a fingerprint"),
+    }
+    let mut head = Vec::new();
+    let file = open_regular(path).ok()?;
+    file.take(HEAD).read_to_end(&mut head).ok()?;
+    Some(found_in(&head))
+}
+
+fn found_in(head: &[u8]) -> &'static str {
+    let known = OTHERS.iter().find(|(begin, _)| head.starts_with(begin));
+    match own_file(head).or(known.map(|(_, what)| *what)) {
+        Some(what) => what,
+        None if head.is_empty() => "an empty file",
+        None if is_text(head) => "a text file",
+        None => "a file of another kind",
+    }
+}
+
+/// What a file is that begins so, if one of our commands has made it, or it is a key.
+pub fn own_file(head: &[u8]) -> Option<&'static str> {
+    if head.starts_with(b"-----BEGIN PRIVATE KEY") {
+        return Some("an identity");
+    }
+    if head.starts_with(b"-----BEGIN ") {
+        return Some("a PEM file of another kind");
+    }
+    // A text may begin with any word.
+    let mut own = OWN.iter().filter(|_| !is_text(head));
+    own.find(|(begin, _)| head.starts_with(begin))
+        .map(|(_, what)| *what)
+}
+
+/// Whether it is text, but for a character that is cut in two at the end.
+fn is_text(head: &[u8]) -> bool {
+    let valid = match str::from_utf8(head) {
+        Ok(_) => head.len(),
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => return false,
+    };
+    !head[..valid].contains(&0)
+}
+
+/// Whether a name has the form of an identity's fingerprint.
+fn is_like_fingerprint(path: &Path) -> bool {
+    let digits = path.to_str().and_then(|text| text.strip_prefix("vs1:"));
+    digits.is_some_and(|digits| {
+        digits.len() > 40 && digits.bytes().all(|digit| digit.is_ascii_alphanumeric())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        assert_eq!(found_at(place.path()), Some("a directory"));
+        assert_eq!(found_at(&at("missing")), None);
+        let fingerprint = format!("vs1:{}", "a".repeat(56));
+        assert_eq!(found_at(Path::new(&fingerprint)), Some("a fingerprint"));
+        assert_eq!(found_at(Path::new("vs1:a")), None);
+        for (content, expected) in [
+            (&b""[..], "an empty file"),
+            (b"id\n1\n", "a text file"),
+            ("\u{fc}ber\n".as_bytes(), "a text file"),
+            (&"\u{fc}".as_bytes()[..1], "a text file"),
+            (b"\xff\xfe", "a file of another kind"),
+            (b"id\0", "a file of another kind"),
+            (b"-----BEGIN PRIVATE KEY-----\n", "an identity"),
+            (
+                b"-----BEGIN CERTIFICATE-----\n",
+                "a PEM file of another kind",
+            ),
+            (b"vesica\0S\x01", "a published set"),
+            (b"vesicax2\0", "a message of a run by files"),
+            (
+                b"vesica ledger 2\n\0",
+                "a file that a command keeps for itself",
+            ),
+            (b"vesica,id\n1,2\n", "a text file"),
+            (b"PAR1\x15", "a Parquet file"),
+        ] {
+            std::fs::write(at("file"), content).unwrap();
+            assert_eq!(found_at(&at("file")), Some(expected));
+        }
+    }
+}
