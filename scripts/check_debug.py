@@ -46,6 +46,7 @@ PUBLIC = {
     "lookup/src/header.rs Header.previous": "published",
     "lookup/src/header.rs Header.root": "published",
     "lookup/src/header.rs Header.salt": "published",
+    "lookup/src/ledger.rs Account.withdrawn": "hashes of blinded elements",
     "lookup/src/ledger.rs Batch.hash": "a hash of blinded elements",
     "lookup/src/messages.rs Lacking.hash": "a hash of a published header",
     "lookup/src/publish.rs Content.hash": "a hash of published blocks",

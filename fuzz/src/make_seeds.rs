@@ -421,11 +421,11 @@ fn parts(seeds: &Seeds) -> Result<()> {
 }
 
 /// Hellos of a client that wants no files, all, the rest of the first and a release that is not there, or of another version;
-/// questions with an element, with many, with the neutral one, and with half of one.
+/// questions with an element, with many, with the neutral one, with half of one, and that cost nothing or something unknown.
 fn served(seeds: &Seeds) -> Result<()> {
     let lacking = |release: u64, offset: u64| {
         let parts = [release, offset].map(u64::to_le_bytes);
-        [&[3], parts.as_flattened(), &[7; 32]].concat()
+        [&[4], parts.as_flattened(), &[7; 32]].concat()
     };
     // The generator of ristretto255.
     let generator = [
@@ -433,18 +433,28 @@ fn served(seeds: &Seeds) -> Result<()> {
         0x5f, 0x58, 0xe3, 0x0b, 0x6a, 0xa5, 0x82, 0xdd, 0x8d, 0xb6, 0xa6, 0x59, 0x45, 0xe0, 0x8d,
         0x2d, 0x76,
     ];
-    let many = generator.repeat(20);
-    let neutral = [generator, [0; 32]].concat();
+    let question = |cost: u8, elements: &[u8]| [&[cost], elements].concat();
+    let one = question(0, &generator);
+    let many = question(0, &generator.repeat(20));
+    let [one_again, many_again] = [&one, &many].map(|question| [&[1], &question[1..]].concat());
+    let neutral = question(0, &[generator, [0; 32]].concat());
+    let (half, empty, unknown) = (many[..49].to_vec(), vec![], question(2, &generator));
     for (name, hello, questions) in [
-        ("asks", vec![3], vec![&generator[..], &many, &many]),
-        ("neutral", vec![3], vec![&neutral]),
-        ("half", vec![3], vec![&generator, &many[..48]]),
-        ("empty", vec![3], vec![&[]]),
-        ("fetches", lacking(1, 0), vec![&generator]),
+        ("asks", vec![4], vec![&one, &many, &many]),
+        (
+            "recalls",
+            vec![4],
+            vec![&one, &one_again, &many_again, &many],
+        ),
+        ("neutral", vec![4], vec![&neutral]),
+        ("half", vec![4], vec![&one, &half]),
+        ("empty", vec![4], vec![&empty]),
+        ("unknown", vec![4], vec![&unknown]),
+        ("fetches", lacking(1, 0), vec![&one]),
         ("goes-on", lacking(1, 200), vec![]),
-        ("beyond", lacking(2, 0), vec![&generator]),
+        ("beyond", lacking(2, 0), vec![&one]),
         ("none", lacking(0, 0), vec![]),
-        ("earlier", vec![2], vec![&generator]),
+        ("earlier", vec![3], vec![&one]),
     ] {
         let mut input = vec![hello.len() as u8];
         input.extend_from_slice(&hello);

@@ -159,7 +159,9 @@ class LookupResult:
         return matches
 
     def _known(self) -> dict[str, Any]:
-        return {name: self.report[name] for name in ("matches", "asked", "left", "release")}
+        known = {name: self.report[name] for name in ("matches", "asked", "left", "release")}
+        recalled = self.report.get("recalled")
+        return {**known, "recalled": recalled} if recalled else known
 
     def __repr__(self) -> str:
         known = [f"{name}={value}" for name, value in self._known().items() if value is not None]
@@ -336,7 +338,8 @@ def lookup(
     set        the file of the set; those of later releases are beside it
     link       how to reach the server, and who it is: `connect`
     fetch      get from the server what of the set's files is missing here; a server with `set` hands them out
-    state      directory for what the server has answered, encrypted: no key is asked about again
+    state      directory for what the server has answered, encrypted: no key is asked about again; after a look-up that was
+               cut, the next one has what that has paid for, and pays for nothing else that it asked about
     output, output_table   a file or a table for the rows, instead of `LookupResult.table`
 
     Raises a subclass of `Error`.

@@ -1,6 +1,7 @@
 //! `vesica publish`, `vesica serve` and `vesica lookup`
 
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use vesica::{
     LookUp, LookUpReport, Observer, OnIncident, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
     Service, SetUpdate, Source, SourceOptions, half_of_the_machine,
 };
-use vesica_files::read_regular;
+use vesica_files::{many, read_regular};
 use vesica_session::Listener;
 
 use crate::args::{Lookup, Publish, Serve};
@@ -84,13 +85,24 @@ fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Res
     progress.finish();
     let (keys, bytes) = (published.keys, published.bytes);
     let text = format!(
-        "published {keys} keys in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries",
+        "published {} in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries, and {}",
+        many(keys, "key"),
         published.seconds,
         8.0 * bytes as f64 / keys as f64,
         published.queries,
+        room(published.room),
     );
     log::event("published", &text, &with_memory(&published));
     Ok(())
+}
+
+/// How many keys the set has room for.
+fn room(keys: u64) -> String {
+    match keys {
+        0 => "no more keys can be added (--max-keys)".into(),
+        1 => "1 more key can be added (--max-keys)".into(),
+        _ => format!("{keys} more keys can be added (--max-keys)"),
+    }
 }
 
 /// A report with the memory of this process.
@@ -121,7 +133,7 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
     let text = match &updated.release {
         None => "nothing has changed: there is no new release".into(),
         Some(release) => format!(
-            "release {} in {:.1} s: {} keys came, {} have another payload, {} left; {} has {} bytes, and the set {} keys",
+            "release {} in {:.1} s: keys: {} new, {} with another payload, {} removed; {} has {} bytes, and the set {} keys; {}",
             release.release,
             updated.seconds,
             updated.new,
@@ -130,6 +142,7 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
             release.file.display(),
             release.bytes,
             release.keys,
+            room(release.room),
         ),
     };
     log::event("updated", &text, &with_memory(&updated));
@@ -138,8 +151,15 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
 
 /// The fingerprints in a list.
 fn clients(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
-    let wrong = |line: String| Failure::usage(format!("{}: {line}", path.display()));
-    let bytes = read_regular(path, MAX_CLIENTS).map_err(|e| wrong(e.to_string()))?;
+    let wrong = |line: String| {
+        let hint =
+            "the list of clients has one fingerprint per line, as `vesica fingerprint` prints them";
+        Failure::usage(format!("{}: {line}", path.display())).hint(hint)
+    };
+    let bytes = read_regular(path, MAX_CLIENTS).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => wrong("no such file".into()),
+        _ => wrong(e.to_string()),
+    })?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8".into()))?;
     let mut clients = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -187,9 +207,9 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         ..ConnectOptions::default()
     };
     let text = format!(
-        "serving to {} clients; {} of {queries} queries of the key are used, and at least {} bits of its security are \
+        "serving to {}; {} of {queries} queries of the key are used, and at least {} bits of its security are \
          left after all of them",
-        service.clients.len(),
+        many(service.clients.len() as u64, "client"),
         database.answered(),
         database.bits_left(),
     );
@@ -219,7 +239,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
 
 fn tell_figures(figures: &Figures, queries: u64) {
     let text = format!(
-        "{} clients are connected, {} came so far; {} questions with {} queries answered, {} of them again at no cost; {} \
+        "clients: {} connected, {} so far; questions: {} answered, with {} queries, {} of them again at no cost; {} \
          bytes of files handed out; {} of {queries} queries of the key are used",
         figures.connected,
         figures.connections,
@@ -306,6 +326,10 @@ fn summary(report: &LookUpReport) -> String {
         line("fetched", format!("{} bytes", report.fetched));
     }
     line("asked", report.asked.to_string());
+    if report.recalled > 0 {
+        let recalled = format!("{}, which were paid for before", report.recalled);
+        line("recalled", recalled);
+    }
     if let Some(left) = report.left {
         line("queries left", left.to_string());
         let (sent, received) = (report.bytes_sent, report.bytes_received);

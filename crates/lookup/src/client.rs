@@ -6,12 +6,12 @@ use vesica_primitives::parallel;
 use vesica_primitives::voprf::{Blinded, ELEMENT_BYTES, Element, PROOF_BYTES, verify};
 use vesica_session::Progress;
 use vesica_session::codec::bad;
-use vesica_wire::{Channel, Error as WireError, FramedChannel, recv_exact};
+use vesica_wire::{Channel, Error as WireError, FramedChannel, Misbehaviour, recv_exact};
 
 use crate::header::{Header, MODE, Value};
 use crate::messages::{
-    ANSWER, HELLO, Lacking, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, Welcome, decode,
-    encode, hello,
+    ANSWER, Cost, HELLO, Lacking, MAX_QUESTION, QUESTION, WELCOME, WELCOME_BYTES, Welcome, decode,
+    hello, question,
 };
 
 /// Bytes of a query and its answer, at most.
@@ -83,18 +83,18 @@ impl Client {
         seed: &[u8; 32],
         progress: &mut dyn Progress,
     ) -> Result<Vec<Value>, WireError> {
-        let mut values = Vec::with_capacity(digests.len());
-        let asked = self.ask_for(digests, seed, &mut values, progress);
-        asked.map(|()| values)
+        let mut asked = Asked::default();
+        self.ask_for(digests, seed, &mut asked, progress)?;
+        Ok(asked.values)
     }
 
-    /// Asks as [`Client::ask`] does, and adds the values of the first digests as they come, whatever ends it. Those of the
-    /// others are asked for in the same words later, if whole questions are left out.
+    /// Asks as [`Client::ask`] does, and says how far it came, whatever ends it. The values of digests that were sent and not
+    /// answered are [recalled](Client::recall) by leaving out whole questions before them.
     pub(crate) fn ask_for(
         &mut self,
         digests: &[[u8; 32]],
         seed: &[u8; 32],
-        values: &mut Vec<Value>,
+        so_far: &mut Asked,
         progress: &mut dyn Progress,
     ) -> Result<(), WireError> {
         let channel = &mut self.channel;
@@ -104,20 +104,59 @@ impl Client {
         loop {
             let next = questions.next();
             let next = next.map(|digests| Question::new(digests, seed));
-            if let Some(question) = &next {
-                channel.send(QUESTION, encode(&question.elements))?;
+            if let Some(next) = &next {
+                so_far.sent += next.elements.len();
+                channel.send(QUESTION, question(Cost::Queries, &next.elements))?;
             }
-            if let Some(question) = asked {
-                let length = question.elements.len() * ELEMENT_BYTES + PROOF_BYTES;
-                let answer = recv_exact(channel, ANSWER, length)?;
-                values.extend(question.finish(&self.welcome.key, &answer)?);
-                progress.step(values.len() as u64, digests.len() as u64);
+            if let Some(asked) = asked {
+                let answer = recv_exact(channel, ANSWER, asked.answer_bytes())?;
+                so_far
+                    .values
+                    .extend(asked.finish(&self.welcome.key, &answer)?);
+                progress.step(so_far.values.len() as u64, digests.len() as u64);
             } else if next.is_none() {
                 return Ok(());
             }
             asked = next;
         }
     }
+
+    /// The values of the digests of one question that was or may have been sent before, if it was paid for; that costs nothing.
+    /// If it was not, the server does not answer it any more, wherever its bytes still are: whoever needs these values asks
+    /// for them in other words.
+    ///
+    /// # Errors
+    /// As [`Client::ask`], but for the quota.
+    pub(crate) fn recall(
+        &mut self,
+        digests: &[[u8; 32]],
+        seed: &[u8; 32],
+    ) -> Result<Option<Vec<Value>>, WireError> {
+        let asked = Question::new(digests, seed);
+        let recalled = question(Cost::Nothing, &asked.elements);
+        self.channel.send(QUESTION, recalled)?;
+        let answer = self.channel.recv(ANSWER, asked.answer_bytes())?;
+        match answer.len() {
+            0 => Ok(None),
+            bytes if bytes == asked.answer_bytes() => {
+                asked.finish(&self.welcome.key, &answer).map(Some)
+            }
+            bytes => Err(Misbehaviour::WrongLength {
+                what: ANSWER.name,
+                bytes,
+            }
+            .into()),
+        }
+    }
+}
+
+/// How far questions have come.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Digests in the questions that may have left.
+    pub(crate) sent: usize,
+    /// Values of the first digests.
+    pub(crate) values: Vec<Value>,
 }
 
 /// Digests that are asked about at once.
@@ -147,6 +186,11 @@ impl<'a> Question<'a> {
             elements: elements.copied().collect(),
             parts,
         }
+    }
+
+    /// Bytes of its answer.
+    fn answer_bytes(&self) -> usize {
+        self.elements.len() * ELEMENT_BYTES + PROOF_BYTES
     }
 
     /// The values, from an answer with as many elements and a proof.

@@ -6,13 +6,15 @@
 //!    ◀── welcome: public key, queries left, release ─
 //!    ◀── file: length, offset ─────────────      for each release that the client lacks, if it wants files
 //!    ◀── parts: bytes ─────────────────────
-//!    ── question: blinded elements ───────▶      any number of times, also before an answer
+//!    ── question: cost, blinded elements ──▶      any number of times, also before an answer
 //!    ◀── answer: elements, a proof ────────
 //! ```
+//!
+//! A question that may cost nothing and was not paid for has an empty answer.
 
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element};
 use vesica_session::codec::{Reader, bad, differ};
-use vesica_wire::{Error as WireError, Kind};
+use vesica_wire::{Error as WireError, Kind, Misbehaviour};
 
 pub(crate) const HELLO: Kind = Kind {
     code: 120,
@@ -41,7 +43,7 @@ pub(crate) const PART: Kind = Kind {
 };
 
 /// Version of these messages.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// Most elements of a question.
 pub(crate) const MAX_QUESTION: usize = 1 << 12;
 /// Bytes of the hello of a client that wants files; without these it is the version alone.
@@ -49,7 +51,7 @@ pub(crate) const MAX_HELLO_BYTES: usize = 1 + 8 + 8 + 32;
 /// Bytes of the welcome.
 pub(crate) const WELCOME_BYTES: usize = ELEMENT_BYTES + 16;
 /// Bytes of the longest question.
-pub(crate) const MAX_QUESTION_BYTES: usize = MAX_QUESTION * ELEMENT_BYTES;
+pub(crate) const MAX_QUESTION_BYTES: usize = 1 + MAX_QUESTION * ELEMENT_BYTES;
 
 /// Bytes of every part but the last of a file.
 pub(crate) const PART_BYTES: usize = 64 << 10;
@@ -174,6 +176,41 @@ impl Welcome {
 /// The first digits of a key.
 fn short(key: &[u8; ELEMENT_BYTES]) -> String {
     key[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a question may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// As many queries as it has elements, or nothing if it was paid for.
+    Queries,
+    /// Nothing: it is answered if it was paid for, and otherwise withdrawn.
+    Nothing,
+}
+
+/// A question about these elements.
+pub(crate) fn question(cost: Cost, elements: &[Element]) -> Vec<u8> {
+    let mut question = Vec::with_capacity(1 + elements.len() * ELEMENT_BYTES);
+    question.push(cost as u8);
+    question.extend(elements.iter().flat_map(|element| *element.bytes()));
+    question
+}
+
+/// What a question may cost, and its elements, of which there is one at least.
+pub(crate) fn read_question(question: &[u8]) -> Result<(Cost, &[[u8; ELEMENT_BYTES]]), WireError> {
+    let wrong_length = || Misbehaviour::WrongLength {
+        what: QUESTION.name,
+        bytes: question.len(),
+    };
+    let (cost, elements) = question.split_first().ok_or_else(wrong_length)?;
+    let (elements, rest) = elements.as_chunks();
+    if elements.is_empty() || !rest.is_empty() {
+        return Err(wrong_length().into());
+    }
+    match cost {
+        0 => Ok((Cost::Queries, elements)),
+        1 => Ok((Cost::Nothing, elements)),
+        _ => Err(bad(QUESTION.name, "another cost than queries or nothing")),
+    }
 }
 
 /// The encodings of these elements.

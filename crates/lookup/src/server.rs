@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 
 use vesica_files::open_regular;
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element, PROOF_BYTES};
-use vesica_session::codec::differ;
+use vesica_session::codec::impossible;
 use vesica_session::{
     ConnectOptions, Connection, Deadline, Error as SessionError, Fingerprint, Identity, Intent,
     Interrupt, Listener, random,
 };
-use vesica_wire::{Blame, Channel, Error as WireError, FramedChannel, Limit, Misbehaviour, POLL};
+use vesica_wire::{Blame, Channel, Error as WireError, FramedChannel, Limit, POLL};
 
 use crate::database::Database;
 use crate::error::Error;
 use crate::ledger::Debit;
 use crate::messages::{
-    ANSWER, Announced, FILE, HELLO, Lacking, MAX_HELLO_BYTES, MAX_QUESTION_BYTES, PART, QUESTION,
-    WELCOME, Welcome, decode, encode, read_hello,
+    ANSWER, Announced, Cost, FILE, HELLO, Lacking, MAX_HELLO_BYTES, MAX_QUESTION_BYTES, PART,
+    QUESTION, WELCOME, Welcome, decode, encode, read_hello, read_question,
 };
 use crate::set::{read_head, release_path};
 
@@ -379,19 +379,19 @@ impl Server<'_> {
             let question = held.wait(|| channel.recv(QUESTION, MAX_QUESTION_BYTES))?;
             held.bytes += 2 * question.len() as u64;
             channel.rest(false);
-            let (elements, rest) = question.as_chunks::<ELEMENT_BYTES>();
-            if elements.is_empty() || !rest.is_empty() {
-                return Err(Misbehaviour::WrongLength {
-                    what: QUESTION.name,
-                    bytes: question.len(),
-                }
-                .into());
-            }
+            let (cost, elements) = read_question(&question)?;
             let _answering = Answering::begin(self)?;
-            let batch = blake3::derive_key("vesica/1 question of a look-up", &question);
+            let words = elements.as_flattened();
+            let batch = blake3::derive_key("vesica/1 question of a look-up", words);
             let queries = elements.len() as u64;
-            let debit = ledger.debit(client, quota, batch, queries)?;
-            let answer = self.evaluate(elements);
+            let debit = match cost {
+                Cost::Queries => ledger.debit(client, quota, batch, queries)?,
+                Cost::Nothing => ledger.recall(client, batch)?,
+            };
+            let answer = match debit {
+                Debit::Paid | Debit::Repeated => self.evaluate(elements),
+                Debit::Withdrawn => Ok(Vec::new()),
+            };
             let sent = answer.and_then(|answer| held.wait(|| channel.send(ANSWER, answer)));
             if sent.as_ref().is_err_and(WireError::is_interrupt) && debit == Debit::Paid {
                 // Nothing of the answer has left.
@@ -399,6 +399,9 @@ impl Server<'_> {
             }
             sent?;
             held.wait(|| channel.flush())?;
+            if debit == Debit::Withdrawn {
+                continue;
+            }
             let count = |counter: &AtomicU64, by| counter.fetch_add(by, Ordering::Relaxed);
             count(&self.counters.questions, 1);
             count(&self.counters.queries, queries);
@@ -418,7 +421,8 @@ impl Server<'_> {
         held: &mut Held,
     ) -> Result<(), WireError> {
         let set = self.service.set.as_ref();
-        let set = set.ok_or_else(|| differ("files of the set", "not handed out", "wanted"))?;
+        let none = "this server hands out no files of the set: get them in another way";
+        let set = set.ok_or_else(|| impossible("files of the set", none.into()))?;
         // The reasons have paths of this machine.
         let unreadable = |_| WireError::limit(Limit::Storage, "the set cannot be read");
         let length = |release| Ok(release_path(set, release).metadata()?.len());

@@ -1,6 +1,11 @@
 //! What a client keeps between look-ups: the values that it has got, the questions that it may not have answers to, and which
 //! releases of the set it has seen.
 //!
+//! A question whose answer was lost may have been paid for or not, which only the server knows. The next look-up that asks
+//! about anything first has it answered if it was paid for, and withdrawn otherwise, whatever it asks about itself: so
+//! nothing that was paid for is lost, nothing is paid for that this look-up does not need, and the server learns of its
+//! keys what it learns otherwise: how many it has not been asked about.
+//!
 //! All of it is encrypted under the client's identity: with the values anybody could test guesses of the client's keys. The
 //! length of the file tells how many there are.
 //!
@@ -17,11 +22,11 @@ use vesica_files::{FileStamp, WholeFile, open_regular};
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 use vesica_session::codec::Reader;
-use vesica_session::{Error as SessionError, Fingerprint, Identity, Progress, random};
-use vesica_wire::{Blame, Error as WireError, Limit};
+use vesica_session::{Fingerprint, Identity, Progress, random};
+use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use crate::client::Client;
+use crate::client::{Asked, Client};
 use crate::database::{LOCK, check_private, lock};
 use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
@@ -34,7 +39,7 @@ const HEAD: &[u8] = b"vesica look-up 3\n";
 /// Keys whose values are kept at once.
 const AT_ONCE: usize = 32 * MAX_QUESTION;
 
-/// Questions that were or will be asked, exactly so.
+/// Questions that may have been sent, exactly so.
 #[derive(Clone, Default)]
 struct Pending {
     seed: [u8; 32],
@@ -174,6 +179,8 @@ pub struct State {
     /// Whether the set has another key than what is kept, and no server has said yet that this is the later one. Keys have no
     /// order: until then what is kept stays, since the files may be older ones of the same publisher.
     unconfirmed: bool,
+    /// Values so far that had been paid for before.
+    recalled: u64,
     kept: Kept,
 }
 
@@ -191,6 +198,7 @@ impl State {
             place: None,
             forgotten: 0,
             unconfirmed: false,
+            recalled: 0,
             kept: Kept::new(header),
         }
     }
@@ -275,7 +283,7 @@ impl State {
         Ok(())
     }
 
-    /// How many questions an earlier look-up has left without an answer.
+    /// About how many digests an earlier look-up may have asked without an answer.
     pub fn pending(&self) -> u64 {
         self.kept.pending.digests.len() as u64
     }
@@ -291,9 +299,14 @@ impl State {
         self.kept.values.len() as u64
     }
 
-    /// Asks for the values that are missing, each once; returns how many these were. What an earlier look-up may have asked
-    /// is asked again in the same words, which costs nothing if it was answered. More than the server said that it would
-    /// answer is not asked. Whatever was answered is kept, whatever ends it.
+    /// How many values since this was opened had been paid for before, when their answers were lost.
+    pub fn recalled(&self) -> u64 {
+        self.recalled
+    }
+
+    /// Asks for the values that are missing, each once. What an earlier look-up has paid for without getting an answer is
+    /// recalled before; of what else it may have asked nothing is asked but what is missing here. More than the server said
+    /// that it would answer is not asked. Whatever was answered is kept, whatever ends it.
     ///
     /// # Errors
     /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written.
@@ -302,15 +315,10 @@ impl State {
         client: &mut Client,
         digests: &[[u8; 32]],
         progress: &mut dyn Progress,
-    ) -> Result<u64, Error> {
+    ) -> Result<(), Error> {
         // The server's key is that of the set: a client is made only if it is.
         self.unconfirmed = false;
-        let known = self.answered();
-        match self.finish(client, progress) {
-            // What an earlier look-up could not pay for is nothing that this one needs.
-            Err(error) if is_refusal(&error) && !self.must_ask(digests) => {}
-            finished => finished?,
-        }
+        self.recall(client, progress)?;
         let mut seen = HashSet::new();
         let is_missing =
             |digest: &&[u8; 32]| !self.kept.values.contains_key(*digest) && seen.insert(**digest);
@@ -321,35 +329,63 @@ impl State {
                 format!("{asked} keys would have to be asked about, and {left} queries are left");
             return Err(WireError::limit(Limit::Queries, reason).into());
         }
-        if asked > 0 {
-            random::fill(&mut self.kept.pending.seed)?;
-            self.kept.pending.digests = missing;
-            self.save()?;
-            self.finish(client, progress)?;
-            client.spend(asked);
+        for digests in missing.chunks(AT_ONCE) {
+            self.ask_some(client, digests, progress)?;
         }
-        Ok(self.answered() - known)
+        if asked > 0 {
+            self.save()?;
+        }
+        client.spend(asked);
+        Ok(())
     }
 
-    /// Asks what is pending, and keeps what was answered, from time to time: a server remembers so many questions at least.
-    fn finish(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<(), Error> {
-        let mut asked = 0;
-        while self.pending() > 0 {
-            let Pending { seed, digests } = &self.kept.pending;
-            let count = digests.len().min(AT_ONCE);
-            let mut values = Vec::with_capacity(count);
-            let ended = client.ask_for(&digests[..count], seed, &mut values, progress);
-            let ended = ended.map_err(Error::from);
-            asked += values.len() as u64;
-            let answered = self.kept.pending.digests.drain(..values.len());
-            self.kept.values.extend(answered.zip(values));
-            let next = self.kept.pending.digests.len().min(MAX_QUESTION) as u64;
-            if ended.as_ref().is_err_and(is_refusal) && client.left() < asked + next {
-                // The quota does not suffice for the rest, now or later: nobody has paid for it.
-                self.kept.pending = Pending::default();
-            }
+    /// Gets the values of what is pending where they were paid for. The rest was not answered, and is not answered any more.
+    fn recall(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<(), Error> {
+        if self.pending() == 0 {
+            return Ok(());
+        }
+        let recalled = self.recall_all(client, progress);
+        self.save()?;
+        Ok(recalled?)
+    }
+
+    fn recall_all(
+        &mut self,
+        client: &mut Client,
+        progress: &mut dyn Progress,
+    ) -> Result<(), WireError> {
+        let total = self.pending();
+        let Pending { seed, digests } = &mut self.kept.pending;
+        while !digests.is_empty() {
+            let count = digests.len().min(MAX_QUESTION);
+            let values = client.recall(&digests[..count], seed)?.unwrap_or_default();
+            self.recalled += values.len() as u64;
+            self.kept.values.extend(digests.drain(..count).zip(values));
+            progress.step(total - digests.len() as u64, total);
+        }
+        Ok(())
+    }
+
+    /// Asks for values that are kept at once: a server remembers so many questions at least. What may be asked is on the
+    /// disk before, and what has come is once the next are asked, or this ends.
+    fn ask_some(
+        &mut self,
+        client: &mut Client,
+        digests: &[[u8; 32]],
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
+        random::fill(&mut self.kept.pending.seed)?;
+        self.kept.pending.digests = digests.to_vec();
+        self.save()?;
+        let Pending { seed, digests } = &mut self.kept.pending;
+        let mut asked = Asked::default();
+        let ended = client.ask_for(digests, seed, &mut asked, progress);
+        digests.truncate(asked.sent);
+        let answered = digests.drain(..asked.values.len());
+        self.kept.values.extend(answered.zip(asked.values));
+        if let Err(error) = ended {
             self.save()?;
-            ended?;
+            return Err(error.into());
         }
         Ok(())
     }
@@ -358,17 +394,6 @@ impl State {
     pub(crate) fn value(&self, digest: &[u8; 32]) -> Option<&Value> {
         self.kept.values.get(digest)
     }
-}
-
-/// Whether a server has not answered because of a limit.
-fn is_refusal(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Session(SessionError::Run(WireError::PeerAborted {
-            blame: Blame::Resource,
-            ..
-        }))
-    )
 }
 
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {

@@ -61,8 +61,10 @@ pub struct LookUpReport {
     pub fetched: u64,
     /// The last release that the server knows; `None` if it was not needed.
     pub last_release: Option<u64>,
-    /// Keys that the server was asked about.
+    /// Keys that the server was asked about, and counted as queries.
     pub asked: u64,
+    /// Keys of which an answer came now that had been paid for before, and was lost.
+    pub recalled: u64,
     /// Queries that it would still answer; `None` if it was not needed.
     pub left: Option<u64>,
     /// Keys of the table that are in the set.
@@ -405,7 +407,7 @@ impl OpenLookUp {
     }
 
     /// Asks the server for the values that are missing: over the connection that is open, or another one if that is lost or
-    /// the server has a quota for more by now; and over another one if it has refused what an earlier look-up has left.
+    /// the server has a quota for more by now.
     fn ask(
         &mut self,
         digests: &[[u8; 32]],
@@ -413,9 +415,8 @@ impl OpenLookUp {
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let mut open = self.server.take();
-        let answered = self.state.answered();
+        let (answered, recalled) = (self.state.answered(), self.state.recalled());
         loop {
-            let had_pending = self.state.pending() > 0;
             let is_open = open.is_some();
             let (server, start, before) = match open.take() {
                 Some(server) => {
@@ -429,7 +430,8 @@ impl OpenLookUp {
                 }
             };
             let Err(error) = self.ask_over(server, start, digests, report, observer) else {
-                report.asked = self.state.answered() - answered;
+                report.recalled = self.state.recalled() - recalled;
+                report.asked = self.state.answered() - answered - report.recalled;
                 report.seconds_asking = start.elapsed().as_secs_f64();
                 report.bytes_sent -= before.0;
                 report.bytes_received -= before.1;
@@ -437,7 +439,7 @@ impl OpenLookUp {
             };
             let goes_on = match error.class() {
                 ErrorClass::Network => is_open && !is_overdue(&error),
-                ErrorClass::Resource => is_open || had_pending && self.state.pending() == 0,
+                ErrorClass::Resource => is_open,
                 _ => false,
             };
             if !goes_on || self.options.connect.interrupt.check().is_err() {

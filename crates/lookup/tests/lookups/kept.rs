@@ -1,6 +1,8 @@
 //! What is kept between look-ups and by a server: older copies, damage, and what belongs to somebody else.
 
+use std::collections::HashSet;
 use std::fs::{self, File, FileTimes};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,9 +11,14 @@ use vesica_files::Argument;
 use vesica_lookup::{
     Content, Database, Error, PublishedSet, Service, SetBuilder, SetProblem, State, StoreProblem,
 };
-use vesica_session::{ConnectOptions, ErrorClass, Identity, Interrupt, Listener, NoProgress};
+use vesica_session::{
+    ConnectOptions, ErrorClass, Identity, Intent, Interrupt, Listener, NoProgress, Transport,
+};
+use vesica_wire::Channel;
 
-use crate::{Fetcher, Published, digests, lossy_relay, problem};
+use crate::{
+    ANSWER, Fetcher, HELLO, Published, QUESTION, WELCOME, digests, kind, lossy_relay, problem,
+};
 
 /// Releases until this one.
 fn releases(last: u64) -> Published {
@@ -306,15 +313,69 @@ fn answers_that_were_paid_for_are_kept_where_the_rest_does_not_fit() {
         let mut state = open();
         // What is asked for was paid, and the rest is nobody's business.
         let some = digests(100..150);
-        assert_eq!(
-            state.ask(&mut client, &some, &mut NoProgress).unwrap(),
-            4096
-        );
+        state.ask(&mut client, &some, &mut NoProgress).unwrap();
+        assert_eq!((state.answered(), state.recalled()), (4096, 4096));
         drop(state);
         let state = open();
         assert!(state.pending() == 0 && !state.must_ask(&digests(0..4096)));
         assert!(state.must_ask(&digests([4096])));
     });
+}
+
+/// Whatever is looked up after a question was lost: the server hears that question again, and another one in other words for
+/// each key that is asked about now.
+#[test]
+fn a_look_up_shows_nothing_of_the_keys_of_the_one_before() {
+    let published = Published::new(10, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let welcome = [&published.header.oprf_key.bytes()[..], &[9; 16]].concat();
+    let heard = |second: Range<u64>| -> [Vec<u8>; 3] {
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().to_string();
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("state");
+        let meet = || {
+            let transport = Transport::Tls {
+                identity: &published.server,
+                peer: me.fingerprint(),
+                intent: Intent::Serve,
+            };
+            let met = listener.accept(&transport, &ConnectOptions::default());
+            let mut channel = met.unwrap().channel;
+            channel.recv(kind(HELLO), 1).unwrap();
+            channel.send(kind(WELCOME), welcome.clone()).unwrap();
+            channel
+        };
+        std::thread::scope(|scope| {
+            let server = scope.spawn(|| {
+                let lost = meet().recv(kind(QUESTION), 1 << 17).unwrap();
+                let mut channel = meet();
+                let recalled = channel.recv(kind(QUESTION), 1 << 17).unwrap();
+                channel.send(kind(ANSWER), Vec::new()).unwrap();
+                [
+                    lost,
+                    recalled,
+                    channel.recv(kind(QUESTION), 1 << 17).unwrap(),
+                ]
+            });
+            for keys in [0..50, second] {
+                let mut client = published.client(&address, &me).unwrap();
+                let mut state = State::open(&directory, &me, &published.set()).unwrap();
+                let ended = state.ask(&mut client, &digests(keys), &mut NoProgress);
+                assert_eq!(ended.unwrap_err().class(), ErrorClass::Network);
+                assert_eq!(state.pending(), 50);
+            }
+            server.join().unwrap()
+        })
+    };
+    for second in [0..50, 25..75, 100..150] {
+        let [lost, recalled, asked] = heard(second);
+        assert_eq!([lost[0], recalled[0], asked[0]], [0, 1, 0]);
+        assert_eq!(lost[1..], recalled[1..]);
+        assert_eq!(asked.len(), lost.len());
+        let words: HashSet<&[u8]> = lost[1..].chunks(32).collect();
+        assert!(asked[1..].chunks(32).all(|word| !words.contains(word)));
+    }
 }
 
 /// A server that is told to stop finishes the answers that it is computing, and takes no other question.

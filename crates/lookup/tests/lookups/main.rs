@@ -200,7 +200,7 @@ impl Published {
         Client::new(connection.channel, &self.header)
     }
 
-    /// Looks these keys up; returns how many were asked, and the payloads.
+    /// Looks these keys up; returns how many were asked and paid for, and the payloads.
     fn look_up(
         &self,
         address: &str,
@@ -209,13 +209,12 @@ impl Published {
         keys: &[u64],
     ) -> (u64, Vec<Option<u64>>) {
         let digests = digests(keys.iter().copied());
-        let asked = match state.must_ask(&digests) {
-            false => 0,
-            true => {
-                let mut client = self.client(address, identity).unwrap();
-                state.ask(&mut client, &digests, &mut NoProgress).unwrap()
-            }
-        };
+        let known = state.answered() - state.recalled();
+        if state.must_ask(&digests) {
+            let mut client = self.client(address, identity).unwrap();
+            state.ask(&mut client, &digests, &mut NoProgress).unwrap();
+        }
+        let asked = state.answered() - state.recalled() - known;
         let found = self.set().look_up(state, &digests).unwrap();
         let payload = |found: Option<Vec<u8>>| {
             found.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
@@ -369,22 +368,30 @@ fn a_lost_answer_is_asked_for_again_at_no_cost() {
     let directory = place.path().join("state");
     let open = || State::open(&directory, &me, &published.set()).unwrap();
     let keys: Vec<u64> = (0..1000).collect();
-    let ((), figures) = published.serve(&clients, 1001, |address| {
+    let ((), figures) = published.serve(&clients, 1003, |address| {
         // A question is 32,000 bytes.
         let relay = lossy_relay(address.to_owned(), 32_000);
         let mut client = published.client(&relay, &me).unwrap();
         let lost = open().ask(&mut client, &digests(keys.iter().copied()), &mut NoProgress);
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
         drop(client);
-        assert_eq!(published.client(address, &me).unwrap().left(), 1);
+        let left = || published.client(address, &me).unwrap().left();
+        assert_eq!(left(), 3);
+        // With whatever is looked up next.
+        let mut state = open();
+        let (asked, _) = published.look_up(address, &me, &mut state, &[5000, 5001]);
+        assert_eq!((asked, state.recalled(), left()), (2, 1000, 1));
+        drop(state);
         // With one more, in another order.
         let mut more: Vec<u64> = keys.iter().rev().copied().collect();
         more.push(1000);
-        let (asked, found) = published.look_up(address, &me, &mut open(), &more);
-        assert_eq!((asked, found), (1001, expected(500, &more)));
-        assert_eq!(published.client(address, &me).unwrap().left(), 0);
+        let mut state = open();
+        let (asked, found) = published.look_up(address, &me, &mut state, &more);
+        assert_eq!((asked, state.recalled()), (1, 0));
+        assert_eq!((found, left()), (expected(500, &more), 0));
     });
-    assert_eq!((figures.queries, figures.answered), (2001, 1001));
+    assert_eq!((figures.queries, figures.answered), (2003, 1003));
+    assert_eq!((figures.questions, figures.repeated), (4, 1));
 }
 
 fn kind(code: u8) -> Kind {
@@ -417,7 +424,8 @@ fn cheated(answer: impl FnOnce(&Published, Vec<u8>) -> Vec<u8> + Send) -> WireEr
                 .channel;
             channel.recv(kind(HELLO), 1).unwrap();
             channel.send(kind(WELCOME), welcome.clone()).unwrap();
-            let question = channel.recv(kind(QUESTION), 1 << 17).unwrap();
+            let mut question = channel.recv(kind(QUESTION), 1 << 17).unwrap();
+            assert_eq!(question.remove(0), 0);
             channel
                 .send(kind(ANSWER), answer(&published, question))
                 .unwrap();
@@ -508,17 +516,20 @@ fn a_client_that_cheats_is_told() {
             channel.send(kind(QUESTION), question).unwrap();
             channel.recv(kind(ANSWER), 1 << 18).unwrap_err().to_string()
         };
-        let hello = vec![3];
+        let hello = vec![4];
+        let question = |cost: u8, elements: &[u8]| [&[cost], elements].concat();
         for (hello, question, words) in [
-            (vec![1], vec![], "the two sides disagree on version: here 3, there 1"),
-            (vec![3; 2], vec![], "the peer misbehaved: hello of a look-up has a length of 2 bytes, which the protocol does not allow"),
-            ([&[3][..], &[0; 48]].concat(), vec![], "the peer misbehaved: hello of a look-up: releases are counted from 1"),
-            (vec![3; 50], vec![], "the peer misbehaved: hello of a look-up of 50 bytes; at most 49 are allowed"),
+            (vec![1], vec![], "the two sides disagree on version: here 4, there 1"),
+            (vec![4; 2], vec![], "the peer misbehaved: hello of a look-up has a length of 2 bytes, which the protocol does not allow"),
+            ([&[4][..], &[0; 48]].concat(), vec![], "the peer misbehaved: hello of a look-up: releases are counted from 1"),
+            (vec![4; 50], vec![], "the peer misbehaved: hello of a look-up of 50 bytes; at most 49 are allowed"),
             (hello.clone(), vec![], "the peer misbehaved: question has a length of 0 bytes, which the protocol does not allow"),
-            (hello.clone(), vec![1; 33], "the peer misbehaved: question has a length of 33 bytes, which the protocol does not allow"),
-            (hello.clone(), vec![255; 64], "the peer misbehaved: question: not an element of the group"),
-            (hello.clone(), vec![0; 32], "the peer misbehaved: question: not an element of the group"),
-            (hello.clone(), vec![0; (4097) * 32], "the peer misbehaved: question of 131104 bytes; at most 131072 are allowed"),
+            (hello.clone(), vec![0], "the peer misbehaved: question has a length of 1 bytes, which the protocol does not allow"),
+            (hello.clone(), vec![1; 34], "the peer misbehaved: question has a length of 34 bytes, which the protocol does not allow"),
+            (hello.clone(), question(2, &[0; 32]), "the peer misbehaved: question: another cost than queries or nothing"),
+            (hello.clone(), question(0, &[255; 64]), "the peer misbehaved: question: not an element of the group"),
+            (hello.clone(), question(0, &[0; 32]), "the peer misbehaved: question: not an element of the group"),
+            (hello.clone(), question(0, &[0; 4097 * 32]), "the peer misbehaved: question of 131105 bytes; at most 131073 are allowed"),
         ] {
             assert_eq!(told(hello, question), format!("the peer gave up: {words}"));
         }
@@ -530,16 +541,16 @@ fn a_client_that_cheats_is_told() {
         // What was asked is paid, also if it is nothing that can be answered.
         assert_eq!(held.pop().unwrap().left(), 97);
     });
-    assert_eq!((figures.answered, figures.failures), (3, 10));
+    assert_eq!((figures.answered, figures.failures), (3, 12));
     // The first at once, and the others as a number.
     let refusals = published.refusals.lock().unwrap();
     assert_eq!(refusals[0].0, me.fingerprint());
     assert_eq!(
         refusals[0].1,
-        "the two sides disagree on version: here 3, there 1"
+        "the two sides disagree on version: here 4, there 1"
     );
     let told: u64 = refusals.iter().map(|(_, _, untold)| 1 + untold).sum();
-    assert!((1..=10).contains(&told), "{refusals:?}");
+    assert!((1..=12).contains(&told), "{refusals:?}");
 }
 
 #[test]
@@ -844,7 +855,7 @@ fn the_masks_of_all_releases_are_counted() {
     let refused = update.add(&digests([102]), &[0; 8]).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "104 keys are more than the 103 that were declared"
+        "104 keys in all, with those that have left, are more than the 103 that were declared"
     );
     drop(update);
     // Another payload is no other mask.
@@ -1158,7 +1169,8 @@ fn a_server_that_cheats_with_files_is_found_out() {
     check(0, 1, &file(&three), peer, "is release 3, and 1 comes next");
     let words = "was published by";
     check(0, 1, &file(&bytes(&another, 1)), peer, words);
-    check(0, 1, &file(&[7; 3000]), peer, "is not a published set");
+    let words = "is a file of another kind, and not a published set";
+    check(0, 1, &file(&[7; 3000]), peer, words);
     // Bytes that are not the signed ones, or too few, or too many.
     let mut spoilt = one.clone();
     *spoilt.last_mut().unwrap() ^= 1;
