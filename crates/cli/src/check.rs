@@ -1,16 +1,13 @@
 //! `vesica check`
 
 use vesica::{Passes, SourceOptions, key_memory};
-use vesica_kernels::process::standard_output_was_open;
 
 use crate::args::Check;
 use crate::failure::{Failure, RESOURCE};
-use crate::stdout::print_line;
+use crate::stdout::{check_open, print_line};
 
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
-    if !standard_output_was_open() {
-        return Err(Failure::usage("standard output is closed"));
-    }
+    check_open()?;
     let key = options.table.key()?;
     let source = options.table.open(SourceOptions {
         passes: Passes::One,

@@ -17,7 +17,7 @@ use crate::log::{self, Level};
 use crate::progress::Progress;
 use crate::report::Record;
 use crate::signals::{self, Signals};
-use crate::stdout::print_line;
+use crate::stdout::{check_open, print_line};
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive, conditions: Conditions) -> Result<(), Failure> {
@@ -152,6 +152,12 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
         return Err(Failure::usage(
             "--report -: standard output has the result already",
         ));
+    }
+    let is_printed = Gets::of(role, &link.terms()) == Gets::Nothing
+        && (role == Role::Receiver || link.both)
+        && !record.is_stdout();
+    if is_printed {
+        check_open()?;
     }
     let key = table.key()?;
     Ok(Wanted {

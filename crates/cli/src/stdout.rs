@@ -2,13 +2,33 @@
 
 use std::io::{self, Write};
 
+use vesica_kernels::process::standard_output_was_open;
+
 use crate::failure::{Failure, RESOURCE};
+
+/// Fails if nothing that is printed will arrive. What prints at the end of long work asks this before.
+pub(crate) fn check_open() -> Result<(), Failure> {
+    match standard_output_was_open() {
+        true => Ok(()),
+        false => Err(Failure::usage("standard output is closed")),
+    }
+}
 
 /// Prints a text, and says if it does not arrive.
 pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
+    print_with(|out| out.write_all(text).and_then(|()| out.flush()))
+}
+
+/// The same of what prints by itself.
+pub(crate) fn print_with(
+    print: impl FnOnce(&mut io::Stdout) -> io::Result<()>,
+) -> Result<(), Failure> {
+    // The runtime has put something else in its place that takes everything.
+    if !standard_output_was_open() {
+        return Err(unwritable(&io::Error::other("it is closed")));
+    }
     let mut out = io::stdout();
-    let printed = out.write_all(text).and_then(|()| out.flush());
-    printed.map_err(|e| unwritable(&e))
+    print(&mut out).map_err(|e| unwritable(&e))
 }
 
 /// Prints a line.
@@ -16,6 +36,6 @@ pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
     print(format!("{line}\n").as_bytes())
 }
 
-pub(crate) fn unwritable(e: &io::Error) -> Failure {
+fn unwritable(e: &io::Error) -> Failure {
     Failure::new(RESOURCE, format!("standard output cannot be written: {e}"))
 }

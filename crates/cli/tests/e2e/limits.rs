@@ -36,6 +36,12 @@ fn a_closed_standard_output() {
     closed(place.receiver(&good.clone().output("-"), NOBODY).wait());
     closed(place.sender(&good.clone().with("--both"), NOBODY).wait());
     closed(place.run_after("exec >&-", "check --input good.csv --key id"));
+    let number = good.clone().with("--reveal size --security semi-honest");
+    closed(place.receiver(&number, NOBODY).wait());
+    for words in ["--version", "send --help", "keygen --out new.key", "man"] {
+        let printed = place.run_after("exec >&-", words);
+        printed.expect_failure(7, "standard output cannot be written: it is closed");
+    }
     // Whoever does not write to it does not need it.
     let output = good.output("out.csv");
     let pair = exchange(&place, &output, &Arguments::new("good.csv", "id"));
