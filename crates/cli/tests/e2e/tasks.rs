@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod cheats;
 mod ends;
+mod examples;
 mod lives;
 
 use std::os::unix::fs::PermissionsExt;
@@ -712,47 +713,4 @@ fn keys_of_tasks_expire() {
                 .exists()
         );
     }
-}
-
-/// The examples are read by who will run them, and their command lines by the binary, which finds no job.
-#[test]
-fn the_examples_are_commands_of_tasks() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scale-out");
-    let place = Place::new();
-    let manifest = std::fs::read_to_string(examples.join("kubernetes.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-    let container = &manifest["spec"]["template"]["spec"]["containers"][0];
-    let words = [&container["command"], &container["args"]].map(|words| words.as_array().unwrap());
-    let words: Vec<String> = words
-        .into_iter()
-        .flatten()
-        .map(|word| {
-            word.as_str()
-                .unwrap()
-                .replace("$(JOB_COMPLETION_INDEX)", "5")
-        })
-        .collect();
-    assert_eq!(words[0], "vesica");
-    let words = words[1..].join(" ");
-    let job = place.path("job");
-    std::fs::create_dir(&job).unwrap();
-    let words = words.replace("/job", job.to_str().unwrap());
-    place
-        .run(&words)
-        .expect_failure(2, "has no job of this version");
-
-    // `vesica` is the binary.
-    let binary = Path::new(env!("CARGO_BIN_EXE_vesica"));
-    let mut path = vec![binary.parent().unwrap().to_owned()];
-    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-    let ran = std::process::Command::new("bash")
-        .arg(examples.join("slurm.sh"))
-        .env("PATH", std::env::join_paths(path).unwrap())
-        .env("SLURM_ARRAY_TASK_ID", "5")
-        .current_dir(place.path(""))
-        .output()
-        .unwrap();
-    let said = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!(ran.status.code(), Some(2), "{said}");
-    assert!(said.contains("has no job of this version"), "{said}");
 }
