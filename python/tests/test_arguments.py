@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import inspect
 import os
 import threading
@@ -163,6 +164,34 @@ def test_no_key_is_shown_in_the_place_of_an_argument(name: str, objects: dict[st
 def test_all_functions_are_asked() -> None:
     assert len(WITH_ARGUMENTS) >= 28
     assert sum(len(parameters(FUNCTIONS[name])) for name in WITH_ARGUMENTS) > 350
+
+
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_no_engine_speaks_of_another_type(name: str, objects: dict[str, Any]) -> None:
+    function = bound(name, objects)
+    for parameter in parameters(function):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        try:
+            call(function, **{**needed(function), parameter.name: object()})
+        except Exception as error:
+            assert "extract" not in str(error), (parameter.name, error)
+
+
+@pytest.mark.parametrize("wait", [None, "5s", datetime.timedelta(seconds=5)])
+def test_a_value_of_another_type_is_named(wait: Any) -> None:
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=OTHER.fingerprint)
+    link.cancel()
+    words = f"wait: float, and not {type(wait).__name__}"
+    with pytest.raises(TypeError, match=words):
+        vesica.receive(TABLE, on="id", link=link, wait=wait)
+    with pytest.raises(TypeError, match=words):
+        vesica.lookup(TABLE, on="id", set="none.vset", link=link, wait=wait)
+
+
+def test_nothing_else_is_public() -> None:
+    public = {name for name in vars(vesica) if not name.startswith("_")}
+    assert public - {"spark"} == {name for name in vesica.__all__ if not name.startswith("_")}
 
 
 def test_no_key_is_shown_in_other_places(tmp_path: Path) -> None:

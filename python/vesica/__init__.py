@@ -14,7 +14,7 @@ The other side calls `send`, and one of the two `listen` instead of `connect`. A
 others to `lookup`, and parties that are never online together `exchange` messages.
 """
 
-import atexit
+import atexit as _atexit
 
 from ._errors import (
     ContractError,
@@ -90,4 +90,4 @@ __all__ = [
 ]
 
 # A run that Ctrl-C ended may still be taking leave of its peer.
-atexit.register(wait_for_runs, 2.0)
+_atexit.register(wait_for_runs, 2.0)

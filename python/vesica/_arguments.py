@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
@@ -63,10 +64,28 @@ def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
             # Python says what is missing.
             return function(*args, **kwargs)
         role = _ROLES.get(function.__name__) if "reveal" in hints else None
-        check_arguments(hints, {**bound.arguments, **bound.kwargs}, role)
-        return function(*args, **kwargs)
+        given = {**bound.arguments, **bound.kwargs}
+        check_arguments(hints, given, role)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if (named := _of_argument(error, hints, given)) is None:
+                raise
+            raise named from None
 
     return called
+
+
+def _of_argument(
+    error: TypeError, hints: Mapping[str, Any], given: Mapping[str, Any]
+) -> TypeError | None:
+    """What is wrong with an argument of another type, if it is that, which the engine says by a name of its own."""
+    found = re.match(r"failed to extract field \w+\.(\w+)", str(error))
+    if found is None:
+        return None
+    name = next((name for name in (found[1], f"{found[1]}_") if name in hints), found[1])
+    kind = type(given.get(name)).__name__
+    return TypeError(f"{name}: {hints.get(name, 'another type')}, and not {kind}")
 
 
 def check_arguments(

@@ -33,13 +33,16 @@ def plan(
 
     `bandwidth` is in bits per second, without a limit if it is `None`, and `rtt`, the round trip, in seconds. `items` is
     the number of bits of keys that are numbers. Seconds are those of this machine if `vesica plan --calibrate` has
-    measured it, or a calibration is given.
+    measured it, or a calibration is given; each forecast has them as `likely`, `low` and `high`.
 
     Raises UsageError if no protocol serves, and DataError for a file that cannot be used.
 
     >>> answer = vesica.plan(1000, 2**20, bandwidth=100_000_000, rtt=0.08)
     >>> answer["auto"], answer["forecasts"][0]["protocol"] == answer["fastest"]
     ('vole', True)
+    >>> seconds = answer["forecasts"][0]["seconds"]
+    >>> seconds["low"] < seconds["likely"] < seconds["high"]
+    True
     """
     asked = dict(locals())
     asked["sender_size"] = receiver_size if sender_size is None else sender_size
