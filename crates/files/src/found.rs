@@ -8,6 +8,10 @@ use crate::open_regular;
 /// Bytes of a file that are looked at.
 const HEAD: u64 = 4096;
 
+/// What PEM begins with, and an identity.
+const PEM: &[u8] = b"-----BEGIN ";
+const KEY: &[u8] = b"-----BEGIN PRIVATE KEY";
+
 /// What files of our own begin with, and what such a file is. The first that fits counts.
 const OWN: &[(&[u8], &str)] = &[
     (b"vesica\0S", "a published set"),
@@ -34,8 +38,15 @@ pub fn found_at(path: &Path) -> Option<&'static str> {
         Err(_) => return is_like_fingerprint(path).then_some("a fingerprint"),
     }
     let mut head = Vec::new();
-    let file = open_regular(path).ok()?;
-    file.take(HEAD).read_to_end(&mut head).ok()?;
+    let mut file = open_regular(path).ok()?;
+    // What it is is known before its key, which would stay in memory.
+    for bytes in [KEY.len() as u64, HEAD] {
+        let mut part = file.by_ref().take(bytes);
+        part.read_to_end(&mut head).ok()?;
+        if head.starts_with(PEM) {
+            break;
+        }
+    }
     Some(found_in(&head))
 }
 
@@ -51,10 +62,10 @@ fn found_in(head: &[u8]) -> &'static str {
 
 /// What a file is that begins so, if one of our commands has made it, or it is a key.
 pub fn own_file(head: &[u8]) -> Option<&'static str> {
-    if head.starts_with(b"-----BEGIN PRIVATE KEY") {
+    if head.starts_with(KEY) {
         return Some("an identity");
     }
-    if head.starts_with(b"-----BEGIN ") {
+    if head.starts_with(PEM) {
         return Some("a PEM file of another kind");
     }
     // A text may begin with any word.
