@@ -512,6 +512,7 @@ fn kept(seeds: &Seeds) -> Result<()> {
         &[6; 32][..],
         &last,
         &[0; 48],
+        &[8; 32],
         &[0; 4],
         &declared(b"\x00", 0),
     ]

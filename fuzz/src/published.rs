@@ -252,8 +252,8 @@ impl Stored {
     fn state(&self, content: &[u8]) {
         let directory = self.place.0.path().join("state");
         let publisher = self.publisher.fingerprint();
-        let content = [publisher.as_bytes(), &self.key, content].concat();
-        let (head, purpose) = (b"vesica look-up 3\n", "vesica/1 state of a look-up");
+        let content = [publisher.as_bytes(), &self.key, &self.set.id(), content].concat();
+        let (head, purpose) = (b"vesica look-up 4\n", "vesica/1 state of a look-up");
         let file = self.sealed(head, purpose, b"state", &content);
         fs::write(directory.join("state"), file).expect("a file");
         let open = || State::open(&directory, &self.publisher, &self.set);
@@ -302,7 +302,7 @@ impl Stored {
     /// What the file of a key says.
     fn key_of(&self, content: &[u8]) {
         let purpose = "vesica/1 database of a published set";
-        let file = self.sealed(b"vesica database 3\n", purpose, b"key", content);
+        let file = self.sealed(b"vesica database 4\n", purpose, b"key", content);
         fs::write(self.database().join("key"), file).expect("a file");
         let _ = Database::open(&self.database(), &self.publisher);
         let _ = Update::new(
@@ -424,7 +424,7 @@ fn release(
     let Publisher { identity, key, .. } = publisher();
     let root = blake3::derive_key("vesica/1 index of a published set", &index);
     let header = [
-        &[2],
+        &[3],
         &identity.public_key().0[..],
         key,
         &number.to_le_bytes(),

@@ -1223,9 +1223,7 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
 /// Whether this has the form of a database's URI; one letter before the colon is a drive, and `vs1` a fingerprint's.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
-    scheme.len() > 1
-        && scheme != "vs1"
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    scheme.len() > 1 && scheme != "vs1" && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 pub(crate) fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {

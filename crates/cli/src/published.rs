@@ -255,6 +255,7 @@ fn tell_figures(figures: &Figures, queries: u64) {
         "questions": figures.questions,
         "queries": figures.queries,
         "repeated": figures.repeated,
+        "withdrawn": figures.withdrawn,
         "file_bytes": figures.file_bytes,
         "failures": figures.failures,
         "answered": figures.answered,
@@ -329,6 +330,13 @@ fn summary(report: &LookUpReport) -> String {
     if report.recalled > 0 {
         let recalled = format!("{}, which were paid for before", report.recalled);
         line("recalled", recalled);
+    }
+    if report.withdrawn > 0 {
+        let withdrawn = format!(
+            "{}, which the server says were not paid for",
+            report.withdrawn
+        );
+        line("withdrawn", withdrawn);
     }
     if let Some(left) = report.left {
         line("queries left", left.to_string());

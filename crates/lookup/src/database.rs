@@ -25,7 +25,7 @@ pub(crate) const LOCK: &str = "lock";
 /// The file that is locked by who publishes.
 pub(crate) const PUBLISHING: &str = "publishing";
 /// What the file of the key begins with.
-const HEAD: &[u8] = b"vesica database 3\n";
+const HEAD: &[u8] = b"vesica database 4\n";
 /// Most bytes of it.
 const MAX_BYTES: u64 = 1 << 16;
 
@@ -87,6 +87,8 @@ pub(crate) struct Contents {
     pub(crate) last: Last,
     /// The release after it, from before its file has its name until that counts as published.
     pub(crate) coming: Option<Last>,
+    /// What tells the set from others, under this key and those that replace it.
+    pub(crate) id: [u8; 32],
     /// The file of the first release when something was published last; empty if its path is no text.
     pub(crate) set: String,
 }
@@ -158,6 +160,7 @@ impl Contents {
         let secret: Zeroizing<[u8; ELEMENT_BYTES]> = Zeroizing::new(reader.array()?);
         let last = Last::read(&mut reader)?;
         let coming = Last::read(&mut reader)?;
+        let id = reader.array()?;
         let length = reader.u32()? as usize;
         let set = str::from_utf8(reader.bytes(length)?).map(str::to_owned);
         let declared = Declared::read(&mut reader)?;
@@ -168,6 +171,7 @@ impl Contents {
             declared,
             last,
             coming: (coming.release > 0).then_some(coming),
+            id,
             set,
         }))
     }
@@ -179,6 +183,7 @@ impl Contents {
         self.last.put(&mut content);
         let coming = self.coming.as_ref().unwrap_or(&Last::NONE);
         coming.put(&mut content);
+        content.extend_from_slice(&self.id);
         content.extend_from_slice(&(self.set.len() as u32).to_le_bytes());
         content.extend_from_slice(self.set.as_bytes());
         self.declared.put(&mut content);
@@ -260,6 +265,14 @@ impl Making {
             || Ledger::is_in(&self.directory, oprf_key)
     }
 
+    /// What tells a set under this key, and under those that replace it, from others.
+    pub(crate) fn id(&self, oprf_key: &Element) -> [u8; 32] {
+        match &self.current {
+            Some(current) => current.id,
+            None => blake3::derive_key("vesica/1 id of a published set", oprf_key.bytes()),
+        }
+    }
+
     /// Makes the key the one of the database, with a count of no queries; or leaves it as it is, if a publication that was
     /// cut has done so. What was counted under the key before is still there.
     pub(crate) fn finish(
@@ -282,6 +295,7 @@ impl Making {
                 declared: header.declared.clone(),
                 last,
                 coming: None,
+                id: header.previous,
                 set: place_of(set),
             };
             contents.write(&self.directory, identity)?;

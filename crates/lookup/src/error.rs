@@ -93,6 +93,9 @@ pub enum SetProblem {
     /// Earlier look-ups were in a set of somebody else.
     #[error("has another publisher than the set of earlier look-ups, which is {0}")]
     OtherState(Fingerprint),
+    /// Earlier look-ups were in another set of its publisher.
+    #[error("is another set than that of earlier look-ups, which has the same publisher")]
+    AnotherSet,
     /// Somebody else has published it.
     #[error("was published by {got}, and not by {expected}")]
     OtherPublisher {
@@ -259,6 +262,7 @@ impl Error {
                     | SetProblem::NotReplaced
                     | SetProblem::BeingFetched
                     | SetProblem::NoLocks
+                    | SetProblem::AnotherSet
                     | SetProblem::OtherState(_),
                 ..
             } => ErrorClass::Usage,
@@ -326,7 +330,7 @@ impl Error {
                     "get the set from the publisher once more; another set has another directory as ",
                     Argument::State,
                 ],
-                SetProblem::OtherState(_) => {
+                SetProblem::OtherState(_) | SetProblem::AnotherSet => {
                     advice!["each set has a directory of its own as ", Argument::State]
                 }
                 SetProblem::Changed => "put the set where nobody else can change it".into(),

@@ -15,7 +15,7 @@ pub(crate) const MODE: Mode = Mode::Voprf;
 pub(crate) type Value = [u8; OUTPUT_BYTES];
 
 /// Version of the format.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 /// Longest header, in bytes.
 pub(crate) const MAX_HEADER: usize = 1 << 16;
 /// Most columns of a key.
@@ -120,7 +120,7 @@ pub struct Header {
     pub oprf_key: Element,
     /// Which release under the key this is, counted from 1.
     pub release: u64,
-    /// Hash of the header of the release before it; zeros for the first.
+    /// Hash of the header of the release before it; of the first [what tells the set from others](crate::PublishedSet::id).
     pub previous: [u8; 32],
     /// Fresh for each release: makes the keys of payloads.
     pub salt: [u8; 32],
@@ -233,7 +233,7 @@ impl Header {
     fn problem(&self) -> Option<&'static str> {
         let is_first = self.release == 1;
         let most = self.declared.max_keys;
-        if self.release == 0 || is_first != (self.previous == [0; 32]) {
+        if self.release == 0 || !is_first && self.previous == [0; 32] {
             Some("no number of a release")
         } else if is_first && (self.added != self.keys || self.removed != 0) {
             Some("a first release that changes another")

@@ -55,6 +55,8 @@ const BLOCK: u64 = 256;
 const MAX_BATCHES: usize = 64;
 /// How often one of these is answered again at no cost.
 const MAX_REPEATS: u64 = 16;
+/// Withdrawn batches of a client that are remembered: twice what eight connections recall after a crash.
+const MAX_WITHDRAWN: usize = 512;
 
 /// A question that was paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +92,7 @@ impl Account {
 
     fn withdraw(&mut self, hash: [u8; 32]) {
         self.withdrawn.retain(|known| *known != hash);
-        if self.withdrawn.len() == MAX_BATCHES {
+        if self.withdrawn.len() == MAX_WITHDRAWN {
             self.withdrawn.pop_front();
         }
         self.withdrawn.push_back(hash);

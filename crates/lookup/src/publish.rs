@@ -140,6 +140,7 @@ impl SetBuilder {
                 (journal, secrets, earlier)
             }
         };
+        let id = making.id(&secrets.secret.public_key());
         Ok(SetBuilder {
             making,
             journal,
@@ -149,7 +150,7 @@ impl SetBuilder {
                 publisher: identity.public_key(),
                 oprf_key: secrets.secret.public_key(),
                 release: 1,
-                previous: [0; 32],
+                previous: id,
                 salt: secrets.salt,
                 declared,
                 keys,

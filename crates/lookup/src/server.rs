@@ -39,6 +39,8 @@ const FILES_A_DAY: u64 = 4;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Longest time that answers in the making have after the server was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// Most questions over one connection that cost nothing and were not paid for: twice what a client has after a crash.
+const MAX_IN_VAIN: u64 = 64;
 /// Most connections of one client at once.
 const MAX_OF_ONE: usize = 8;
 
@@ -86,6 +88,8 @@ pub struct Figures {
     pub queries: u64,
     /// Questions among these that had been paid for before.
     pub repeated: u64,
+    /// Questions that were withdrawn, which were asked in case they had been paid for.
+    pub withdrawn: u64,
     /// Bytes of the set's files that were handed out.
     pub file_bytes: u64,
     /// Connections that ended with an error other than a lost connection.
@@ -118,6 +122,7 @@ struct Counters {
     questions: AtomicU64,
     queries: AtomicU64,
     repeated: AtomicU64,
+    withdrawn: AtomicU64,
     file_bytes: AtomicU64,
     failures: AtomicU64,
 }
@@ -269,6 +274,7 @@ impl Server<'_> {
             questions: of(&self.counters.questions),
             queries: of(&self.counters.queries),
             repeated: of(&self.counters.repeated),
+            withdrawn: of(&self.counters.withdrawn),
             file_bytes: of(&self.counters.file_bytes),
             failures: of(&self.counters.failures),
             answered: self.database.answered(),
@@ -373,6 +379,7 @@ impl Server<'_> {
         if let Some(lacking) = lacking {
             self.hand_out(channel, client, lacking, release, held)?;
         }
+        let mut in_vain = 0;
         loop {
             // A client that has nothing to ask is not waiting, and costs nothing.
             channel.rest(true);
@@ -400,6 +407,12 @@ impl Server<'_> {
             sent?;
             held.wait(|| channel.flush())?;
             if debit == Debit::Withdrawn {
+                self.counters.withdrawn.fetch_add(1, Ordering::Relaxed);
+                in_vain += 1;
+                if in_vain > MAX_IN_VAIN {
+                    let reason = format!("{in_vain} questions were not paid for");
+                    return Err(WireError::limit(Limit::Queries, reason));
+                }
                 continue;
             }
             let count = |counter: &AtomicU64, by| counter.fetch_add(by, Ordering::Relaxed);

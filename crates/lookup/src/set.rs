@@ -486,6 +486,11 @@ impl PublishedSet {
         &self.releases.last().expect("the first").header
     }
 
+    /// What tells the set from others of its publisher, whatever key it is under.
+    pub fn id(&self) -> [u8; 32] {
+        self.releases[0].header.previous
+    }
+
     /// The header of a release.
     pub(crate) fn header_of(&self, release: u64) -> Option<&Header> {
         let release = self.releases.get(release.checked_sub(1)? as usize)?;

@@ -4,7 +4,7 @@
 //! A question whose answer was lost may have been paid for or not, which only the server knows. The next look-up that asks
 //! about anything first has it answered if it was paid for, and withdrawn otherwise, whatever it asks about itself: so
 //! nothing that was paid for is lost, nothing is paid for that this look-up does not need, and the server learns of its
-//! keys what it learns otherwise: how many it has not been asked about.
+//! keys what it learns otherwise: how many it has not been asked about. Which questions were paid for is the server's word.
 //!
 //! All of it is encrypted under the client's identity: with the values anybody could test guesses of the client's keys. The
 //! length of the file tells how many there are.
@@ -34,10 +34,13 @@ use crate::messages::MAX_QUESTION;
 use crate::set::{Found, PublishedSet};
 
 const FILE: &str = "state";
-const HEAD: &[u8] = b"vesica look-up 3\n";
+const HEAD: &[u8] = b"vesica look-up 4\n";
 
 /// Keys whose values are kept at once.
 const AT_ONCE: usize = 32 * MAX_QUESTION;
+
+/// Recalled questions whose values are kept at once.
+const KEPT_AT_ONCE: u64 = 8;
 
 /// Questions that may have been sent, exactly so.
 #[derive(Clone, Default)]
@@ -59,6 +62,8 @@ struct Kept {
     /// Who has published what was seen, and under which key.
     publisher: Fingerprint,
     key: [u8; ELEMENT_BYTES],
+    /// What tells the set from others of its publisher.
+    set: [u8; 32],
     /// Keys that were before it.
     replaced: Vec<[u8; ELEMENT_BYTES]>,
     /// The last release that was there; none yet has the number 0.
@@ -70,10 +75,11 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(header: &Header) -> Kept {
+    fn new(header: &Header, set: [u8; 32]) -> Kept {
         Kept {
             publisher: header.publisher.fingerprint(),
             key: *header.oprf_key.bytes(),
+            set,
             replaced: Vec::new(),
             seen: Seen::default(),
             pending: Pending::default(),
@@ -88,6 +94,7 @@ impl Kept {
         let mut reader = Reader::new(FILE, content);
         kept.publisher = Fingerprint::from_bytes(reader.array()?);
         kept.key = reader.array()?;
+        kept.set = reader.array()?;
         for _ in 0..reader.u64()? {
             kept.replaced.push(reader.array()?);
         }
@@ -109,7 +116,7 @@ impl Kept {
     }
 
     fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let hashes = 5 + self.replaced.len() + self.pending.digests.len();
+        let hashes = 6 + self.replaced.len() + self.pending.digests.len();
         let bytes = 40
             + 32 * hashes
             + (32 + FileStamp::BYTES) * self.checked.len()
@@ -119,6 +126,7 @@ impl Kept {
         let count = |count: usize| (count as u64).to_le_bytes();
         content.extend_from_slice(self.publisher.as_bytes());
         content.extend_from_slice(&self.key);
+        content.extend_from_slice(&self.set);
         content.extend_from_slice(&count(self.replaced.len()));
         content.extend_from_slice(self.replaced.as_flattened());
         content.extend_from_slice(&self.seen.release.to_le_bytes());
@@ -146,6 +154,9 @@ impl Kept {
         if self.publisher != header.publisher.fingerprint() {
             return Err(SetProblem::OtherState(self.publisher));
         }
+        if self.set != set.id() {
+            return Err(SetProblem::AnotherSet);
+        }
         if self.replaced.contains(key) {
             return Err(SetProblem::Replaced);
         }
@@ -154,7 +165,7 @@ impl Kept {
             let replaced = self.replaced;
             return Ok(Kept {
                 replaced,
-                ..Kept::new(header)
+                ..Kept::new(header, self.set)
             });
         }
         let Seen { release, hash } = self.seen;
@@ -179,8 +190,13 @@ pub struct State {
     /// Whether the set has another key than what is kept, and no server has said yet that this is the later one. Keys have no
     /// order: until then what is kept stays, since the files may be older ones of the same publisher.
     unconfirmed: bool,
-    /// Values so far that had been paid for before.
+    /// Whether what is pending is of a look-up before this one.
+    is_earlier: bool,
+    /// Values of an earlier look-up so far that had been paid for, and those that had not.
     recalled: u64,
+    withdrawn: u64,
+    /// Whether something has changed that is not kept yet.
+    is_dirty: bool,
     kept: Kept,
 }
 
@@ -198,8 +214,12 @@ impl State {
             place: None,
             forgotten: 0,
             unconfirmed: false,
+            is_earlier: false,
             recalled: 0,
-            kept: Kept::new(header),
+            withdrawn: 0,
+            is_dirty: false,
+            // Nobody else's state is compared with it.
+            kept: Kept::new(header, [0; 32]),
         }
     }
 
@@ -214,6 +234,7 @@ impl State {
         let lock = lock(directory, LOCK)?;
         let path = directory.join(FILE);
         let mut state = State::in_memory(set.header());
+        state.kept.set = set.id();
         let unreadable = || Error::store(directory, StoreProblem::Unreadable(FILE));
         let mut bytes = Vec::new();
         let read = open_regular(&path).and_then(|mut file| file.read_to_end(&mut bytes));
@@ -224,13 +245,15 @@ impl State {
                 let length = rest.len() as u64;
                 let content = sealed(identity, salt).read(HEAD, length, &mut rest);
                 let content = content.map_err(|_| unreadable())?;
-                let mut kept = Kept::new(set.header());
+                let mut kept = Kept::new(set.header(), set.id());
                 kept.read(&content).map_err(|_| unreadable())?;
-                let values = kept.values.len();
+                let paid = |kept: &Kept| kept.values.len() + kept.pending.digests.len();
+                let before = paid(&kept);
                 state.unconfirmed = kept.key != *set.header().oprf_key.bytes();
                 let kept = kept.of(set);
                 state.kept = kept.map_err(|problem| Error::set(set.last_path(), problem))?;
-                state.forgotten = values - state.kept.values.len();
+                state.forgotten = before - paid(&state.kept);
+                state.begin();
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io(&path, &e)),
@@ -239,7 +262,7 @@ impl State {
         Ok(state)
     }
 
-    fn save(&self) -> Result<(), Error> {
+    fn save(&mut self) -> Result<(), Error> {
         let Some((path, identity, _)) = self.place.as_ref().filter(|_| !self.unconfirmed) else {
             return Ok(());
         };
@@ -253,10 +276,12 @@ impl State {
             sealed(identity, &salt).write(HEAD, &content, &mut file)?;
             file.commit_for_good()
         };
-        write().map_err(|e| Error::io(path, &e))
+        write().map_err(|e| Error::io(path, &e))?;
+        self.is_dirty = false;
+        Ok(())
     }
 
-    /// How many values were kept that are of no use any more, because the set has another key now.
+    /// How many values were kept, or may have been paid for, that are of no use any more: the set has another key now.
     pub fn forgotten(&self) -> usize {
         self.forgotten
     }
@@ -299,9 +324,19 @@ impl State {
         self.kept.values.len() as u64
     }
 
-    /// How many values since this was opened had been paid for before, when their answers were lost.
+    /// Begins another look-up: what is pending is of one before it.
+    pub fn begin(&mut self) {
+        self.is_earlier = self.pending() > 0;
+    }
+
+    /// How many values had been paid for in look-ups before, which lost their answers.
     pub fn recalled(&self) -> u64 {
         self.recalled
+    }
+
+    /// How many values may have been asked for in look-ups before, and were not paid for by the server's word.
+    pub fn withdrawn(&self) -> u64 {
+        self.withdrawn
     }
 
     /// Asks for the values that are missing, each once. What an earlier look-up has paid for without getting an answer is
@@ -332,7 +367,8 @@ impl State {
         for digests in missing.chunks(AT_ONCE) {
             self.ask_some(client, digests, progress)?;
         }
-        if asked > 0 {
+        // Also what could not be kept before.
+        if self.is_dirty {
             self.save()?;
         }
         client.spend(asked);
@@ -346,22 +382,31 @@ impl State {
         }
         let recalled = self.recall_all(client, progress);
         self.save()?;
-        Ok(recalled?)
+        recalled
     }
 
     fn recall_all(
         &mut self,
         client: &mut Client,
         progress: &mut dyn Progress,
-    ) -> Result<(), WireError> {
-        let total = self.pending();
-        let Pending { seed, digests } = &mut self.kept.pending;
-        while !digests.is_empty() {
+    ) -> Result<(), Error> {
+        let (total, mut questions) = (self.pending(), 0);
+        while self.pending() > 0 {
+            let Pending { seed, digests } = &mut self.kept.pending;
             let count = digests.len().min(MAX_QUESTION);
             let values = client.recall(&digests[..count], seed)?.unwrap_or_default();
-            self.recalled += values.len() as u64;
+            if self.is_earlier {
+                self.recalled += values.len() as u64;
+                self.withdrawn += (count - values.len()) as u64;
+            }
             self.kept.values.extend(digests.drain(..count).zip(values));
             progress.step(total - digests.len() as u64, total);
+            self.is_dirty = true;
+            questions += 1;
+            // Each is answered again so many times only.
+            if questions % KEPT_AT_ONCE == 0 {
+                self.save()?;
+            }
         }
         Ok(())
     }
@@ -376,6 +421,7 @@ impl State {
     ) -> Result<(), Error> {
         random::fill(&mut self.kept.pending.seed)?;
         self.kept.pending.digests = digests.to_vec();
+        (self.is_earlier, self.is_dirty) = (false, true);
         self.save()?;
         let Pending { seed, digests } = &mut self.kept.pending;
         let mut asked = Asked::default();
@@ -383,6 +429,7 @@ impl State {
         digests.truncate(asked.sent);
         let answered = digests.drain(..asked.values.len());
         self.kept.values.extend(answered.zip(asked.values));
+        self.is_dirty = true;
         if let Err(error) = ended {
             self.save()?;
             return Err(error.into());

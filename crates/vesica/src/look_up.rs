@@ -14,7 +14,7 @@ use vesica_tables::{
     ColumnType, Counts, Destination, HandedOver, KeySpec, KeyStore, Keys, Matched, Output,
     PathKind, PeerColumn, RowSet, Rows, Source, read_keys_within, write_rows,
 };
-use vesica_wire::Error as WireError;
+use vesica_wire::{Blame, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::apart::check_apart;
@@ -63,8 +63,10 @@ pub struct LookUpReport {
     pub last_release: Option<u64>,
     /// Keys that the server was asked about, and counted as queries.
     pub asked: u64,
-    /// Keys of which an answer came now that had been paid for before, and was lost.
+    /// Keys of which an answer came now that an earlier look-up had paid for, and lost.
     pub recalled: u64,
+    /// Keys that an earlier look-up may have asked about, and had not paid for by the server's word.
+    pub withdrawn: u64,
     /// Queries that it would still answer; `None` if it was not needed.
     pub left: Option<u64>,
     /// Keys of the table that are in the set.
@@ -415,7 +417,9 @@ impl OpenLookUp {
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let mut open = self.server.take();
-        let (answered, recalled) = (self.state.answered(), self.state.recalled());
+        self.state.begin();
+        let answered = self.state.answered();
+        let (recalled, withdrawn) = (self.state.recalled(), self.state.withdrawn());
         loop {
             let is_open = open.is_some();
             let (server, start, before) = match open.take() {
@@ -431,6 +435,7 @@ impl OpenLookUp {
             };
             let Err(error) = self.ask_over(server, start, digests, report, observer) else {
                 report.recalled = self.state.recalled() - recalled;
+                report.withdrawn = self.state.withdrawn() - withdrawn;
                 report.asked = self.state.answered() - answered - report.recalled;
                 report.seconds_asking = start.elapsed().as_secs_f64();
                 report.bytes_sent -= before.0;
@@ -439,7 +444,7 @@ impl OpenLookUp {
             };
             let goes_on = match error.class() {
                 ErrorClass::Network => is_open && !is_overdue(&error),
-                ErrorClass::Resource => is_open,
+                ErrorClass::Resource => is_open && is_of_the_quota(&error),
                 _ => false,
             };
             if !goes_on || self.options.connect.interrupt.check().is_err() {
@@ -499,6 +504,23 @@ impl OpenLookUp {
         }
         Ok(Server { client, deadline })
     }
+}
+
+/// Whether the server's quota may be why it does not answer, and not a limit of this machine.
+fn is_of_the_quota(error: &Error) -> bool {
+    use WireError::{PeerAborted, Resource};
+    matches!(
+        error,
+        Error::Session(SessionError::Run(
+            PeerAborted {
+                blame: Blame::Resource,
+                ..
+            } | Resource {
+                limit: Limit::Queries,
+                ..
+            }
+        ))
+    )
 }
 
 /// Whether the time of this side has run out.

@@ -132,8 +132,8 @@ pub(crate) struct Lookup {
     /// SET.vset.part, or SET.vset.2.part, until all of it is verified
     #[arg(long)]
     pub(crate) fetch: bool,
-    /// Directory for the server's answers, encrypted under the identity, created if missing. Later look-ups do not ask about
-    /// the same key again, and an interrupted one pays for nothing twice
+    /// Directory for the server's answers, encrypted under the identity, created if missing. Later look-ups do not pay for
+    /// the same key again, and one after an interruption has what that has paid for. Each set has its own
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<OwnDirectory>,
     /// Where `vesica serve` listens, HOST:PORT

@@ -1117,7 +1117,7 @@ fn a_look_up_pays_for_no_key_of_one_that_was_cut() {
     let said = |words: &str, endpoint: &str| {
         let words = format!("--key id --log-format json --input {words}");
         let said = report(&look_up(&place, endpoint, &words));
-        ["asked", "recalled", "left"].map(|name| said[name].as_u64().unwrap_or(9999))
+        ["asked", "recalled", "withdrawn", "left"].map(|name| said[name].as_u64().unwrap_or(9999))
     };
     let cut = |endpoint: &str, most: [u64; 2], state: &str| {
         let relay = cutting_relay(endpoint, most);
@@ -1134,21 +1134,51 @@ fn a_look_up_pays_for_no_key_of_one_that_was_cut() {
     cut(&endpoint, [all, 6000], "paid");
     // 300 are paid for already.
     let [unsent, paid] = ["unsent", "paid"].map(|state| format!(" --state {state}"));
-    assert_eq!(said(&format!("few.csv {unsent}"), &endpoint), [10, 0, 690]);
+    assert_eq!(
+        said(&format!("few.csv {unsent}"), &endpoint),
+        [10, 0, 300, 690]
+    );
     assert_eq!(
         said(&format!("others.csv {paid}"), &endpoint),
-        [10, 300, 680]
+        [10, 300, 0, 680]
     );
-    assert_eq!(said(&format!("few.csv {paid}"), &endpoint), [5, 0, 675]);
-    assert_eq!(said(&format!("many.csv {paid}"), &endpoint), [0, 0, 9999]);
+    assert_eq!(said(&format!("few.csv {paid}"), &endpoint), [5, 0, 0, 675]);
+    assert_eq!(
+        said(&format!("many.csv {paid}"), &endpoint),
+        [0, 0, 0, 9999]
+    );
     assert_eq!(
         said(&format!("many.csv {unsent}"), &endpoint),
-        [295, 0, 380]
+        [295, 0, 0, 380]
     );
     stop(server);
     let mut server = serve(&place, "--quota 630");
     let few = "others.csv --state dear";
-    assert_eq!(said(few, &server.endpoint()), [10, 0, 0]);
+    assert_eq!(said(few, &server.endpoint()), [10, 0, 300, 0]);
     let ended = stop(server);
     assert!(!ended.err.contains("refused"), "{}", ended.err);
+}
+
+/// A disk that is full by the time that the answers have come.
+#[test]
+fn answers_that_cannot_be_kept_are_an_error() {
+    let place = Place::new();
+    place.write("all.csv", table(0..10));
+    place.write("mine.csv", table(0..300));
+    publish(&place, "--input all.csv --key id").expect_success();
+    let mut server = serve(&place, "--quota 1000 --set set.vset");
+    let words = format!(
+        "lookup --identity receiver.key --peer {} --set got.vset --fetch --input mine.csv --key id --state state \
+         --progress none {}",
+        place.sender,
+        server.endpoint()
+    );
+    // There is room for the questions, of 32 bytes each, and not for the answers, of 96.
+    let full = place.run_after("ulimit -f 32", &words);
+    full.expect_failure(7, "state");
+    // They are paid for, and had again.
+    let again = report(&place.run(&format!("{words} --log-format json")));
+    let counts = ["asked", "recalled", "withdrawn", "left"].map(|name| again[name].as_u64());
+    assert_eq!(counts, [Some(0), Some(300), Some(0), Some(700)]);
+    stop(server);
 }

@@ -547,7 +547,7 @@ fn every_damage_is_an_error_of_its_own() {
                 found,
                 SetProblem::BadHeader(_) | SetProblem::BadSignature | SetProblem::Truncated
             ),
-            12 => found == SetProblem::Version(3),
+            12 => found == SetProblem::Version(2),
             13..45 => matches!(found, SetProblem::OtherPublisher { .. }),
             at if at < head => {
                 matches!(found, SetProblem::BadHeader(_) | SetProblem::BadSignature)
