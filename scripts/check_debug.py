@@ -41,6 +41,8 @@ PUBLIC = {
     "files/src/id.rs FileId.born": "a time",
     "files/src/stamp.rs FileStamp.changed": "a time",
     "files/src/stamp.rs FileStamp.modified": "a time",
+    "kernels/src/descriptor.rs Descriptor.list": "who may use a file",
+    "kernels/src/descriptor.rs Descriptor.owner": "whose a file is",
     "kernels/src/residues.rs Modulus.montgomery": "a public modulus",
     "lookup/src/database.rs Last.hash": "a hash of a published header",
     "lookup/src/header.rs Header.previous": "published",

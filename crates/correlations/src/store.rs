@@ -469,6 +469,12 @@ fn empty(half: &Path) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(half, fs::Permissions::from_mode(0o600))?;
     }
+    #[cfg(not(unix))]
+    {
+        let mut permissions = half.metadata()?.permissions();
+        permissions.set_readonly(false);
+        fs::set_permissions(half, permissions)?;
+    }
     let file = OpenOptions::new().write(true).open(half)?;
     file.set_len(0).and_then(|()| file.sync_all())
 }

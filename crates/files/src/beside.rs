@@ -7,7 +7,13 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile, TempPath};
 
+use crate::locks::try_lock;
 use crate::open_regular;
+
+/// The mode of files that only their owner may read.
+pub(crate) const OWNER_ONLY: u32 = 0o600;
+/// The mode of files that everybody may read, as far as the process lets others read its new files.
+pub(crate) const EVERYBODY: u32 = 0o666;
 
 const PREFIX: &str = ".vesica-";
 const SUFFIX: &str = ".part";
@@ -17,19 +23,46 @@ const CHARACTERS: usize = 24;
 /// A new file, to become `path`. It is locked as long as somebody writes it. Errors are the system's own:
 /// [`Builder::tempfile_in`] would hide their codes.
 pub(crate) fn create(path: &Path, mode: u32) -> io::Result<(File, TempPath)> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
-    #[cfg(not(unix))]
-    let _ = mode;
     loop {
-        let made = with_private_name(path, |private| options.open(private))?;
+        let made = with_private_name(path, |private| new_file(private, mode))?;
         let (file, private) = made.into_parts();
         // Between its first moment and the lock somebody may have taken it for a leftover.
         if lock(&file) && private.exists() {
             return Ok((file, private));
         }
+    }
+}
+
+#[cfg(unix)]
+fn new_file(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    options.read(true).write(true).create_new(true).open(path)
+}
+
+/// For this user only, or for those whom the directory lets use its files.
+#[cfg(windows)]
+fn new_file(path: &Path, mode: u32) -> io::Result<File> {
+    if mode == OWNER_ONLY {
+        return crate::windows::create(path);
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).open(path)
+}
+
+/// Puts a file with a private name in the place of another one, at once.
+pub(crate) fn persist(private: TempPath, path: &Path) -> io::Result<()> {
+    #[cfg(not(windows))]
+    {
+        private.persist(path).map_err(|e| e.error)
+    }
+    // The other one may be open, which [`TempPath::persist`] does not allow there.
+    #[cfg(windows)]
+    {
+        let mut private = private;
+        fs::rename(&private, path)?;
+        private.disable_cleanup(true);
+        Ok(())
     }
 }
 
@@ -73,7 +106,7 @@ pub fn directory_of(path: &Path) -> &Path {
 
 /// Locks a file, unless somebody else has. Where there are no locks nothing is ever found unfinished.
 fn lock(file: &File) -> bool {
-    !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+    !matches!(try_lock(file), Err(TryLockError::WouldBlock))
 }
 
 /// The files in a directory that killed processes have not finished, with their bytes.
@@ -127,7 +160,7 @@ fn each_unfinished(
         let Ok(file) = open_regular(&path) else {
             continue;
         };
-        if file.try_lock().is_ok() {
+        if try_lock(&file).is_ok() {
             work(&path, &file);
         }
     }
@@ -138,8 +171,6 @@ fn each_unfinished(
 mod tests {
     use super::*;
     use crate::WholeFile;
-
-    const OWNER_ONLY: u32 = 0o600;
 
     /// As if the process was killed: the name stays, the lock does not.
     fn leave(path: &Path) -> PathBuf {

@@ -1,7 +1,9 @@
 //! Directories for what only this user may change.
 
+#[cfg(unix)]
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fmt, io};
 
 use crate::{found_at, keep_name};
 
@@ -30,6 +32,9 @@ impl fmt::Display for UnsafeDirectory {
             Self::SymbolicLink => "is a symbolic link; name the directory itself",
             Self::NoDirectory(found) => return write!(f, "is {found}, and not a directory"),
             Self::OfAnotherUser => "belongs to another user; name a directory of your own",
+            Self::Writable if cfg!(windows) => {
+                "can be changed by other users; run on it: icacls /inheritance:r /grant:r %USERNAME%:(OI)(CI)F"
+            }
             Self::Writable => "can be changed by other users; run: chmod go-w on it",
             Self::Movable { above } => {
                 let above = above.display();
@@ -54,13 +59,14 @@ pub fn private_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
 
 /// Makes a directory for this user only, unless there is one.
 fn make(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
-    {
+    let made = {
         use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    match builder.create(path) {
+        fs::DirBuilder::new().mode(0o700).create(path)
+    };
+    #[cfg(windows)]
+    let made = crate::windows::create_directory(path);
+    match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         // Without a name that lasts, what is synchronised in it is lost with it.
         Ok(()) => keep_name(path),
@@ -103,16 +109,32 @@ fn unsafe_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
     }))
 }
 
-/// Why this directory is unsafe for files that only this user may write, if it is; who else may write to it
-/// is not known on this system.
-#[cfg(not(unix))]
+/// Why this directory is unsafe for files that only this user may write, if it is, by the same rules: the lists of the
+/// directories above it let nobody else delete or rename what is in them.
+#[cfg(windows)]
 fn unsafe_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
-    let there = path.symlink_metadata()?;
-    Ok(if there.is_symlink() {
-        Some(UnsafeDirectory::SymbolicLink)
-    } else if !there.is_dir() {
-        Some(UnsafeDirectory::NoDirectory(other(path)))
-    } else {
-        None
-    })
+    use crate::windows::{ADDING, DELETE, READ_CONTROL, READING, is_own, lets_others, look};
+    let metadata = path.symlink_metadata()?;
+    if metadata.is_symlink() {
+        return Ok(Some(UnsafeDirectory::SymbolicLink));
+    } else if !metadata.is_dir() {
+        return Ok(Some(UnsafeDirectory::NoDirectory(other(path))));
+    }
+    let there = look(path, READ_CONTROL, true)?;
+    if !is_own(&there)? {
+        return Ok(Some(UnsafeDirectory::OfAnotherUser));
+    } else if lets_others(&there, READING)? {
+        return Ok(Some(UnsafeDirectory::Writable));
+    }
+    for above in path.canonicalize()?.ancestors().skip(1) {
+        let there = look(above, READ_CONTROL, false)?;
+        // Nobody moves the root of a volume.
+        let is_root = above.parent().is_none();
+        let harmless = if is_root { ADDING | DELETE } else { ADDING };
+        if lets_others(&there, harmless)? || !is_own(&there)? {
+            let above = above.to_owned();
+            return Ok(Some(UnsafeDirectory::Movable { above }));
+        }
+    }
+    Ok(None)
 }

@@ -1,21 +1,23 @@
 //! Which file a file is.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::path::Path;
+#[cfg(unix)]
 use std::time::SystemTime;
 
 /// What tells a file from every other one that the file system has or had, copies of it among them: its inode, and when
-/// that began to exist.
+/// that began to exist; on Windows the number that its volume has given it, and that of the volume.
 ///
 /// Moving and renaming it within its file system keeps both; copying it, restoring it from an archive and moving it to
-/// another file system do not. Nothing can set the birth time on Linux. The number of the device is left out: it is given
-/// out anew when disks are found in another order. A roll-back to a snapshot of the whole file system is not noticed. Where
-/// a system knows only one of the two (no inodes on Windows, no birth time on some network file systems), the other one is
-/// zero.
+/// another file system do not. Nothing can set the birth time on Linux. On Windows anybody can, and a new file may get that
+/// of a former one of its name, but no number of NTFS is given out twice. The number of the device is left out on Unix: it
+/// is given out anew when disks are found in another order. A roll-back to a snapshot of the whole file system is not
+/// noticed. Where a system knows only one of the two (no birth time on some network file systems), the other one is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     inode: u64,
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1970; on Windows the number of the volume.
     born: u128,
 }
 
@@ -28,17 +30,24 @@ impl FileId {
     /// # Errors
     /// The file system's.
     pub fn of(file: &File) -> io::Result<FileId> {
-        let metadata = file.metadata()?;
-        let born = metadata.created().ok();
-        let born = born.and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok());
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Ok(FileId {
-            inode,
-            born: born.map_or(0, |born| born.as_nanos()),
-        })
+        {
+            let metadata = file.metadata()?;
+            let born = metadata.created().ok();
+            let born = born.and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok());
+            Ok(FileId {
+                inode: std::os::unix::fs::MetadataExt::ino(&metadata),
+                born: born.map_or(0, |born| born.as_nanos()),
+            })
+        }
+        #[cfg(windows)]
+        {
+            let Place { device, inode } = Place::of(file)?;
+            Ok(FileId {
+                inode,
+                born: device.into(),
+            })
+        }
     }
 
     /// Inode and birth time, little endian.
@@ -61,10 +70,113 @@ impl FileId {
     }
 }
 
+/// What tells a file or directory from every other one that is there at the same time, and is the same under all its names:
+/// device and inode, or on Windows volume and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    /// That of an open file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn of(file: &File) -> io::Result<Place> {
+        #[cfg(unix)]
+        {
+            Ok(Place::by(&file.metadata()?))
+        }
+        #[cfg(windows)]
+        {
+            let found = winapi_util::file::information(file)?;
+            Ok(Place {
+                device: found.volume_serial_number(),
+                inode: found.file_index(),
+            })
+        }
+    }
+
+    /// That of what has this path, whose metadata these are: of a link itself if they are; `None` if nobody can tell.
+    #[cfg(unix)]
+    pub fn at(_: &Path, metadata: &Metadata) -> Option<Place> {
+        Some(Place::by(metadata))
+    }
+
+    /// That of what has this path, whose metadata these are: of a link itself if they are; `None` if nobody can tell.
+    #[cfg(windows)]
+    pub fn at(path: &Path, metadata: &Metadata) -> Option<Place> {
+        let there = crate::windows::look(path, 0, metadata.is_symlink());
+        Place::of(&there.ok()?).ok()
+    }
+
+    #[cfg(unix)]
+    fn by(metadata: &Metadata) -> Place {
+        use std::os::unix::fs::MetadataExt;
+        Place {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+/// Whether a file has more than one name.
+///
+/// # Errors
+/// The file system's.
+pub fn has_other_names(path: &Path) -> io::Result<bool> {
+    #[cfg(unix)]
+    {
+        Ok(std::os::unix::fs::MetadataExt::nlink(&path.metadata()?) > 1)
+    }
+    #[cfg(windows)]
+    {
+        let there = crate::windows::look(path, 0, false)?;
+        Ok(winapi_util::file::information(&there)?.number_of_links() > 1)
+    }
+}
+
+/// The file that a standard stream is redirected from or to, if it is one.
+#[cfg(unix)]
+pub fn redirected(stream: &impl std::os::fd::AsFd) -> Option<File> {
+    let file = File::from(stream.as_fd().try_clone_to_owned().ok()?);
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// The file that a standard stream is redirected from or to, if it is one.
+#[cfg(windows)]
+pub fn redirected(stream: &impl std::os::windows::io::AsHandle) -> Option<File> {
+    let file = File::from(stream.as_handle().try_clone_to_owned().ok()?);
+    winapi_util::file::typ(&file)
+        .ok()?
+        .is_disk()
+        .then_some(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn all_names_of_a_file_are_of_one_place() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::write(at("file"), "text").unwrap();
+        fs::write(at("other"), "text").unwrap();
+        assert!(!has_other_names(&at("file")).unwrap());
+        fs::hard_link(at("file"), at("name")).unwrap();
+        assert!(has_other_names(&at("file")).unwrap());
+        let found = |name: &str| Place::at(&at(name), &at(name).metadata().unwrap()).unwrap();
+        assert_eq!(found("file"), found("name"));
+        assert_eq!(
+            found("file"),
+            Place::of(&File::open(at("name")).unwrap()).unwrap()
+        );
+        assert_ne!(found("file"), found("other"));
+        assert_ne!(found("file"), found("."));
+    }
 
     #[test]
     fn a_copy_is_another_file() {

@@ -22,18 +22,20 @@ mod readers;
 mod secret;
 mod stamp;
 mod whole;
+#[cfg(windows)]
+mod windows;
 
 pub use advice::{Advice, Argument, Command, Face, Part, many, spelled};
 pub use beside::{directory_of, remove_unfinished, unfinished};
 pub use directory::{UnsafeDirectory, private_directory};
 pub use found::{found_at, own_file};
-pub use id::FileId;
-pub use limits::is_exhausted;
+pub use id::{FileId, Place, has_other_names, redirected};
+pub use limits::{free_bytes, is_exhausted, machine_memory};
 pub use locks::{NotLocked, has_no_locks, lock, lock_within};
 pub use nearest::nearest;
-pub use open::{open_named, open_own, open_pipe, open_regular, read_regular};
+pub use open::{open_named, open_own, open_pipe, open_regular, own_options, read_regular};
 pub use private::PrivateFile;
-pub use readers::Readers;
+pub use readers::{Readers, is_exposed};
 pub use secret::holds_key;
 pub use stamp::FileStamp;
 pub use whole::{WholeFile, keep_name, sync_name};

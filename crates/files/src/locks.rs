@@ -23,11 +23,25 @@ pub enum NotLocked {
 /// # Errors
 /// Any [`NotLocked`]. Whoever goes on without a lock shares the file with others.
 pub fn lock(file: &File) -> Result<(), NotLocked> {
-    file.try_lock().map_err(|error| match error {
+    try_lock(file).map_err(|error| match error {
         TryLockError::WouldBlock => NotLocked::InUse,
         TryLockError::Error(e) if has_no_locks(&e) => NotLocked::NoLocks,
         TryLockError::Error(e) => NotLocked::Io(e),
     })
+}
+
+/// Locks a file as the standard library does. What that locks on Windows nobody else can read.
+pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    #[cfg(not(windows))]
+    {
+        file.try_lock()
+    }
+    #[cfg(windows)]
+    match vesica_kernels::windows::try_lock(file) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(TryLockError::WouldBlock),
+        Err(e) => Err(TryLockError::Error(e)),
+    }
 }
 
 /// Does the same, and waits for another process for at most so long.
@@ -52,6 +66,14 @@ pub fn has_no_locks(cause: &io::Error) -> bool {
         use nix::errno::Errno;
         let code = cause.raw_os_error().map(Errno::from_raw);
         if matches!(code, Some(Errno::ENOLCK | Errno::EINVAL)) {
+            return true;
+        }
+    }
+    #[cfg(windows)]
+    {
+        const INVALID_FUNCTION: i32 = 1;
+        const NOT_SUPPORTED: i32 = 50;
+        if matches!(cause.raw_os_error(), Some(INVALID_FUNCTION | NOT_SUPPORTED)) {
             return true;
         }
     }

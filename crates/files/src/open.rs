@@ -32,20 +32,40 @@ pub fn open_named(path: &Path) -> io::Result<File> {
         return Err(is_link());
     }
     check(&there)?;
-    let mut options = without_waiting();
+    let file = without_links(OpenOptions::new().read(true))
+        .open(path)
+        .map_err(|e| match is_loop(&e) {
+            // The name is a link's by now.
+            true => is_link(),
+            false => e,
+        })?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Follows no link at the end of the path, and waits for nobody. On Windows a link is opened itself, which [`check`] refuses.
+fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
         use nix::fcntl::OFlag;
         use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        options.custom_flags(flags.bits());
     }
-    let file = options.open(path).map_err(|e| match is_loop(&e) {
-        // The name is a link's by now.
-        true => is_link(),
-        false => e,
-    })?;
-    check(&file.metadata()?)?;
-    Ok(file)
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt;
+        options.custom_flags(crate::windows::OPEN_LINK);
+    }
+    options
+}
+
+/// Has these options create files for this user only, follow no link and wait for nobody. On Windows a new file is for those
+/// whom its directory lets use it: for this user only in one of [`private_directory`](crate::private_directory).
+pub fn own_options(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    without_links(options)
 }
 
 fn is_link() -> io::Error {
@@ -88,14 +108,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// [`io::ErrorKind::InvalidInput`] for anything else than such a file, else the file system's.
 pub fn open_own(path: &Path, makes: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(makes);
-    #[cfg(unix)]
-    {
-        use nix::fcntl::OFlag;
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        options.custom_flags(flags.bits());
-    }
+    without_links(options.read(true).write(true).create(makes));
     let refused = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     let file = match options.open(path) {
         Err(e) if is_loop(&e) => return Err(is_link()),
@@ -110,6 +123,15 @@ pub fn open_own(path: &Path, makes: bool) -> io::Result<File> {
             return refused("it belongs to another user");
         }
         if metadata.nlink() > 1 {
+            return refused("it is a file with another name, too");
+        }
+    }
+    #[cfg(windows)]
+    {
+        if !crate::windows::is_own(&file)? {
+            return refused("it belongs to another user");
+        }
+        if winapi_util::file::information(&file)?.number_of_links() > 1 {
             return refused("it is a file with another name, too");
         }
     }
@@ -181,7 +203,9 @@ fn without_waiting() -> OpenOptions {
 
 fn check(metadata: &Metadata) -> io::Result<()> {
     let kind = metadata.file_type();
-    if kind.is_file() {
+    if kind.is_symlink() {
+        Err(is_link())
+    } else if kind.is_file() {
         Ok(())
     } else if kind.is_dir() {
         Err(io::ErrorKind::IsADirectory.into())

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 use crate::FileId;
-use crate::beside::{self, directory_of};
-use crate::whole::{OWNER_ONLY, unnamed};
+use crate::beside::{self, OWNER_ONLY, directory_of};
+use crate::whole::unnamed;
 
 /// A file that only this user may read, that gets its name once it is complete, and that is the same file before and
 /// after. Dropped before, it leaves nothing; nor does a killed process where the system supports unnamed files. Elsewhere
@@ -73,7 +73,7 @@ impl PrivateFile {
             Some(private) => private,
             None => unnamed::link_privately(&self.file, &self.path)?,
         };
-        private.persist(&self.path).map_err(|e| e.error)
+        beside::persist(private, &self.path)
     }
 }
 

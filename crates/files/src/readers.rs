@@ -4,8 +4,8 @@ use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::path::Path;
 
-/// Who may read a file: its owner alone if it has a POSIX access control list, otherwise those that its permissions name.
-/// Lists of other kinds are not looked at.
+/// Who may read a file: its owner alone if it has a POSIX access control list, or on Windows any, otherwise those that its
+/// permissions name. Lists of other kinds are not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(unix), allow(dead_code, reason = "there are no such permissions"))]
 pub struct Readers {
@@ -87,10 +87,26 @@ impl Readers {
         Permissions::from_mode(permissions.mode() & 0o777 & allowed | 0o600)
     }
 
+    /// Permissions say nothing of readers here.
     #[cfg(not(unix))]
     pub(crate) fn limit(self, permissions: &Permissions, _: &Metadata) -> Permissions {
         permissions.clone()
     }
+}
+
+/// Whether other users of the machine may do anything with an open file: by its permissions, or on Windows by its access
+/// control list, in which the system and administrators are none, and looking at its attributes is nothing.
+///
+/// # Errors
+/// The file system's.
+pub fn is_exposed(file: &File) -> io::Result<bool> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
+    }
+    #[cfg(windows)]
+    crate::windows::is_exposed(file)
 }
 
 /// Whether a file has an access control list: then the bits of its group are the most that anybody on the list may do, and

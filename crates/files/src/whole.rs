@@ -7,12 +7,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 use crate::Readers;
-use crate::beside::{self, directory_of};
+use crate::beside::{self, EVERYBODY, OWNER_ONLY, directory_of};
 use crate::open::open_for_writing;
 use crate::readers::has_acl;
-
-/// The mode of files that only their owner may read.
-pub(crate) const OWNER_ONLY: u32 = 0o600;
 
 /// A file that is written beside its destination and renamed once it is complete. Dropped before, it leaves
 /// nothing. Nor does a killed process where the system supports unnamed files, except in the moment in which
@@ -85,7 +82,8 @@ impl WholeFile {
 
     /// Puts the finished file in its place: flushed to the disk, then renamed, with the permissions of the file that it
     /// replaces, or those that new files get, but for those of other readers. It is its owner's alone in a directory whose
-    /// files get an access control list, and if the file that it replaces has one.
+    /// files get an access control list, and if the file that it replaces has one. On Windows all have one: it is this
+    /// user's, the system's and administrators', unless [anybody](Readers::ANYBODY) may read it.
     ///
     /// # Errors
     /// Those of the file system. Nothing is left then.
@@ -126,6 +124,10 @@ impl WholeFile {
                 false => place.readers.limit(&permissions, &metadata),
             };
             file.set_permissions(permissions)?;
+            #[cfg(windows)]
+            if place.readers == Readers::ANYBODY {
+                share(file, &place.path)?;
+            }
             file.sync_all()
         };
         finish(&file)?;
@@ -144,7 +146,7 @@ impl WholeFile {
                 }
             },
         };
-        private.persist(&place.path).map_err(|e| e.error)?;
+        beside::persist(private, &place.path)?;
         Ok(Some(place.path))
     }
 }
@@ -249,10 +251,22 @@ impl Write for WholeFile {
     }
 }
 
+/// Lets those use a file who may use the one in whose place it is to come, or a new one there.
+#[cfg(windows)]
+fn share(file: &File, place: &Path) -> io::Result<()> {
+    use crate::windows::{READ_CONTROL, look};
+    match look(place, READ_CONTROL, false) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let (probe, _private) = beside::create(place, EVERYBODY)?;
+            crate::windows::share(file, &probe)
+        }
+        there => crate::windows::share(file, &there?),
+    }
+}
+
 /// The permissions that a new file gets from the process's mask, which can only be seen on a
 /// new file.
 fn default_permissions(path: &Path) -> io::Result<Permissions> {
-    const EVERYBODY: u32 = 0o666;
     if let Some(probe) = unnamed::create(directory_of(path), EVERYBODY) {
         return probe.metadata().map(|m| m.permissions());
     }

@@ -2,7 +2,8 @@
 //!
 //! Every kernel exists in a portable version, which defines its meaning, and in versions for wider vector
 //! units. The choice is made at run time, once per batch; nothing depends on compile-time target features.
-//! [`memory`] has the command's allocator, [`process`] what else the command needs from the system.
+//! [`memory`] has the command's allocator, [`process`] what else the command needs from the system, and `windows` what
+//! only Windows has.
 //! [`backends`] reports the choices. Each kernel can also be asked for its portable version, against which
 //! the tests compare.
 //!
@@ -32,6 +33,8 @@ pub mod binary;
 pub mod blake3;
 pub mod code;
 pub mod curve25519;
+#[cfg(any(windows, test))]
+pub mod descriptor;
 pub mod gf2k;
 pub mod memory;
 #[cfg(target_arch = "aarch64")]
@@ -40,6 +43,8 @@ pub mod process;
 pub mod residues;
 pub mod subfield;
 pub mod transpose;
+#[cfg(windows)]
+pub mod windows;
 
 pub use backend::{Backend, limit};
 

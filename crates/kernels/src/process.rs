@@ -95,8 +95,14 @@ impl<A> OrExit<A> {
         }
     }
 
+    #[cold]
+    #[cfg(windows)]
+    fn exit(&self) {
+        crate::windows::end(self.message, self.code);
+    }
+
     /// Leaves it to the standard library.
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", windows)))]
     fn exit(&self) {}
 }
 

@@ -1,10 +1,9 @@
 //! Files that hold a secret.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use vesica_files::open_regular;
+use vesica_files::{is_exposed, open_regular};
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -41,16 +40,4 @@ pub fn read_secret(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
         true => Err(fail("too long for a secret".into())),
         false => Ok(bytes),
     }
-}
-
-/// Whether other users can read a file; unknown where there are no such permissions.
-#[cfg(unix)]
-fn is_exposed(file: &File) -> io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_: &File) -> io::Result<bool> {
-    Ok(false)
 }

@@ -2,14 +2,14 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use vesica_files::open_regular;
+use vesica_files::{Place, open_regular};
 
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "object-stores")]
@@ -75,7 +75,7 @@ impl Backing {
     pub(crate) fn verify_unchanged(&self, stamp: &Stamp) -> Result<()> {
         match self {
             Backing::Path(path) => match std::fs::metadata(path) {
-                Ok(now) if Stamp::of(&now) == *stamp => Ok(()),
+                Ok(now) if Stamp::at(path, &now) == *stamp => Ok(()),
                 _ => Err(Error::new(ErrorKind::Changed)),
             },
             #[cfg(feature = "object-stores")]
@@ -94,8 +94,7 @@ pub(crate) struct Stamp {
     modified: Option<SystemTime>,
     /// Seconds and nanoseconds of the last change, which no program can set back.
     changed: Option<(i64, i64)>,
-    /// Device and inode.
-    identity: Option<(u64, u64)>,
+    identity: Option<Place>,
 }
 
 impl Stamp {
@@ -107,12 +106,17 @@ impl Stamp {
         identity: None,
     };
 
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    /// The stamp of what has this path, whose metadata these are.
+    pub(crate) fn at(path: &Path, metadata: &Metadata) -> Self {
+        Stamp::of(metadata, Place::at(path, metadata))
+    }
+
+    pub(crate) fn of(metadata: &Metadata, identity: Option<Place>) -> Self {
         Stamp {
             length: metadata.len(),
             modified: metadata.modified().ok(),
             changed: changed(metadata),
-            identity: identity(metadata),
+            identity,
         }
     }
 
@@ -121,8 +125,8 @@ impl Stamp {
         self.identity.is_some() && self.identity == other.identity
     }
 
-    /// Device and inode, if it is of a file.
-    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+    /// What tells the file from others, if it is of one.
+    pub(crate) fn identity(&self) -> Option<Place> {
         self.identity
     }
 }
@@ -135,18 +139,6 @@ fn changed(metadata: &Metadata) -> Option<(i64, i64)> {
 
 #[cfg(not(unix))]
 fn changed(_: &Metadata) -> Option<(i64, i64)> {
-    None
-}
-
-/// Device and inode.
-#[cfg(unix)]
-pub(crate) fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn identity(_: &Metadata) -> Option<(u64, u64)> {
     None
 }
 

@@ -1,6 +1,5 @@
 //! One file of a table, or what stands for one: standard input, bytes in memory, record batches.
 
-use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use vesica_files::{Argument, Readers, advice, open_pipe};
+use vesica_files::{Argument, Place, Readers, advice, open_pipe, redirected};
 
 use crate::backing::{Backing, Handle, Stamp, open_error};
 use crate::compression::Compression;
@@ -55,30 +54,19 @@ pub(crate) struct Part {
     waited: Waited,
 }
 
-/// The file that standard input is redirected from, if it is from one.
-#[cfg(unix)]
-fn file_of_standard_input() -> Option<File> {
-    use std::os::fd::AsFd;
-    let copy = io::stdin().as_fd().try_clone_to_owned();
-    let file = copy.map(File::from).ok();
-    file.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
-}
-
-#[cfg(not(unix))]
-fn file_of_standard_input() -> Option<File> {
-    None
-}
-
 impl Part {
     /// Opens a file; `-` is standard input.
     pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Part> {
         if path.as_os_str() == "-" {
-            let file = file_of_standard_input();
+            let file = redirected(&io::stdin());
             let readers = file.as_ref().and_then(|file| Readers::of(file).ok());
-            let metadata = file.and_then(|file| file.metadata().ok());
+            let stamp = file.and_then(|file| {
+                let metadata = file.metadata().ok()?;
+                Some(Stamp::of(&metadata, Place::of(&file).ok()))
+            });
             return Ok(Part {
                 readers: readers.unwrap_or(Readers::OWNER),
-                stamp: metadata.map_or(Stamp::PRIVATE, |metadata| Stamp::of(&metadata)),
+                stamp: stamp.unwrap_or(Stamp::PRIVATE),
                 ..Part::from_reader("standard input", io::stdin(), options)?
             });
         }
@@ -95,7 +83,7 @@ impl Part {
         let backing = Backing::Path(path.to_owned());
         Ok(Part {
             readers: Readers::of_path(path).map_err(in_path)?,
-            ..Part::build(&name, backing, Stamp::of(&metadata), options)?
+            ..Part::build(&name, backing, Stamp::at(path, &metadata), options)?
         })
     }
 
@@ -177,10 +165,10 @@ impl Part {
         options: &SourceOptions,
     ) -> Result<Part> {
         let part = Part::from_reader(name, stream, options)?;
-        let metadata = database.and_then(|file| std::fs::metadata(file).ok());
+        let stamp = database.and_then(|file| Some(Stamp::at(file, &std::fs::metadata(file).ok()?)));
         Ok(Part {
             formless: true,
-            stamp: metadata.map_or(Stamp::PRIVATE, |metadata| Stamp::of(&metadata)),
+            stamp: stamp.unwrap_or(Stamp::PRIVATE),
             ..part
         })
     }

@@ -1,18 +1,16 @@
 //! What a command names: nothing that is written may take the place of anything else that it names.
 //!
-//! Files are compared by device and inode, so that links, hard links, mounts and detours do not matter; what does not exist
+//! Files are compared by their [`Place`], so that links, hard links, mounts and detours do not matter; what does not exist
 //! yet by its name in the nearest directory that does; objects by the canonical form of their addresses. Devices and pipes
 //! are never replaced, so that two uses of one are fine.
 
 use std::ffi::OsStr;
-#[cfg(unix)]
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use vesica_files::{directory_of, found_at, holds_key};
+use vesica_files::{Place, directory_of, found_at, holds_key, redirected};
 
-use crate::backing::identity;
 use crate::error::{Error, ErrorKind, Overlap, Result};
 use crate::files::{Found, expand, would_find};
 use crate::objects::address::Address;
@@ -88,14 +86,11 @@ struct Named {
     path: PathBuf,
     kind: PathKind,
     is_written: bool,
-    /// Device and inode, if they are known.
-    id: Option<Id>,
+    /// What tells the file from others, if it is known.
+    id: Option<Place>,
     /// Whether it is standard output or standard error, which may be one file.
     is_standard: bool,
 }
-
-/// Device and inode.
-type Id = (u64, u64);
 
 /// Variables that name files with credentials.
 const CREDENTIALS: &[&str] = &[
@@ -139,7 +134,7 @@ impl Paths {
     pub fn writes_messages(&mut self) {
         self.writes("standard error", PathKind::File, Path::new(""));
         if let Some(last) = self.0.last_mut() {
-            last.id = standard(io::stderr);
+            last.id = place_of(redirected(&io::stderr()));
             last.is_standard = true;
         }
     }
@@ -162,8 +157,14 @@ impl Paths {
         }
     }
 
-    /// Adds a file that is read, by its name, and by device and inode, as far as they are known.
-    pub(crate) fn reads_file(&mut self, what: &str, kind: PathKind, path: &Path, id: Option<Id>) {
+    /// Adds a file that is read, by its name, and by its place, as far as that is known.
+    pub(crate) fn reads_file(
+        &mut self,
+        what: &str,
+        kind: PathKind,
+        path: &Path,
+        id: Option<Place>,
+    ) {
         self.reads(what, kind, path);
         if let Some(last) = self.0.last_mut() {
             last.id = id;
@@ -249,7 +250,7 @@ struct Located<'a> {
     /// The name itself, and what it is a link to, without links and detours above. None of a device or pipe.
     paths: Vec<PathBuf>,
     /// Of the file and of those beside it, as far as they are there.
-    ids: Vec<Id>,
+    ids: Vec<Place>,
 }
 
 impl<'a> Located<'a> {
@@ -266,8 +267,8 @@ impl<'a> Located<'a> {
         }
         if path.as_os_str() == "-" {
             located.ids.extend(match named.is_written {
-                true => standard(io::stdout),
-                false => standard(io::stdin),
+                true => place_of(redirected(&io::stdout())),
+                false => place_of(redirected(&io::stdin())),
             });
             return located;
         }
@@ -287,7 +288,8 @@ impl<'a> Located<'a> {
         {
             return located;
         }
-        located.ids.extend(there.as_ref().and_then(identity));
+        let id = there.as_ref().and_then(|there| Place::at(path, there));
+        located.ids.extend(id);
         let name = match path.file_name() {
             Some(name) => resolved(directory_of(path)).join(name),
             None => resolved(path),
@@ -351,7 +353,8 @@ impl<'a> Located<'a> {
             (Some(object), Some(other)) => object.is_same(other),
             (None, None) => {
                 self.ids.iter().any(|id| other.ids.contains(id))
-                    || self.paths.iter().any(|path| other.paths.contains(path))
+                    || (self.paths.iter())
+                        .any(|own| other.paths.iter().any(|of| is_same_name(own, of)))
             }
             _ => false,
         }
@@ -363,7 +366,7 @@ impl<'a> Located<'a> {
 
     fn is_above(&self, path: &Path) -> bool {
         path.ancestors().skip(1).any(|above| {
-            let id = above.metadata().ok().as_ref().and_then(identity);
+            let id = place_at(above);
             id.is_some_and(|id| self.ids.contains(&id)) || self.paths.iter().any(|its| its == above)
         })
     }
@@ -399,7 +402,7 @@ impl<'a> Located<'a> {
     fn is_found(&self, input: &Located<'_>) -> bool {
         !self.ids.is_empty()
             && input.found().iter().any(|path| {
-                let id = path.metadata().ok().as_ref().and_then(identity);
+                let id = place_at(path);
                 id.is_some_and(|id| self.ids.contains(&id))
             })
     }
@@ -422,31 +425,29 @@ impl<'a> Located<'a> {
     }
 }
 
-/// What identifies the file that a standard stream is redirected to.
-#[cfg(unix)]
-fn standard<S: std::os::fd::AsFd>(stream: impl Fn() -> S) -> Option<Id> {
-    let copy = stream().as_fd().try_clone_to_owned();
-    let metadata = copy.and_then(|copy| File::from(copy).metadata()).ok();
-    metadata
-        .filter(Metadata::is_file)
-        .as_ref()
-        .and_then(identity)
+fn place_of(file: Option<File>) -> Option<Place> {
+    Place::of(&file?).ok()
 }
 
-#[cfg(not(unix))]
-fn standard<S>(_: impl Fn() -> S) -> Option<Id> {
-    None
+/// Of what has this path, links followed, if it is there.
+fn place_at(path: &Path) -> Option<Place> {
+    Place::at(path, &path.metadata().ok()?)
+}
+
+/// Whether two names are one: in any case if they are of Windows.
+fn is_same_name(name: &Path, other: &Path) -> bool {
+    let lower = |path: &Path| path.to_string_lossy().to_lowercase();
+    name == other || cfg!(windows) && lower(name) == lower(other)
 }
 
 /// What identifies the files beside one, as far as they are there.
-fn beside(kind: PathKind, path: &Path) -> Vec<Id> {
+fn beside(kind: PathKind, path: &Path) -> Vec<Place> {
     let id = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
-        let metadata = Path::new(&name).metadata().ok();
-        metadata.as_ref().and_then(identity)
+        place_at(Path::new(&name))
     };
-    let mut ids: Vec<Id> = kind
+    let mut ids: Vec<Place> = kind
         .beside()
         .iter()
         .filter_map(|suffix| id(suffix))

@@ -488,7 +488,12 @@ impl Error {
                 " on the other side",
             ],
             Error::Session(SessionError::ExposedSecret { path }) => {
-                format!("run: chmod 600 {}", path.display()).into()
+                let path = path.display();
+                match cfg!(windows) {
+                    true => format!("run: icacls {path} /inheritance:r /grant:r %USERNAME%:F"),
+                    false => format!("run: chmod 600 {path}"),
+                }
+                .into()
             }
             Error::Session(error) | Error::TaskMemory(error) => return error.remedy(),
             Error::Courier(error) => return error.remedy_in(Again::Step),

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use vesica_files::{FileId, PrivateFile};
+use vesica_files::{FileId, PrivateFile, has_other_names, own_options};
 use vesica_session::{Identity, Turns};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::work_dir::{failed, lock, own_file, read_if_there, refused, seal, unseal};
+use crate::work_dir::{failed, lock, read_if_there, refused, seal, unseal};
 use crate::{Error, WorkDirProblem};
 
 const STATE: &str = "run";
@@ -93,20 +93,6 @@ pub(crate) struct Kept {
     _lock: File,
 }
 
-/// Whether a file has more than one name, as in a backup by hard links.
-fn has_other_names(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        path.metadata().is_ok_and(|found| found.nlink() > 1)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
-}
-
 /// The head, and the messages.
 fn decode(content: &[u8]) -> Option<(Head, Vec<Vec<u8>>)> {
     let (length, rest) = content.split_first_chunk::<8>()?;
@@ -143,7 +129,9 @@ impl Kept {
                 let Some((head, messages)) = content.and_then(|content| decode(&content)) else {
                     return refuse(WorkDirProblem::Unreadable);
                 };
-                if head.file.0 != file.to_bytes() || has_other_names(&path.join(STATE)) {
+                // As in a backup by hard links.
+                let is_linked = has_other_names(&path.join(STATE)).unwrap_or(false);
+                if head.file.0 != file.to_bytes() || is_linked {
                     return refuse(WorkDirProblem::Copied);
                 } else if head.peer != peer {
                     return refuse(WorkDirProblem::OtherPeer);
@@ -208,7 +196,7 @@ impl Kept {
     pub(crate) fn write(&mut self) -> Result<(), Error> {
         let path = self.path.join(STATE);
         let mut write = || -> io::Result<()> {
-            let former = own_file(OpenOptions::new().write(true)).open(&path);
+            let former = own_options(OpenOptions::new().write(true)).open(&path);
             let mut file = PrivateFile::create(&path)?;
             self.head.file = Hex(file.id()?.to_bytes());
             self.head.lengths = self.messages.iter().map(Vec::len).collect();

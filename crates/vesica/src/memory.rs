@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{Advice, Argument, advice};
+use vesica_files::{Advice, Argument, advice, free_bytes};
 use vesica_tables::{Counts, KeyBytes};
 
 /// A number of bytes as [`parse_bytes`](crate::parse_bytes) reads it, rounded up.
@@ -130,24 +130,6 @@ impl fmt::Display for Storage {
     }
 }
 
-/// Bytes that this user can write in a directory.
-#[cfg(unix)]
-fn free_bytes(directory: &Path) -> Option<u64> {
-    let found = nix::sys::statvfs::statvfs(directory).ok()?;
-    // Both are as wide as the system has them.
-    #[allow(clippy::useless_conversion, reason = "not on every system")]
-    let (blocks, bytes) = (
-        u64::from(found.blocks_available()),
-        u64::from(found.fragment_size()),
-    );
-    Some(blocks.saturating_mul(bytes))
-}
-
-#[cfg(not(unix))]
-fn free_bytes(_: &Path) -> Option<u64> {
-    None
-}
-
 /// Memory of a run of which the protocol has the least part, in which it has so many bytes.
 const LEAST_SHARE: u64 = PARTS / KEPT.bucket;
 
@@ -209,8 +191,6 @@ mod tests {
                 None
             );
         }
-        assert!(free_bytes(&std::env::temp_dir()) > Some(0) || cfg!(not(unix)));
-        assert_eq!(free_bytes(Path::new("/nowhere")), None);
     }
 
     /// `vole` takes 110 bytes per key, of which 32 are the key itself.

@@ -5,7 +5,7 @@ use std::path::Path;
 #[cfg(feature = "adbc")]
 use vesica_files::Argument::{Database, DatabaseFile, Driver};
 use vesica_files::Argument::{Offline, Protocol};
-use vesica_files::{Advice, advice, found_at};
+use vesica_files::{Advice, advice, found_at, machine_memory};
 #[cfg(feature = "adbc")]
 use vesica_files::{Argument, Face};
 use vesica_psi::Spec;
@@ -308,14 +308,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, Error> {
 
 /// Half of this machine's memory in bytes, or of this process's limit, where that is known.
 pub fn half_of_the_machine() -> Option<u64> {
-    let total = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes = total
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
-    let machine = kibibytes.trim().parse::<u64>().ok()?.checked_mul(1024)?;
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
-    let group = group.ok().and_then(|text| text.trim().parse().ok());
-    Some(group.unwrap_or(machine).min(machine) / 2)
+    machine_memory().map(|bytes| bytes / 2)
 }
 
 /// `auto`, or the protocol of that name as [`find_protocol`] finds it.

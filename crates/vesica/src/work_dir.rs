@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{FileId, NotLocked, PrivateFile, is_exhausted, keep_name, private_directory};
+use vesica_files::{
+    FileId, NotLocked, Place, PrivateFile, is_exhausted, keep_name, own_options, private_directory,
+};
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
@@ -289,7 +291,7 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
 
 /// Locks a directory by a file in it, which is made if there is none.
 pub(crate) fn take_lock(path: &Path) -> Result<File, Error> {
-    let lock = own_file(OpenOptions::new().write(true).create(true).truncate(false))
+    let lock = own_options(OpenOptions::new().write(true).create(true).truncate(false))
         .open(path.join(LOCK))
         .map_err(|e| failed(path, &e))?;
     vesica_files::lock(&lock).map_err(|cause| match cause {
@@ -307,7 +309,7 @@ pub(crate) fn take_lock(path: &Path) -> Result<File, Error> {
 /// The bytes of the file of this name in a directory, and which file it is, if there is one.
 pub(crate) fn read_if_there(path: &Path, name: &str) -> Result<Option<(Vec<u8>, FileId)>, Error> {
     let read = || -> io::Result<_> {
-        let mut file = own_file(OpenOptions::new().read(true)).open(path.join(name))?;
+        let mut file = own_options(OpenOptions::new().read(true)).open(path.join(name))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok((bytes, FileId::of(&file)?))
@@ -367,32 +369,12 @@ pub fn prepare_work_dir(path: &Path) -> Result<(), Error> {
 }
 
 /// Whether an open file is the one that has this name.
-#[cfg(unix)]
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let place = |there: fs::Metadata| (there.dev(), there.ino());
-    match (file.metadata(), path.symlink_metadata()) {
-        (Ok(file), Ok(path)) => place(file) == place(path),
+    let there = path.symlink_metadata();
+    match (Place::of(file), there) {
+        (Ok(file), Ok(there)) => Place::at(path, &there) == Some(file),
         _ => false,
     }
-}
-
-/// Whether an open file is the one that has this name; unknown on this system.
-#[cfg(not(unix))]
-pub(crate) fn is_at(_: &File, _: &Path) -> bool {
-    true
-}
-
-/// Options that create files for this user only and follow no link.
-pub(crate) fn own_file(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use nix::fcntl::OFlag;
-        use std::os::unix::fs::OpenOptionsExt;
-        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-        options.mode(0o600).custom_flags(flags.bits());
-    }
-    options
 }
 
 pub(crate) fn refused(path: &Path, problem: WorkDirProblem) -> Error {
