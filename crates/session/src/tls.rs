@@ -27,7 +27,7 @@ use rustls::{
     DistinguishedName, Error as TlsError, PeerIncompatible, ServerConfig, ServerConnection,
     SignatureScheme,
 };
-use vesica_wire::{Interrupt, POLL};
+use vesica_wire::{Interrupt, POLL, socket};
 
 use crate::intent::{GREETING, Stray};
 use crate::key_exchange::X25519MlKem768;
@@ -267,9 +267,9 @@ impl Handshake {
         }
     }
 
-    /// The secured stream, in blocking mode with short timeouts.
+    /// The secured stream, [patient](socket::patient).
     pub(crate) fn finish(self) -> io::Result<(TcpStream, Secured)> {
-        block(&self.stream)?;
+        socket::patient(&self.stream)?;
         let secured = Secured {
             tls: self.tls,
             theirs: self.theirs,
@@ -325,7 +325,7 @@ impl Leaving {
     }
 }
 
-/// Runs a whole handshake until `is_over`, in the mode in which [`Handshake::finish`] leaves a stream.
+/// Runs a whole handshake until `is_over`, on a stream with short timeouts.
 pub(crate) fn handshake(
     stream: TcpStream,
     side: Side,
@@ -355,7 +355,8 @@ pub(crate) fn handshake(
     Err(failure)
 }
 
-/// Sets short timeouts, so that deadlines and the interrupt are checked often.
+/// Sets short timeouts, so that deadlines and the interrupt are checked often, for messages that fit into any buffer of the
+/// system: [`socket::patient`] is for more.
 pub(crate) fn block(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;

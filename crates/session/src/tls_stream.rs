@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use vesica_wire::{Interrupt, ReadHalf, WriteHalf, discard};
+use vesica_wire::{Interrupt, ReadHalf, WriteHalf, discard, socket};
 
 /// Ciphertext read from the socket at once, in bytes.
 const INCOMING: usize = 256 << 10;
@@ -22,7 +22,7 @@ fn lock(tls: &Shared) -> MutexGuard<'_, rustls::Connection> {
     tls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Splits a connection whose handshake is done. The stream has short timeouts already.
+/// Splits a connection whose handshake is done. The stream is [patient](socket::patient) already.
 pub(crate) fn halves(
     mut tls: rustls::Connection,
     stream: TcpStream,
@@ -100,7 +100,7 @@ impl ReadHalf for TlsReader {
         if let Some(count) = self.decrypt(buf)? {
             return Ok(count);
         }
-        let count = self.stream.read(&mut self.incoming)?;
+        let count = socket::read(&self.stream, &mut self.incoming)?;
         if count == 0 {
             // Closed without the closing alert of TLS.
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -117,7 +117,7 @@ impl ReadHalf for TlsReader {
     }
 
     fn finish(&mut self, until: Instant) {
-        discard(until, || self.stream.read(&mut self.incoming));
+        discard(until, || socket::read(&self.stream, &mut self.incoming));
     }
 }
 
@@ -147,7 +147,7 @@ impl TlsWriter {
     fn push(&mut self) -> io::Result<()> {
         let rest = &self.outgoing[self.start..];
         if !rest.is_empty() {
-            match self.stream.write(rest)? {
+            match socket::write(&self.stream, rest)? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 count if count < rest.len() => {
                     self.start += count;

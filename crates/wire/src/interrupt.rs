@@ -2,6 +2,8 @@
 
 #[cfg(unix)]
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(windows)]
+use std::os::windows::io::AsSocket;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -123,11 +125,12 @@ impl Interrupt {
         readable.unwrap_or(true)
     }
 
-    /// Waits for a moment. There may be something to read.
-    #[cfg(not(unix))]
-    pub fn await_readable<S>(&self, _: &S, most: Duration) -> bool {
-        std::thread::sleep(most.min(POLL / 5));
-        true
+    /// Waits until this socket has something to read, or so long, but no longer than [`POLL`], so that whoever waits looks
+    /// again. Returns whether there is something to read, or may be.
+    #[cfg(windows)]
+    pub fn await_readable(&self, socket: &impl AsSocket, most: Duration) -> bool {
+        use vesica_kernels::windows::{Until, wait};
+        wait(socket, Until::Readable, most.min(POLL)).unwrap_or(true)
     }
 
     /// Has everybody look again who waits until a flag is raised.

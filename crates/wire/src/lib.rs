@@ -28,6 +28,7 @@ mod link;
 mod memory;
 mod meter;
 mod options;
+pub mod socket;
 mod tamper;
 mod tcp;
 mod traffic;

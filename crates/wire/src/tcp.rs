@@ -1,19 +1,16 @@
 //! TCP as byte halves.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::{Interrupt, POLL, ReadHalf, WriteHalf, discard};
+use crate::{Interrupt, ReadHalf, WriteHalf, discard, socket};
 
 /// Splits a TCP connection, with Nagle's algorithm disabled and short timeouts on both halves.
 ///
 /// Fails when the operating system refuses the options or a second handle.
 pub fn tcp_halves(stream: TcpStream) -> io::Result<(TcpReader, TcpWriter)> {
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(POLL))?;
-    stream.set_write_timeout(Some(POLL))?;
+    socket::patient(&stream)?;
     let other = stream.try_clone()?;
     Ok((TcpReader(stream), TcpWriter(other)))
 }
@@ -28,7 +25,7 @@ pub struct TcpWriter(TcpStream);
 
 impl ReadHalf for TcpReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buf)
+        socket::read(&self.0, buf)
     }
 
     fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
@@ -37,13 +34,13 @@ impl ReadHalf for TcpReader {
 
     fn finish(&mut self, until: Instant) {
         let mut sink = [0; 4096];
-        discard(until, || self.0.read(&mut sink));
+        discard(until, || socket::read(&self.0, &mut sink));
     }
 }
 
 impl WriteHalf for TcpWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        socket::write(&self.0, bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
