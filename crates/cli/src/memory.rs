@@ -24,7 +24,7 @@ pub(crate) fn peak_memory_bytes() -> Option<u64> {
 }
 
 /// Peak memory of this process, in bytes; `None` where the system does not tell.
-#[cfg(not(unix))]
+#[cfg(windows)]
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
-    None
+    vesica_kernels::windows::peak_memory()
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, and a polite `kill`.
+//! Ctrl-C, and a polite `kill`; on Windows also Ctrl-Break and the end of the console.
 //!
 //! The first one asks the run to stop: it tells the peer, removes what it has begun to write and
 //! ends with an error. Before there is anything to tell or to remove, and on the second one, the
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use vesica::Interrupt;
 
-#[cfg(unix)]
-use crate::failure::RESOURCE;
-use crate::failure::{Failure, INTERRUPTED, NETWORK};
+use crate::failure::{Failure, INTERRUPTED, NETWORK, RESOURCE};
 use crate::log::{self, Level};
+
+/// What is added to the number of a signal for an exit code.
+const BY_SIGNAL: u8 = 128;
 
 /// The exit code of the signal that asked the process to stop; 0 as long as none has.
 static STOPPED: AtomicU8 = AtomicU8::new(0);
@@ -49,7 +50,6 @@ impl Signals {
     #[cfg(unix)]
     fn listen(&self) -> Result<(), Failure> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let unhandled = |e| Failure::new(RESOURCE, format!("signals cannot be handled: {e}"));
         let mut arriving =
             signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(unhandled)?;
         let handler = self.clone();
@@ -57,18 +57,29 @@ impl Signals {
             .name("signals".into())
             .spawn(move || {
                 for number in arriving.forever() {
-                    handler.arrived(128 + number as u8);
+                    handler.arrived(BY_SIGNAL + number as u8);
                 }
             })
             .map_err(unhandled)?;
         Ok(())
     }
 
-    /// What Ctrl-C does is up to this system: the peer notices that the connection ends, and an unfinished
-    /// result may stay under its private name.
-    #[cfg(not(unix))]
+    /// The system ends the process some seconds after its console has ended, or as soon as this returns then. Where the
+    /// process ends at once, an unfinished result stays under its private name.
+    #[cfg(windows)]
     fn listen(&self) -> Result<(), Failure> {
-        Ok(())
+        const SIGINT: u8 = 2;
+        const SIGTERM: u8 = 15;
+        const LAST_KEY: u32 = 1;
+        let handler = self.clone();
+        let arrived = move |event: u32| {
+            if event <= LAST_KEY {
+                return handler.arrived(BY_SIGNAL + SIGINT);
+            }
+            handler.arrived(BY_SIGNAL + SIGTERM);
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        };
+        vesica_kernels::windows::on_console_event(arrived).map_err(unhandled)
     }
 
     /// From now on the first signal raises the flag.
@@ -81,7 +92,6 @@ impl Signals {
         &self.interrupt
     }
 
-    #[cfg_attr(not(unix), allow(dead_code, reason = "no signals are taken over"))]
     fn arrived(&self, code: u8) {
         STOPPED.store(code, Ordering::SeqCst);
         if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
@@ -95,6 +105,10 @@ impl Signals {
         let _ = Failure::new(code, "interrupted").report();
         std::process::exit(i32::from(code));
     }
+}
+
+fn unhandled(e: std::io::Error) -> Failure {
+    Failure::new(RESOURCE, format!("signals cannot be handled: {e}"))
 }
 
 /// Removes unfinished results that have a private name, which they have where the system does not support

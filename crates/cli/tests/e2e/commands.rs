@@ -770,7 +770,7 @@ fn bench_with_a_dealer() {
         let seconds = |key: &str| result["seconds"][key].as_f64().unwrap();
         assert!(seconds("offline") > 0.0 && seconds("online") > 0.0);
         let memory = &result["peak_memory_bytes"]["dealer"];
-        assert_eq!(memory.is_u64(), cfg!(unix), "{memory}");
+        assert!(memory.is_u64(), "{memory}");
     }
     place
         .run(&format!("{words} --offline dealer --transport tcp"))
