@@ -15,7 +15,7 @@ SUITES ?=
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver minimal-versions release python test-python wheels
+.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 test-windows miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver minimal-versions release python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -30,6 +30,7 @@ help:
 	@echo 'make campaign    random pairs of tables against an oracle in Python; SEED and PAIRS say which and how many'
 	@echo 'make test-portable  protocols and what they stand on without any kernel for a processor'
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
+	@echo 'make test-windows  the command for Windows, built here and run under wine, on Debian on x86-64'
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
 	@echo 'make python      the Python package, in the virtual environment target/python/venv'
 	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
@@ -108,6 +109,10 @@ test-portable:
 # Fetches a cross compiler and an emulator from Debian: 300 MB, and 1.2 GB below target/.
 test-aarch64:
 	@$(PYTHON) scripts/aarch64.py
+
+# Fetches compilers and wine from Debian: 500 MB, and 5 GB below target/.
+test-windows:
+	@$(PYTHON) scripts/windows.py
 
 # These three fetch their tools and the libraries that tests use from PyPI.
 python:

@@ -13,14 +13,13 @@ import csv
 import io
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from debian import unpack
+from debian import unpack, wrapper
 from run_tests import Tally
 from stages import CARGO, ROOT, Clock, run, say, target_dir
 
@@ -46,12 +45,12 @@ EMULATOR = UNPACKED / "usr/bin/qemu-aarch64-static"
 DATA = ROOT / "crates" / "cli" / "data"
 
 
-def has_target() -> bool:
-    """Whether rustup has the standard library for aarch64."""
+def has_target(target: str = TARGET) -> bool:
+    """Whether rustup has the standard library for a target."""
     command = ["rustup", "target", "list", "--installed"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-        return TARGET in output.split()
+        return target in output.split()
     return False
 
 
@@ -65,18 +64,6 @@ def fetch(packages: list[str]) -> int:
     return unpack(packages, WORK, ["amd64", "arm64"], wanted)
 
 
-def wrapper(name: str, program: str, *arguments: str | Path) -> str:
-    """A program of the unpacked packages, with their libraries."""
-    libraries = UNPACKED / "usr/lib/x86_64-linux-gnu"
-    command = shlex.join(map(str, [UNPACKED / "usr/bin" / program, *arguments]))
-    path = WORK / name
-    path.write_text(
-        f'#!/bin/sh\nLD_LIBRARY_PATH={shlex.quote(str(libraries))} exec {command} "$@"\n'
-    )
-    path.chmod(0o755)
-    return str(path)
-
-
 def environment() -> dict[str, str] | None:
     """What makes cargo build for aarch64 and run what it built; nothing if the tools cannot be fetched."""
     if os.uname().machine != "x86_64" or not shutil.which("apt-get"):
@@ -86,7 +73,7 @@ def environment() -> dict[str, str] | None:
     if fetch(TOOLS if own_rust else TOOLS + RUST):
         say(f"the tools cannot be fetched; for Rust alone: rustup target add {TARGET}")
         return None
-    compiler = wrapper("cc", "aarch64-linux-gnu-gcc", f"--sysroot={UNPACKED}")
+    compiler = wrapper(WORK, "cc", "bin/aarch64-linux-gnu-gcc", f"--sysroot={UNPACKED}")
     emulator = [EMULATOR, "-L", UNPACKED / "usr/aarch64-linux-gnu"]
     name = TARGET.replace("-", "_")
     env = {
@@ -94,10 +81,10 @@ def environment() -> dict[str, str] | None:
         f"CARGO_TARGET_{name.upper()}_LINKER": compiler,
         f"CARGO_TARGET_{name.upper()}_RUNNER": " ".join(map(str, emulator)),
         f"CC_{name}": compiler,
-        f"AR_{name}": wrapper("ar", "aarch64-linux-gnu-ar"),
+        f"AR_{name}": wrapper(WORK, "ar", "bin/aarch64-linux-gnu-ar"),
     }
     if not own_rust:
-        env["RUSTC"] = wrapper("rustc", "rustc", "--sysroot", UNPACKED / "usr")
+        env["RUSTC"] = wrapper(WORK, "rustc", "bin/rustc", "--sysroot", UNPACKED / "usr")
     return env
 
 
@@ -183,26 +170,31 @@ def meet(receiver: list[str], sender: list[str], options: str, folder: Path) -> 
     return received and sent and (folder / "shared.csv").read_text() == intersection()
 
 
-def runs(env: dict[str, str]) -> Tally:
-    """Runs of an emulated receiver with a sender of this machine, and one the other way round."""
+def meetings(how: str, other: list[str]) -> Tally:
+    """Runs of another program with that of this machine, receiving and sending in turn."""
     tally = Tally()
-    build = [CARGO, "build", "--locked", "--package", "vesica-cli"]
-    if run([*build, "--target", TARGET], env=env) or run(build):
-        tally.failed += 1
-        return tally
-    emulator = env[f"CARGO_TARGET_{TARGET.replace('-', '_').upper()}_RUNNER"].split()
-    emulated = [*emulator, str(WORK / "build" / TARGET / "debug/vesica")]
     native = [str(target_dir() / "debug/vesica")]
     for i, (protocol, more) in enumerate(PROTOCOLS.items()):
-        receiver, sender = (native, emulated) if i % 2 else (emulated, native)
+        receiver, sender = (native, other) if i % 2 else (other, native)
         with tempfile.TemporaryDirectory() as folder:
             options = f"--protocol {protocol} {more}"
             right = meet(receiver, sender, options, Path(folder))
         tally.passed += right
         tally.failed += not right
         role = "sender" if i % 2 else "receiver"
-        say(f"{protocol}, emulated {role}: {'ok' if right else 'FAILED'}")
+        say(f"{protocol}, {how} {role}: {'ok' if right else 'FAILED'}")
     return tally
+
+
+def runs(env: dict[str, str]) -> Tally:
+    """Runs of the emulated command with that of this machine."""
+    build = [CARGO, "build", "--locked", "--package", "vesica-cli"]
+    if run([*build, "--target", TARGET], env=env) or run(build):
+        tally = Tally()
+        tally.failed += 1
+        return tally
+    emulator = env[f"CARGO_TARGET_{TARGET.replace('-', '_').upper()}_RUNNER"].split()
+    return meetings("emulated", [*emulator, str(WORK / "build" / TARGET / "debug/vesica")])
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -66,3 +67,15 @@ def unpack(
     shutil.rmtree(work / "apt")
     done.write_text(names)
     return 0
+
+
+def wrapper(work: Path, name: str, program: str, *arguments: str | Path) -> str:
+    """A program of the unpacked packages, with their libraries."""
+    libraries = work / "root/usr/lib/x86_64-linux-gnu"
+    command = shlex.join(map(str, [work / "root/usr" / program, *arguments]))
+    path = work / name
+    path.write_text(
+        f'#!/bin/sh\nLD_LIBRARY_PATH={shlex.quote(str(libraries))} exec {command} "$@"\n'
+    )
+    path.chmod(0o755)
+    return str(path)
