@@ -1,5 +1,6 @@
 //! What is wrong with arguments before anything is done with them, whichever function has them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
@@ -15,7 +16,7 @@ use crate::run::{party_that_fails, role_of, told};
 #[pyo3(from_item_all)]
 pub(crate) struct Arguments {
     /// Whatever is text.
-    texts: Vec<(String, String)>,
+    texts: Vec<(String, OsString)>,
     /// Paths, with what is at them, and whether they are written.
     paths: Vec<(String, String, bool, PathBuf)>,
     database: Option<String>,
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn check(&self, identity: Option<&KeyPair>) -> Result<(), Failure> {
-        let holds = |(_, text): &&(String, String)| holds_key(text.as_bytes());
+        let holds = |(_, text): &&(String, OsString)| holds_key(text.as_encoded_bytes());
         if let Some((name, _)) = self.texts.iter().find(holds) {
             let line = format!("`{name}` has a private key in it, which is not shown");
             let advice = Advice::from("give the path of the key's file, or an Identity");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{Advice, Begin, Connection, Counts, Incident, Observer, Progress};
+use vesica::{Advice, Begin, Connection, Counts, Incident, Observer, Progress, redacted};
 
 use crate::errors::InPython;
 
@@ -39,7 +39,7 @@ impl Events {
     }
 
     pub(crate) fn warn(&self, text: String) {
-        self.lock().warnings.push(text);
+        self.lock().warnings.push(redacted(&text).into_owned());
     }
 
     /// What hears of incidents while the peer is awaited.

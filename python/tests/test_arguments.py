@@ -26,6 +26,7 @@ PEM = vesica.Identity.generate().to_pem()
 BODY = PEM.splitlines()[1]
 # The base64 of the whole file, as Kubernetes writes a secret, with line ends and as bytes with signs between them.
 WHOLE = base64.b64encode(PEM.encode()).decode()
+DER = base64.b64decode(BODY)
 FORMS = [
     PEM,
     PEM.replace("\n", " "),
@@ -33,8 +34,19 @@ FORMS = [
     BODY,
     WHOLE,
     base64.encodebytes(PEM.encode()).decode(),
-    base64.b64decode(BODY).hex(":"),
+    DER.hex(":"),
+    # As Python, lists, dumps and other alphabets have bytes, and from where the key's own algorithm is named.
+    str(DER),
+    repr(str(DER)),
+    str(list(DER)),
+    " ".join(f"{byte:03o}" for byte in DER),
+    " ".join(f"0x{byte:02x}" for byte in DER),
+    base64.b32encode(DER).decode(),
+    base64.b64encode(DER[7:]).decode(),
+    BODY[:40],
 ]
+# The key itself, which could be anything.
+PIECES = [base64.b64encode(DER[16:]).decode(), DER[16:].hex(), BODY[24:]]
 
 
 # What takes a key or rows of the engine, and no argument of a program.
@@ -145,7 +157,7 @@ def test_no_key_is_shown_in_the_place_of_an_argument(name: str, objects: dict[st
     function = bound(name, objects)
     for at, parameter in enumerate(parameters(function)):
         words = needed(function)
-        for value in (FORMS[at % len(FORMS)], [PEM], Path(PEM)):
+        for value in (FORMS[at % len(FORMS)], [PEM], Path(PEM), DER):
             if parameter.kind is parameter.VAR_POSITIONAL:
                 args, words = [value], {}
             elif parameter.kind is parameter.VAR_KEYWORD:
@@ -159,6 +171,30 @@ def test_no_key_is_shown_in_the_place_of_an_argument(name: str, objects: dict[st
             pieces = {BODY[i : i + 8] for i in range(len(BODY) - 8)}
             assert not [piece for piece in pieces if piece in told], (parameter.name, told)
             assert "BEGIN" not in told, (parameter.name, told)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_piece_of_a_key_is_shown(piece: str, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id\n1\n")
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=OTHER.fingerprint)
+    link.cancel()
+    for call in (
+        lambda: vesica.Identity.load(piece),
+        lambda: vesica.Identity.load(tmp_path / piece),
+        lambda: vesica.connect(piece, identity=ME, peer=OTHER.fingerprint),
+        lambda: vesica.connect("127.0.0.1:1", identity=ME, peer=piece),
+        lambda: vesica.check(piece, on="id"),
+        lambda: vesica.check(table, on=piece),
+        lambda: vesica.check(table, on="id", normalize={"id": piece}),
+        lambda: vesica.receive(table, on="id", link=link, protocol=piece),
+        lambda: vesica.receive(table, on="id", link=link, reveal=piece),
+    ):
+        with pytest.raises((vesica.Error, TypeError, ValueError)) as error:
+            call()
+        told = "".join(traceback.format_exception(type(error.value), error.value, None))
+        told += repr(error.value) + str(getattr(error.value, "hint", ""))
+        assert not [at for at in range(len(piece) - 8) if piece[at : at + 8] in told], told
 
 
 def test_all_functions_are_asked() -> None:

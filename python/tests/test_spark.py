@@ -322,7 +322,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             ({"output": "x"}, vesica.UsageError, "output: the rows of a job"),
             ({"rows": "some"}, vesica.UsageError, "there are matching, rest, all"),
             ({"staging": "s3://bucket/x"}, vesica.UsageError, "is no path"),
-            ({"staging": tmp_path / "none"}, vesica.UsageError, "is no directory"),
+            ({"staging": tmp_path / "none"}, vesica.UsageError, "no such directory"),
             ({"job": "../j"}, vesica.UsageError, "a name that a directory can have"),
             ({"slots": 0}, vesica.UsageError, "slots: at least one"),
             ({"on": "key"}, vesica.DataError, 'no column is called "key"'),

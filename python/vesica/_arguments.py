@@ -135,8 +135,8 @@ def _paths(value: Any) -> list[str]:
 
 def _texts(value: Any) -> list[str]:
     """All texts in this, unless it is a table."""
-    if isinstance(value, (str, os.PathLike)):
-        return [os.fsdecode(value)]
+    if isinstance(value, (str, bytes, bytearray, os.PathLike)):
+        return [os.fsdecode(bytes(value) if isinstance(value, bytearray) else value)]
     if isinstance(value, Mapping):
         value = [*value.keys(), *value.values()]
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -443,8 +443,9 @@ def texts(given: Texts | None) -> list[str]:
     if given is None or isinstance(given, str):
         return [] if given is None else [given]
     names = list(given) if isinstance(given, Iterable) else [given]
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"a name is a text, not one of {names!r}")
+    other = next((name for name in names if not isinstance(name, str)), None)
+    if other is not None:
+        raise TypeError(f"a name is a text, and not a {type(other).__name__}")
     return names
 
 

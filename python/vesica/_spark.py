@@ -240,12 +240,12 @@ def _directory(staging: str | os.PathLike[str], job: str) -> str:
     root = os.fspath(staging)
     if "://" in root:
         raise UsageError(
-            f"staging: {root} is no path; name a directory that the driver and all executors have"
+            "staging: an address is no path; name a directory that the driver and all executors have"
         )
     if not job or os.path.basename(job) != job or job.startswith("."):
         raise UsageError("job: a name that a directory can have")
     if not os.path.isdir(root):
-        raise UsageError(f"staging: {root} is no directory")
+        raise UsageError("staging: there is no such directory")
     return os.path.join(os.path.abspath(root), job)
 
 

@@ -1,6 +1,6 @@
 //! Files and directories that outlive a run or that somebody else has named: opened without waiting, written whole or
 //! not at all, and in places that only this user may change. Also what errors of every crate share: whether a limit of
-//! the system was met, [what to do](Advice), and what is [never shown](holds_key).
+//! the system was met, [what to do](Advice), and what is [never](holds_key) [shown](legible).
 #![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
@@ -36,6 +36,6 @@ pub use nearest::nearest;
 pub use open::{open_named, open_own, open_pipe, open_regular, own_options, read_regular};
 pub use private::PrivateFile;
 pub use readers::{Readers, is_exposed};
-pub use secret::holds_key;
+pub use secret::{holds_key, legible};
 pub use stamp::FileStamp;
 pub use whole::{WholeFile, keep_name, sync_name};

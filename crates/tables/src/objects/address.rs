@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use vesica_files::holds_key;
+use vesica_files::{holds_key, legible};
 
 use crate::error::{Error, Result};
 
@@ -163,7 +163,8 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
-/// A text with every address in it as [`shown`] calls it, and nothing of a text with a private key in it.
+/// A text with every address in it as [`shown`] calls it, without words that [nobody reads](legible), and nothing of a text with
+/// a private key in it.
 ///
 /// ```
 /// let line = vesica_tables::redacted("no option 'https://host/a.csv?sig=secret'");
@@ -174,7 +175,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         return "there is a private key in what would be said, which is not shown".into();
     }
     if !text.contains(['?', '@']) && !text.contains("://") {
-        return text.into();
+        return legible(text);
     }
     let ends_word = |c: char| c.is_whitespace() || "'\"`<>".contains(c);
     let words = text.split_inclusive(ends_word).map(|piece| {
@@ -194,7 +195,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         let (before, address) = word.split_at(before);
         format!("{before}{}{end}", shown(Path::new(address)))
     });
-    words.collect::<String>().into()
+    legible(&words.collect::<String>()).into_owned().into()
 }
 
 /// Schemes of addresses that people have at hand.
