@@ -115,7 +115,7 @@ fn lock(file: &File) -> bool {
 /// A directory that cannot be read.
 pub fn unfinished(place: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
-    each_of_ours(place, |path, file| {
+    each_unfinished(place, PREFIX, |path, file| {
         let bytes = file.metadata().map_or(0, |metadata| metadata.len());
         found.push((path.to_owned(), bytes));
     })?;
@@ -127,17 +127,11 @@ pub fn unfinished(place: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
 /// # Errors
 /// A directory that cannot be read.
 pub fn remove_unfinished(place: &Path) -> io::Result<()> {
-    each_of_ours(place, remove)
+    each_unfinished(place, PREFIX, remove)
 }
 
 fn remove(path: &Path, _: &File) {
     let _ = fs::remove_file(path);
-}
-
-fn each_of_ours(place: &Path, mut work: impl FnMut(&Path, &File)) -> io::Result<()> {
-    // Earlier versions had names of the second kind.
-    let mut kinds = [PREFIX, ".tmp"].into_iter();
-    kinds.try_for_each(|prefix| each_unfinished(place, prefix, &mut work))
 }
 
 /// Files are locked meanwhile, so that nobody takes one that was just made for their own ([`create`]) while it is removed.
@@ -182,26 +176,24 @@ mod tests {
     fn what_nobody_writes_is_unfinished() {
         let place = tempfile::tempdir().unwrap();
         let (file, private) = create(&place.path().join("file"), OWNER_ONLY).unwrap();
-        for other in ["x.part", ".vesica-x", ".tmpdir.part"] {
+        for other in ["x.part", ".vesica-x", ".vesica-dir.part"] {
             fs::create_dir(place.path().join(other)).unwrap();
         }
+        // Of other programs, as of those that take the same library for names.
+        fs::write(place.path().join(".tmpAbCdEf.part"), "foreign").unwrap();
         assert_eq!(unfinished(place.path()).unwrap(), []);
         let left = private.keep().unwrap();
         drop(file);
         fs::write(&left, "text").unwrap();
-        let old = place.path().join(".tmpAbCdEf.part");
-        fs::write(&old, "of an earlier version").unwrap();
-        let mut found = unfinished(place.path()).unwrap();
-        found.sort_by_key(|(_, bytes)| *bytes);
-        assert_eq!(found, [(left, 4), (old, 21)]);
+        assert_eq!(unfinished(place.path()).unwrap(), [(left, 4)]);
         // Whoever made one meanwhile would see that it is about to go.
-        each_of_ours(place.path(), |path, _| {
+        each_unfinished(place.path(), PREFIX, |path, _| {
             assert!(!lock(&open_regular(path).unwrap()));
         })
         .unwrap();
         remove_unfinished(place.path()).unwrap();
         assert_eq!(unfinished(place.path()).unwrap(), []);
-        assert_eq!(place.path().read_dir().unwrap().count(), 3);
+        assert_eq!(place.path().read_dir().unwrap().count(), 4);
     }
 
     #[test]

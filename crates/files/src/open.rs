@@ -100,15 +100,17 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Opens a regular file of this user's for reading and writing, and makes it if `makes` says so. No link
+/// Opens a regular file of this user's for reading and writing, and makes it, with this mode, if there is one. No link
 /// is followed, nothing is waited for, and a file with another name is refused: whoever else can write to the directory could
 /// have put any of these there.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] for anything else than such a file, else the file system's.
-pub fn open_own(path: &Path, makes: bool) -> io::Result<File> {
+pub fn open_own(path: &Path, makes: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    without_links(options.read(true).write(true).create(makes));
+    without_links(options.read(true).write(true).create(makes.is_some()));
+    #[cfg(unix)]
+    makes.map(|mode| std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode));
     let refused = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     let file = match options.open(path) {
         Err(e) if is_loop(&e) => return Err(is_link()),
@@ -295,17 +297,19 @@ mod tests {
             ("dangling", "a symbolic link"),
             ("pipe", "a pipe"),
         ] {
-            for makes in [false, true] {
+            for makes in [None, Some(0o600)] {
                 let error = open_own(&at(name), makes).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}");
                 assert!(error.to_string().contains(words), "{error}");
             }
         }
         assert!(!at("nowhere").exists());
-        let error = open_own(&at("own"), false).unwrap_err();
+        let error = open_own(&at("own"), None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        open_own(&at("own"), true).unwrap();
-        open_own(&at("own"), false).unwrap();
+        let own = open_own(&at("own"), Some(0o600)).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&own.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+        open_own(&at("own"), None).unwrap();
     }
 
     #[cfg(unix)]

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{NotLocked, WholeFile, open_regular, private_directory};
+use vesica_files::{NotLocked, WholeFile, open_own, open_regular, private_directory};
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element, SecretKey};
 use vesica_session::codec::Reader;
@@ -427,17 +427,7 @@ pub(crate) fn check_private(directory: &Path) -> Result<(), Error> {
 /// Locks a file of the directory for this process.
 pub(crate) fn lock(directory: &Path, name: &str) -> Result<File, Error> {
     let path: PathBuf = directory.join(name);
-    let open = || {
-        let mut options = File::options();
-        options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        options.open(&path)
-    };
-    let file = open().map_err(|e| Error::io(&path, &e))?;
+    let file = open_own(&path, Some(0o600)).map_err(|e| Error::io(&path, &e))?;
     vesica_files::lock(&file).map_err(|cause| match cause {
         NotLocked::InUse => Error::store(directory, StoreProblem::InUse),
         NotLocked::NoLocks => Error::store(directory, StoreProblem::NoLocks),

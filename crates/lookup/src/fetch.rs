@@ -162,7 +162,7 @@ impl Part {
         let mut path = OsString::from(&target);
         path.push(".part");
         let path = PathBuf::from(path);
-        match open_own(&path, create) {
+        match open_own(&path, create.then_some(0o666)) {
             Ok(file) => Ok(Part {
                 path,
                 target,

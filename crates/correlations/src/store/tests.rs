@@ -453,7 +453,7 @@ fn a_directory_that_cannot_be_written_keeps_its_halves() {
 #[test]
 fn what_killed_processes_leave_is_removed() {
     let (store, directory) = store(1);
-    let left = directory.path().join(".tmpAbCdEf.part");
+    let left = directory.path().join(".vesica-x.part");
     for round in 0..3u8 {
         fs::write(&left, [0; 100]).unwrap();
         assert_eq!(store.unfinished().unwrap(), (1, 100));

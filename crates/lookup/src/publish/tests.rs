@@ -596,6 +596,26 @@ fn a_database_is_of_one_set_process_and_identity() {
     }
 }
 
+/// A link in the place of a lock would have another file opened, or made.
+#[cfg(unix)]
+#[test]
+fn no_lock_follows_a_link() {
+    let identity = Identity::generate().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("database");
+    publish(place.path(), &identity, 10, 0).unwrap();
+    let other = place.path().join("other");
+    for name in [crate::database::LOCK, crate::database::PUBLISHING] {
+        let lock = directory.join(name);
+        let _ = fs::remove_file(&lock);
+        std::os::unix::fs::symlink(&other, &lock).unwrap();
+        let error = crate::database::lock(&directory, name).unwrap_err();
+        assert!(error.to_string().contains("a symbolic link"), "{error}");
+        assert!(!other.exists());
+    }
+    assert!(Database::open(&directory, &identity).is_err());
+}
+
 #[test]
 fn impossible_sets_are_refused() {
     let identity = Identity::generate().unwrap();
