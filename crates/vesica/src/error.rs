@@ -125,6 +125,9 @@ pub enum JobProblem {
     /// It has a file that is not of an unfinished split: of an earlier job, or somebody else's.
     #[error("holds other files, such as {0}; name a new directory for a new job")]
     OtherFiles(String),
+    /// Nobody can tell whether another driver makes a job in it.
+    #[error("is on a file system without locks, where two drivers could make a job in it at once")]
+    NoLocks,
     /// There is none, or none of this version.
     #[error("has no job of this version: {0}")]
     NoJob(String),
@@ -444,6 +447,12 @@ impl Error {
                 ..
             } => "stop all tasks of this job and remove its directory: nothing else keeps them from meeting a peer again that \
                   may cheat"
+                .into(),
+            Error::Job {
+                problem: JobProblem::NoLocks,
+                ..
+            } => "name a directory on a file system that locks files, and that every machine which runs tasks has at this \
+                  path"
                 .into(),
             Error::Job { .. } | Error::Unopened { .. } => return None,
             Error::Table(error) => return error.remedy(),

@@ -608,8 +608,9 @@ impl SplitJob {
             of_bucket.values = (self.columns() > 0).then(|| keys.values[..].into());
             let (role, agreement) = (self.role, &self.agreement);
             run_bucket_on(&mut connection, role, agreement, attempt, of_bucket, &log)
-        })?;
-        ended.map_err(|error| log.judge.judged(error.into()))?;
+        });
+        self.forget(attempt);
+        ended?.map_err(|error| log.judge.judged(error.into()))?;
         let traffic = connection.channel.traffic();
         let bytes_sent = traffic.iter().map(|phase| phase.bytes_sent).sum();
         let bytes_received = traffic.iter().map(|phase| phase.bytes_received).sum();

@@ -1,6 +1,8 @@
-//! What a job's directory says of attempts, in files that are never changed, and only one of which goes again.
+//! What a job's directory says of attempts, in files that are never changed, and only two of which go again.
 //!
 //! - `bucket-I.attempt-A.begun`: this side has made the attempt, and nobody makes it again.
+//! - `bucket-I.attempt-A.unconfirmed`: this side makes the attempt, or has ended while it did. It has no meaning but that it is
+//!   there to take the next name, which needs no room on a disk that is full by then; otherwise it goes with the attempt.
 //! - `bucket-I.attempt-A.confirmed`: the peer has said that it has all that it gets of the bucket. No other attempt at it is
 //!   made, whatever the peer says later: each shows it more.
 //! - `bucket-I.attempt-A.staked`: the peer may see whether it will be caught, and has not sent what shows it. It is there
@@ -32,6 +34,7 @@ use crate::{Error, ErrorClass, JobProblem};
 
 /// How the names of files end that say that something has begun.
 const BEGUN: &str = "begun";
+const UNCONFIRMED: &str = "unconfirmed";
 const CONFIRMED: &str = "confirmed";
 const STAKED: &str = "staked";
 const OVER: &str = "over.json";
@@ -117,16 +120,32 @@ impl SplitJob {
         self.check_open(attempt)?;
         let path = self.mark_of(attempt, BEGUN);
         match self.mark(&path, &[]) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.problem(JobProblem::Attempted(attempt))),
-            Err(e) => Err(cannot(&path, &e)),
+            Ok(true) => {}
+            Ok(false) => return Err(self.problem(JobProblem::Attempted(attempt))),
+            Err(e) => return Err(cannot(&path, &e)),
         }
+        // Nothing is shown to a peer of which it could not be kept that it has seen it.
+        let path = self.mark_of(attempt, UNCONFIRMED);
+        let reserved = self.mark(&path, &[]);
+        reserved.map(drop).map_err(|e| cannot(&path, &e))
     }
 
     /// Keeps that the peer has what it gets of the bucket.
     pub(super) fn confirm(&self, attempt: Attempt) -> Result<(), WireError> {
-        let marked = self.mark(&self.mark_of(attempt, CONFIRMED), &[]);
-        marked.map(drop).map_err(storage)
+        let path = self.mark_of(attempt, CONFIRMED);
+        let kept = match std::fs::rename(self.mark_of(attempt, UNCONFIRMED), &path) {
+            Ok(()) => keep_name(&path),
+            Err(_) => self.mark(&path, &[]).map(drop),
+        };
+        kept.map_err(|e| {
+            let line = format!("that the peer has confirmed a bucket cannot be kept: {e}");
+            WireError::limit(Limit::Storage, line)
+        })
+    }
+
+    /// Forgets what was kept for the peer's word in an attempt that has ended.
+    pub(super) fn forget(&self, attempt: Attempt) {
+        let _ = std::fs::remove_file(self.mark_of(attempt, UNCONFIRMED));
     }
 
     /// Refuses a job in which the peer was caught.

@@ -13,7 +13,7 @@ use vesica_session::Admission;
 
 use super::{CALLERS, DRAFT, GATEWAY, JOB, MAX_JOB, SplitJob, cannot};
 use crate::work_dir::{LOCK, is_at, is_unfinished, take_lock};
-use crate::{Error, JobProblem};
+use crate::{Error, JobProblem, WorkDirProblem};
 
 /// A directory that no other driver makes a job in, as long as this is held.
 pub(crate) struct JobPlace {
@@ -25,7 +25,7 @@ impl JobPlace {
     /// Makes a directory, or takes over one in which a driver was killed.
     ///
     /// # Errors
-    /// Job: it is unsafe, or has a job or other files, of which none is changed. `WorkDir`: another driver has it. Resource: it
+    /// Job: it is unsafe, cannot be locked, or has a job or other files, of which none is changed. `WorkDir`: another driver has it. Resource: it
     /// cannot be made, or what is left there cannot be removed.
     pub(crate) fn prepare(directory: &Path) -> Result<JobPlace, Error> {
         let made = private_directory(directory).map_err(|e| cannot(directory, &e))?;
@@ -36,7 +36,14 @@ impl JobPlace {
         leftovers(directory)?;
         let place = JobPlace {
             directory: directory.to_owned(),
-            lock: take_lock(directory)?,
+            lock: take_lock(directory).map_err(|error| match error {
+                // It is for tasks on other machines, too, unlike that of a run.
+                Error::WorkDir {
+                    problem: WorkDirProblem::NoLocks,
+                    path,
+                } => problem(&path, JobProblem::NoLocks),
+                error => error,
+            })?,
         };
         let draft = leftovers(directory)?;
         draft

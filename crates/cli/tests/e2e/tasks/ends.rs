@@ -48,6 +48,57 @@ fn a_limit_on_the_peers_keys_counts_attempts() {
     }
 }
 
+/// On a disk that is full from some moment on, a side shows its peer nothing, or knows what it has shown.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+fn a_full_disk_forgets_no_confirmed_attempt() {
+    let Some(library) = crate::system_faults::library() else {
+        return;
+    };
+    let place = place_of_keys(100);
+    let library = library.display();
+    let full = nix::errno::Errno::ENOSPC as i32;
+    for names in 1..10 {
+        let [near, far] = ["near", "far"].map(|job| format!("{job}-{names}"));
+        succeed(split_keys(
+            &place,
+            [&near, &far],
+            "--protocol dh --security semi-honest",
+        ));
+        // This new name is too much for it, and so are all after it.
+        let before = format!(
+            "export FAULTS_STATE='{}' FAULTS_PLAN='link {names} {full} onward' LD_PRELOAD='{library}'",
+            place.path(&format!("calls-{names}")).display()
+        );
+        let words = format!(
+            "bucket --job {far} --bucket 0 --attempt 0 --progress plain --threads 1 --listen 127.0.0.1:0 --wait 20"
+        );
+        let mut sender = place.start_after(&before, &words);
+        let endpoint = sender.endpoint();
+        let receiver = task(&place, (&near, 0, 0), &endpoint).wait();
+        let sender = sender.wait();
+        let is_known = place
+            .path(&format!("{far}/bucket-0.attempt-0.confirmed"))
+            .exists();
+        assert!(
+            is_known || receiver.code != Some(0),
+            "{names}: {}",
+            sender.err
+        );
+        assert!(
+            !place
+                .path(&format!("{far}/bucket-0.attempt-0.unconfirmed"))
+                .exists()
+        );
+        if sender.code == Some(0) {
+            assert!(is_known && names > 1);
+            return;
+        }
+        sender.expect_failure(7, "No space left on device");
+    }
+    panic!("an attempt gives fewer names");
+}
+
 fn spoil(place: &Place, name: &str, how: &str) {
     let path = place.path(name);
     let mut bytes = std::fs::read(&path).unwrap();
