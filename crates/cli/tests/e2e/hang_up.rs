@@ -364,54 +364,73 @@ fn slow_files(place: &Place, library: &std::path::Path, longer: Duration) -> Str
     )
 }
 
-/// On a slow disk, a side with all its keys in common takes seconds longer than one with none: both hang up as soon.
-#[test]
+/// How long a side is connected whose writes to files each take so much longer, and then runs; in a run, or in a look-up. It
+/// writes to `output` what matches, of so many keys in common.
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-fn a_slow_disk_does_not_tell_the_matches() {
+fn times_on_a_slow_disk(
+    library: &std::path::Path,
+    longer: Duration,
+    run: Option<Run<'_>>,
+    output: &str,
+    common: u64,
+) -> [Duration; 2] {
+    let place = place();
+    place.write("theirs.csv", table(KEYS - common..2 * KEYS - common));
+    // SQLite's driver makes no database.
+    place.write("out.db", "");
+    let (other, tap, words) = match run {
+        Some(run) => {
+            let mut other = Running::start(run.command(&place, "sender", "--listen 127.0.0.1:0"));
+            let tap = Tap::before(&other.address());
+            let words = run.words(&place, "receiver", &tap.endpoint());
+            (other, tap, words)
+        }
+        None => {
+            let (other, address) = served(&place);
+            let tap = Tap::before(&address);
+            let words = look_up(&place, &tap, "--set set.vset --state state");
+            (other, tap, words)
+        }
+    };
+    let slow = slow_files(&place, library, longer);
+    let ended = place.run_after(&slow, &format!("{words} {output}"));
+    ended.expect_success();
+    let times = [tap.kept(Side::Client), tap.since_end(Side::Client)];
+    match run {
+        Some(_) => other.wait().expect_success(),
+        None => stop(other),
+    }
+    times
+}
+
+/// On a slow disk, a side with all its keys in common takes seconds longer than one with none: both hang up as soon.
+#[track_caller]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+fn expect_as_soon(longer: Duration, ways: &[Option<Run<'_>>], output: &str) {
     let Some(library) = crate::system_faults::library() else {
         return;
     };
-    let (longer, near) = (Duration::from_millis(150), Duration::from_millis(500));
-    let run = |run: Option<Run<'_>>, common: u64| {
-        let place = place();
-        place.write("theirs.csv", table(KEYS - common..2 * KEYS - common));
-        let (other, tap, words) = match run {
-            Some(run) => {
-                let mut other =
-                    Running::start(run.command(&place, "sender", "--listen 127.0.0.1:0"));
-                let tap = Tap::before(&other.address());
-                let words = run.words(&place, "receiver", &tap.endpoint());
-                (other, tap, words)
-            }
-            None => {
-                let (other, address) = served(&place);
-                let tap = Tap::before(&address);
-                let words = look_up(&place, &tap, "--set set.vset --state state");
-                (other, tap, words)
-            }
-        };
-        let slow = slow_files(&place, library, longer);
-        let ended = place.run_after(&slow, &format!("{words} --output out.csv"));
-        ended.expect_success();
-        let times = (tap.kept(Side::Client), tap.since_end(Side::Client));
-        match run {
-            Some(_) => other.wait().expect_success(),
-            None => stop(other),
-        }
-        times
-    };
-    for way in [
-        Some(Run("", "", "")),
-        Some(Run("", "--work-dir work", "")),
-        Some(Run("--both", "", "--output o.csv")),
-        None,
-    ] {
-        let [(none, written_none), (all, written_all)] = [0, KEYS].map(|common| run(way, common));
+    let near = Duration::from_millis(500);
+    for way in ways {
+        let times = |common| times_on_a_slow_disk(library, longer, *way, output, common);
+        let [[none, written_none], [all, written_all]] = [0, KEYS].map(times);
         let what =
             format!("{way:?}: {none:?} and {all:?}, then {written_none:?} and {written_all:?}");
         assert!(all.abs_diff(none) < near, "{what}");
         assert!(written_all > written_none + 2 * near, "a fast disk: {what}");
     }
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+fn a_slow_disk_does_not_tell_the_matches() {
+    let ways = [
+        Some(Run("", "", "")),
+        Some(Run("", "--work-dir work", "")),
+        Some(Run("--both", "", "--output o.csv")),
+        None,
+    ];
+    expect_as_soon(Duration::from_millis(150), &ways, "--output out.csv");
 }
 
 /// The options of a command that name something, by its help.
@@ -495,6 +514,17 @@ mod databases {
             drop(stdin);
             assert!(self.0.wait().unwrap().success());
         }
+    }
+
+    /// A database of one's own, whose pages are written by the driver.
+    #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    #[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+    fn a_slow_database_does_not_tell_the_matches() {
+        let driver = driver("sqlite");
+        let output = format!("--database sqlite:out.db --driver {driver} --output-table result");
+        let ways = [Some(Run("", "", "")), None];
+        expect_as_soon(Duration::from_millis(5), &ways, &output);
     }
 
     #[test]
