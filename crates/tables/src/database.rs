@@ -16,7 +16,7 @@ use adbc_driver_manager::{ManagedConnection, ManagedDriver};
 use arrow_array::RecordBatchReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, SchemaRef};
-use vesica_files::{Argument, advice};
+use vesica_files::{Argument, advice, directory_of};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -126,9 +126,13 @@ impl AdbcDatabase {
         self
     }
 
-    /// The database, if it is a file of SQLite.
-    pub fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    /// The file that the database is, as [`database_paths`] says.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        match (&self.file, self.kind) {
+            (Some(file), _) => vec![file.clone()],
+            (None, Kind::PostgreSql) => Vec::new(),
+            (None, _) => paths_in(&self.uri),
+        }
     }
 
     /// Whether both are one database, as far as their addresses or files tell.
@@ -212,8 +216,11 @@ impl AdbcDatabase {
     pub(crate) fn refused(&self, e: &AdbcError, executes: bool, told: &str) -> Error {
         let state: String = e.sqlstate.iter().map(|c| char::from(*c as u8)).collect();
         let state = state.trim_matches('\0');
-        // Connections, authorisations, catalogues, resources, locks and the operator's interventions.
-        let classes = ["08", "0A", "28", "3D", "3F", "42", "53", "55P03", "57"];
+        // Connections, authorisations, catalogues, resources, limits such as that of columns, locks and the operator's
+        // interventions.
+        let classes = [
+            "08", "0A", "28", "3D", "3F", "42", "53", "54", "55P03", "57",
+        ];
         let is_about_query = match state {
             "" => !executes,
             // A name that may be made of a value, as by a cast to a table's name.
@@ -341,18 +348,29 @@ pub fn is_library(driver: &str) -> bool {
     driver.contains(['/', '\\', '.'])
 }
 
-/// The file of the database at `uri`, if it is one: SQLite's, which need not be there, or one that another driver has and
-/// that is there.
-pub fn database_path(uri: &str, driver: Option<&str>) -> Option<PathBuf> {
-    let uri = canonical(uri);
-    sqlite::path(&uri, driver).or_else(|| {
-        let path = uri.split_once(':').map_or(&**uri, |(_, rest)| plain(rest));
-        let path = path.split('?').next().unwrap_or(path);
-        // What follows three slashes is absolute or, as SQLAlchemy has it, relative.
-        let relative = path.strip_prefix('/').unwrap_or(path);
-        let mut files = [&uri, path, relative].into_iter().map(Path::new);
-        files.find(|path| path.is_file()).map(Path::to_owned)
-    })
+/// The file that the database at `uri` is, there or not: SQLite's; of a driver of which nothing is known all that the address
+/// may stand for; none of a server's.
+pub fn database_paths(uri: &str, driver: Option<&str>) -> Vec<PathBuf> {
+    match AdbcDatabase::new(uri, driver) {
+        Ok(database) => database.paths(),
+        // No driver is named, which is complained of where one is needed.
+        Err(_) => paths_in(&canonical(uri)),
+    }
+}
+
+/// The files that an address may stand for: one that is there, or else each that could be made, by its directory.
+fn paths_in(uri: &str) -> Vec<PathBuf> {
+    let path = uri.split_once(':').map_or(uri, |(_, rest)| plain(rest));
+    let path = path.split('?').next().unwrap_or(path);
+    // What follows three slashes is absolute or, as SQLAlchemy has it, relative.
+    let relative = path.strip_prefix('/').unwrap_or(path);
+    let mut paths: Vec<PathBuf> = [uri, path, relative].map(PathBuf::from).to_vec();
+    if let Some(there) = paths.iter().find(|path| path.is_file()) {
+        return vec![there.clone()];
+    }
+    paths.retain(|path| path.file_name().is_some() && directory_of(path).is_dir());
+    paths.dedup();
+    paths
 }
 
 /// Where drivers are looked for. The user's own are below a directory that the environment names; one that is empty or
@@ -380,8 +398,16 @@ pub(crate) fn of_status(status: Status) -> &'static str {
     }
 }
 
+/// Characters of a driver's words that are passed on. Some drivers quote what they were told, whatever its length.
+const MAX_WORDS: usize = 300;
+
+/// A driver's words as one line that a person reads.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_WORDS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 /// Whether a database's URI has a password in it, or may have one.
@@ -622,6 +648,22 @@ mod tests {
         ] {
             let unclear = words(uri, driver);
             assert!(!unclear.contains("s3cret") && unclear.contains("cannot be reached"));
+        }
+    }
+
+    #[test]
+    fn words_are_cut() {
+        let message = format!("near {:?}: syntax error", "é ".repeat(5000));
+        let e = AdbcError::with_message_and_status(message, Status::InvalidArguments);
+        let database = AdbcDatabase::new("sqlite:x.db", None).unwrap();
+        for error in [
+            database.refused(&e, false, "SELECT 1"),
+            database.not_connected(&e),
+        ] {
+            let said = error.to_string();
+            let length = said.chars().count();
+            assert!(said.contains("near") && said.ends_with('…'), "{said}");
+            assert!((MAX_WORDS..MAX_WORDS + 100).contains(&length), "{length}");
         }
     }
 

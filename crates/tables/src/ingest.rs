@@ -163,16 +163,16 @@ impl TargetTable {
         self.database.refused(e, may_quote, &self.name)
     }
 
-    /// Finds out whether rows with these columns can be written, as far as it can be known before there are any: where
+    /// Finds out whether rows with these columns, those after the first `own` the peer's, can be written, as far as it can be known before there are any: where
     /// tables are made in transactions, this writes none, and rolls back.
     ///
     /// # Errors
     /// Usage: the driver cannot be loaded; there is a table of this name, or none, or one that lacks a column or has it in
     /// another type. Data: the database cannot be reached or refuses, or has no room for a type.
-    fn check(&self, columns: &Schema) -> Result<()> {
+    fn check(&self, columns: &Schema, own: usize) -> Result<()> {
         let check = || {
             let kind = self.database.kind;
-            let columns = kind.schema(columns, columns.fields().len())?;
+            let columns = kind.schema(columns, own)?;
             let mut connection = self.database.connect(Access::Write)?;
             let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
             match (self.mode, there) {
@@ -473,12 +473,21 @@ impl Ingest {
     /// # Errors
     /// As [`TargetTable::check`]. Resource: the file cannot be made.
     pub(crate) fn begin(table: &TargetTable, columns: &Schema, directory: &Path) -> Result<Ingest> {
-        table.check(columns)?;
+        let own = columns.fields().len();
+        table.check(columns, own)?;
         Ok(Ingest {
             table: table.clone(),
-            own: columns.fields().len(),
+            own,
             rows: ScratchWriter::create(directory).map_err(unwritable)?,
         })
+    }
+
+    /// Finds out whether rows with these columns, of which the last are the peer's, can be written.
+    ///
+    /// # Errors
+    /// As [`TargetTable::check`].
+    pub(crate) fn check_columns(&self, columns: &Schema) -> Result<()> {
+        self.table.check(columns, self.own)
     }
 
     /// Writes the rows, which have come as an Arrow stream, to the table.

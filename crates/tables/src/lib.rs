@@ -131,7 +131,7 @@ pub use column_type::{ColumnType, KeyClass};
 pub use compression::Compression;
 pub use counts::Counts;
 #[cfg(feature = "adbc")]
-pub use database::{AdbcDatabase, Query, database_path, has_credentials, is_library};
+pub use database::{AdbcDatabase, Query, database_paths, has_credentials, is_library};
 pub use dialect::CsvOptions;
 pub use digests::{DigestSet, SetHash, row_digests, sort_digests};
 pub use encoding::Encoding;

@@ -2,12 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-#[cfg(feature = "adbc")]
-use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
 #[cfg(feature = "adbc")]
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
 use vesica_files::WholeFile;
 use vesica_kernels::process::standard_output_was_open;
 
@@ -18,15 +16,18 @@ use crate::counts::Counts;
 use crate::error::{Error, Result};
 use crate::format::Format;
 #[cfg(feature = "adbc")]
+use crate::formats::columnar::with_fields;
+use crate::handed::PeerColumn;
+#[cfg(feature = "adbc")]
 use crate::ingest::{Ingest, TargetTable};
 use crate::limits::{Limits, Unlimited};
 use crate::objects::address::{Address, shown};
 #[cfg(feature = "object-stores")]
 use crate::objects::upload::Upload;
-#[cfg(feature = "adbc")]
-use crate::options::Rows;
 use crate::paths::{PathKind, Paths};
 use crate::scratch::{ScratchReader, ScratchWriter, unwritable};
+#[cfg(feature = "adbc")]
+use crate::selection::Added;
 use crate::sniff;
 use crate::source::Source;
 
@@ -54,8 +55,8 @@ impl<'a> Destination<'a> {
             Destination::File(path) => paths.writes("the output", PathKind::File, path),
             #[cfg(feature = "adbc")]
             Destination::Table(table) => {
-                if let Some(file) = table.database().file() {
-                    paths.writes("the database", PathKind::Database, file);
+                for file in table.database().paths() {
+                    paths.writes("the database", PathKind::Database, &file);
                 }
             }
         }
@@ -118,7 +119,7 @@ impl Output {
         if is_other {
             container.columns = columns(source, container.format)?;
         }
-        rehearse(source, &container)?;
+        rehearse(source, &[], &container)?;
         Ok(Output {
             rewrites_text: is_other && source.format().is_text(),
             ..Self::create_with(path, source, container)?
@@ -143,8 +144,8 @@ impl Output {
             Destination::Table(table) => {
                 let name = table.shown();
                 let container = Container::stream(columns(source, Format::Arrow)?);
-                rehearse(source, &container)?;
-                let written = with_own(&container.columns, source);
+                rehearse(source, &[], &container)?;
+                let written = result_columns(&container, source, &[]);
                 let begin = || {
                     source
                         .asked()
@@ -212,6 +213,21 @@ impl Output {
     /// What rows are written to it as.
     pub(crate) fn container(&self) -> &Container {
         &self.container
+    }
+
+    /// Fails if rows of `source` could not be written with these columns of the peer behind their own: writes none, as
+    /// [`Output::open`] does before any column of the peer is known.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_columns(&self, source: &Source, of_peer: &[PeerColumn]) -> Result<()> {
+        rehearse(source, of_peer, &self.container)?;
+        #[cfg(feature = "adbc")]
+        if let Target::Table(rows) = &self.target {
+            let checked = rows.check_columns(&result_columns(&self.container, source, of_peer));
+            checked.map_err(|e| e.in_path(&self.name))?;
+        }
+        Ok(())
     }
 
     /// Fails if any row of `source`, which was counted, could not be written, whether it matches or not. Texts are UTF-8 in
@@ -294,26 +310,19 @@ fn columns(source: &Source, to: Format) -> Result<SchemaRef> {
     columns.map_err(|e| e.in_path(source.name()))
 }
 
-/// Fails if a result with columns of these types cannot be written, but for columns of the peer.
-fn rehearse(source: &Source, container: &Container) -> Result<()> {
-    let rehearsed = source
-        .format()
-        .rehearse(source.parts(), source.rows(), container);
+/// Fails if a result with columns of these types, and these of the peer, cannot be written.
+fn rehearse(source: &Source, of_peer: &[PeerColumn], container: &Container) -> Result<()> {
+    let (parts, rows) = (source.parts(), source.rows());
+    let rehearsed = source.format().rehearse(parts, rows, of_peer, container);
     rehearsed.map_err(|e| e.in_path(source.name()))
 }
 
-/// These columns of a table, and that which its options add to a result.
+/// The columns of a table, that which its options add to a result, and the peer's.
 #[cfg(feature = "adbc")]
-fn with_own(columns: &Schema, source: &Source) -> Schema {
-    let own = source.rows().added().map(|name| {
-        let of = match source.rows() {
-            Rows::Aligned => DataType::Int64,
-            _ => DataType::Boolean,
-        };
-        Arc::new(Field::new(name, of, false))
-    });
-    let fields = columns.fields().iter().cloned().chain(own);
-    Schema::new(fields.collect::<Vec<_>>())
+fn result_columns(container: &Container, source: &Source, of_peer: &[PeerColumn]) -> Schema {
+    let columns = &container.columns;
+    let taken = |name: &str| columns.column_with_name(name).is_some();
+    with_fields(columns, &Added::all(source.rows(), of_peer, taken))
 }
 
 /// Writes what was held back to standard output.

@@ -1,12 +1,14 @@
 //! What a command names: nothing that is written may take the place of anything else that it names.
 //!
 //! Files are compared by their [`Place`], so that links, hard links, mounts and detours do not matter; what does not exist
-//! yet by its name in the nearest directory that does; objects by the canonical form of their addresses. Devices and pipes
+//! yet by where links lead and its name in the nearest directory that does, whatever its case where the file system ignores
+//! that; objects by the canonical form of their addresses. Devices and pipes
 //! are never replaced, so that two uses of one are fine.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::path::{Component, Path, PathBuf};
 
 use vesica_files::{Place, directory_of, found_at, holds_key, redirected};
@@ -247,7 +249,8 @@ impl Named {
 struct Located<'a> {
     named: &'a Named,
     object: Option<StoredObject>,
-    /// The name itself, and what it is a link to, without links and detours above. None of a device or pipe.
+    /// The name itself, and where its links lead, without links and detours above; both in lower case too where that is the
+    /// same. None of a device or pipe.
     paths: Vec<PathBuf>,
     /// Of the file and of those beside it, as far as they are there.
     ids: Vec<Place>,
@@ -294,13 +297,13 @@ impl<'a> Located<'a> {
             Some(name) => resolved(directory_of(path)).join(name),
             None => resolved(path),
         };
-        let target = match path.read_link() {
-            Ok(target) if there.is_none() => resolved(&directory_of(path).join(target)),
-            _ => resolved(path),
-        };
-        located.paths.push(name);
-        if located.paths[0] != target {
-            located.paths.push(target);
+        for path in [name, resolved(path)] {
+            let lower = in_lower_case(&path);
+            for path in iter::once(path).chain(lower) {
+                if !located.paths.contains(&path) {
+                    located.paths.push(path);
+                }
+            }
         }
         for path in &located.paths {
             located.ids.extend(beside(named.kind, path));
@@ -465,24 +468,89 @@ fn beside(kind: PathKind, path: &Path) -> Vec<Place> {
     ids
 }
 
-/// The path without links and detours, as far as it is there; the rest as it is written.
+/// As many links as systems follow.
+const MAX_LINKS: usize = 40;
+
+/// The path without links and detours, whether or not there is anything at the end of the last link: where a file that is
+/// made would be.
 fn resolved(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    for above in absolute.ancestors() {
-        let Ok(mut place) = above.canonicalize() else {
-            continue;
-        };
-        let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
-        for component in rest.components() {
-            match component {
-                Component::ParentDir => drop(place.pop()),
-                Component::Normal(name) => place.push(name),
-                _ => {}
-            }
+    let mut path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for _ in 0..MAX_LINKS {
+        match as_far_as_a_link(&path) {
+            Ok(place) => return place,
+            Err(target) => path = target,
         }
-        return place;
     }
-    absolute
+    path
+}
+
+/// The path without links and detours; or with the target of the first link on it that leads to nothing in the place of this.
+fn as_far_as_a_link(path: &Path) -> std::result::Result<PathBuf, PathBuf> {
+    let mut above = path.ancestors();
+    let there = above.find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, mut place)) = there else {
+        return Ok(path.to_owned());
+    };
+    let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
+    let mut rest = rest.components();
+    while let Some(component) = rest.next() {
+        match component {
+            Component::ParentDir => drop(place.pop()),
+            Component::Normal(name) => match place.join(name).read_link() {
+                Ok(target) => return Err(place.join(target).join(rest)),
+                Err(_) => place.push(name),
+            },
+            _ => {}
+        }
+    }
+    Ok(place)
+}
+
+/// The path with its last name, and what is not there yet, in lower case; `None` if the directory where that begins tells
+/// upper from lower case.
+fn in_lower_case(path: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().skip(1).find(|above| above.is_dir())?;
+    let rest = path.strip_prefix(there).ok()?.to_str()?;
+    // As good as folding: some letters have one form in upper case, and two in lower case.
+    let lower = rest.to_uppercase().to_lowercase();
+    ignores_case(there).then(|| there.join(lower))
+}
+
+/// Names by which it is found out whether a directory ignores case.
+const MAX_PROBED: usize = 16;
+
+/// Whether a directory takes two names for one that differ by upper and lower case alone. Looks at what is there, and makes
+/// nothing.
+fn ignores_case(directory: &Path) -> bool {
+    let there = std::fs::read_dir(directory).into_iter().flatten();
+    let there = there.take(MAX_PROBED).flatten().map(|entry| entry.path());
+    let above = directory.ancestors().map(Path::to_owned);
+    let mut known = there
+        .chain(above)
+        .filter_map(|path| is_same_in_other_case(&path));
+    known
+        .next()
+        .unwrap_or(cfg!(any(windows, target_os = "macos")))
+}
+
+/// Whether a path leads to the same file with upper case for lower case in its last name, and the other way round; `None` if
+/// that is the same name, or it cannot be told.
+fn is_same_in_other_case(path: &Path) -> Option<bool> {
+    let name = path.file_name()?.to_str()?;
+    let swapped: String = name
+        .chars()
+        .map(|c| match c.is_ascii_lowercase() {
+            true => c.to_ascii_uppercase(),
+            false => c.to_ascii_lowercase(),
+        })
+        .collect();
+    let there = path.symlink_metadata().ok()?;
+    let in_other_case = path.with_file_name(&swapped);
+    match in_other_case.symlink_metadata() {
+        _ if swapped == name => None,
+        Ok(other) => Some(Place::at(path, &there)? == Place::at(&in_other_case, &other)?),
+        Err(e) => (e.kind() == io::ErrorKind::NotFound).then_some(false),
+    }
 }
 
 #[cfg(test)]

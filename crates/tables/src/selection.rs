@@ -12,7 +12,7 @@ use arrow_select::interleave::interleave_record_batch;
 use crate::column_type::ColumnType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
-use crate::handed::{Matched, result_names};
+use crate::handed::{Matched, PeerColumn, result_names};
 use crate::nested;
 use crate::options::Rows;
 use crate::order::{CommonOrder, Numbered, Parts};
@@ -150,18 +150,8 @@ impl<'a> Selection<'a> {
 
     /// The columns that are added to those of the table, which are called `taken`.
     pub(crate) fn added(&self, taken: impl Fn(&str) -> bool) -> Vec<Added<'a>> {
-        let handed_over = self.matched.handed_over.iter();
-        let of_peer = handed_over
-            .flat_map(|handed| {
-                result_names(handed.columns(), &taken)
-                    .into_iter()
-                    .zip(handed.columns())
-            })
-            .map(|(name, column)| Added {
-                name: name.into(),
-                kind: AddedKind::OfPeer(&column.of),
-            });
-        Added::own(self.rows).into_iter().chain(of_peer).collect()
+        let handed_over = self.matched.handed_over.map(|handed| handed.columns());
+        Added::all(self.rows, handed_over.unwrap_or_default(), taken)
     }
 
     /// How many rows may be put together in memory, with the columns that are added to them.
@@ -440,7 +430,21 @@ pub(crate) struct Added<'a> {
     pub(crate) kind: AddedKind<'a>,
 }
 
-impl Added<'_> {
+impl<'a> Added<'a> {
+    /// The columns that these rows have besides those of the table, which are called `taken`: their own, and the peer's.
+    pub(crate) fn all(
+        rows: Rows,
+        of_peer: &'a [PeerColumn],
+        taken: impl Fn(&str) -> bool,
+    ) -> Vec<Added<'a>> {
+        let names = result_names(of_peer, taken).into_iter();
+        let of_peer = names.zip(of_peer).map(|(name, column)| Added {
+            name: name.into(),
+            kind: AddedKind::OfPeer(&column.of),
+        });
+        Added::own(rows).into_iter().chain(of_peer).collect()
+    }
+
     /// The column that these rows have to say what they are, if there is one.
     pub(crate) fn own(rows: Rows) -> Option<Added<'static>> {
         rows.added().map(|name| Added {

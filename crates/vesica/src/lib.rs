@@ -138,7 +138,7 @@ pub use vesica_tables::Region;
 pub use vesica_tables::abort_uploads;
 #[cfg(feature = "adbc")]
 pub use vesica_tables::{
-    AdbcDatabase, IngestMode, Query, TargetTable, database_path, has_credentials, is_library,
+    AdbcDatabase, IngestMode, Query, TargetTable, database_paths, has_credentials, is_library,
 };
 pub use vesica_tables::{
     Check, CommonOrder, Compression, Counts, CsvOptions, Destination, DigestSet, Encoding,

@@ -322,6 +322,9 @@ impl OpenLookUp {
         let file = output
             .map(|output| Output::open(output, source, &scratch))
             .transpose()?;
+        if let (Some(file), true) = (&file, adds_columns) {
+            file.check_columns(source, &self.columns_of_peer())?;
+        }
         let keys = self.read(source, observer)?;
         report.counts = *keys.counts();
         if adds_columns {
@@ -352,13 +355,8 @@ impl OpenLookUp {
             file,
             mut report,
         } = asked;
-        let declared = &self.set.header().declared;
-        let texts = |name: &String| PeerColumn {
-            name: name.clone(),
-            of: ColumnType::TEXT,
-        };
-        let columns: Vec<_> = declared.payload.iter().map(texts).collect();
-        let payload = declared.payload_bytes as usize;
+        let columns = self.columns_of_peer();
+        let payload = self.set.header().declared.payload_bytes as usize;
         let digests = keys.digests();
         let found = self.set.look_up(&self.state, digests)?;
         let matched: Vec<bool> = found.iter().map(Option::is_some).collect();
@@ -393,6 +391,15 @@ impl OpenLookUp {
             observer.wrote(written);
         }
         Ok(looked_up)
+    }
+
+    /// What goes with the keys of the set.
+    fn columns_of_peer(&self) -> Vec<PeerColumn> {
+        let texts = |name: &String| PeerColumn {
+            name: name.clone(),
+            of: ColumnType::TEXT,
+        };
+        self.columns().iter().map(texts).collect()
     }
 
     fn read(&self, source: &Source, observer: &mut dyn Observer) -> Result<KeyStore, Error> {

@@ -18,7 +18,7 @@ use vesica_tables::{PathKind, Paths};
 
 use crate::Error;
 #[cfg(feature = "adbc")]
-use crate::{AdbcDatabase, database_path, is_library, read_secret};
+use crate::{AdbcDatabase, database_paths, is_library, read_secret};
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
@@ -175,13 +175,12 @@ pub fn add_database(
         true => paths.writes(face.argument(argument), PathKind::Database, path),
         false => paths.reads(face.argument(argument), PathKind::Database, path),
     };
-    if let Some(path) = database.and_then(|uri| database_path(uri, driver)) {
-        add(Database, &path);
-    }
+    let of_uri = database.map(|uri| database_paths(uri, driver));
     // What cannot be read is complained of when it is used.
     let of_file = file.and_then(|file| adbc_database(None, Some(file), driver).ok());
-    if let Some(path) = of_file.as_ref().and_then(AdbcDatabase::file) {
-        add(Database, path);
+    let of_file = of_file.map(|database| database.paths());
+    for path in of_uri.into_iter().chain(of_file).flatten() {
+        add(Database, &path);
     }
     if let Some(file) = file {
         paths.reads(face.argument(DatabaseFile), PathKind::File, file);

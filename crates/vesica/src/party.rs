@@ -30,7 +30,7 @@ use crate::apart::check_apart;
 use crate::kept::Kept;
 use crate::memory::{Storage, bucket_memory, key_memory};
 use crate::split_job::{JobPlace, SplitJob, Tasks};
-use crate::stored::{CheckpointStore, Stored};
+use crate::stored::{CheckpointStore, Stored, columns_of_peer};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Observer, PayloadColumn};
 
@@ -877,8 +877,9 @@ impl Party {
             (Some(begun), _) => Ok(begun),
             (None, begin) => begin.expect("one of both")(observer),
         };
-        let ((job, mut keys, Begun { source, file }), agreed) =
+        let ((job, mut keys, Begun { source, file }), mut agreed) =
             self.agree(intent, None, read, listener, observer)?;
+        check_columns_of_peer(role, source, file.as_ref(), &mut agreed)?;
         let file = match Gets::of(job.role, &job.terms) {
             Gets::Shares => {
                 file.into_iter().for_each(|file| keys.share_to(file));
@@ -1075,6 +1076,28 @@ pub fn collect(
         }
         Ok(stored.matched().clone())
     })?
+}
+
+/// Fails if the result cannot have the columns that the sender hands over, which the contract names; nothing derived from a
+/// key has been sent by then. The peer is told.
+fn check_columns_of_peer(
+    role: Role,
+    source: &Source,
+    file: Option<&Output>,
+    agreed: &mut Agreed,
+) -> Result<(), Error> {
+    let (Role::Receiver, Some(file), Some(terms)) = (role, file, &agreed.contract().labels) else {
+        return Ok(());
+    };
+    let checked = file.check_columns(source, &columns_of_peer(terms));
+    checked.map_err(|error| {
+        agreed.give_up(&WireError::ContractImpossible {
+            field: "columns handed over",
+            problem: "the receiver's result has no room for the columns that are handed over"
+                .into(),
+        });
+        error.into()
+    })
 }
 
 /// The end of a split: keys of tasks, buckets, and the job's file once both sides have theirs.

@@ -171,10 +171,7 @@ impl Stored {
         let Some(terms) = terms else {
             return Ok(());
         };
-        let types = terms.types.iter().map(|name| ColumnType::named(name));
-        let types = types.chain(iter::repeat(ColumnType::TEXT));
-        let columns = terms.columns.iter().cloned().zip(types);
-        self.of_peer = columns.map(|(name, of)| PeerColumn { name, of }).collect();
+        self.of_peer = columns_of_peer(terms);
         if let Place::Disk(spool) = &self.place {
             self.handed =
                 spool.handed_over(&self.directory, &self.of_peer, &self.matched, memory)?;
@@ -296,6 +293,14 @@ impl Stored {
 }
 
 /// Why no columns are handed over in a common order with keys on the disk: they would be read back in any order.
+/// The columns that the peer hands over under these terms.
+pub(crate) fn columns_of_peer(terms: &LabelTerms) -> Vec<PeerColumn> {
+    let types = terms.types.iter().map(|name| ColumnType::named(name));
+    let types = types.chain(iter::repeat(ColumnType::TEXT));
+    let columns = terms.columns.iter().cloned().zip(types);
+    columns.map(|(name, of)| PeerColumn { name, of }).collect()
+}
+
 fn labels_in_order_need_memory(counts: &Counts) -> WireError {
     let enough = Some(2 * counts.bytes_in_memory());
     let reason =

@@ -120,7 +120,7 @@ pub(super) fn with_mode(uri: &str, mode: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{canonical, database_path};
+    use super::super::{canonical, database_paths};
     use super::*;
 
     #[test]
@@ -160,9 +160,25 @@ mod tests {
             ("postgresql://localhost/a", None, None),
             ("duckdb:///Cargo.toml?a", Some("duckdb"), Some("Cargo.toml")),
             ("Cargo.toml", Some("duckdb"), Some("Cargo.toml")),
-            ("nowhere.db", Some("duckdb"), None),
         ] {
-            assert_eq!(database_path(uri, driver), path.map(PathBuf::from), "{uri}");
+            let paths: Vec<PathBuf> = path.into_iter().map(PathBuf::from).collect();
+            assert_eq!(database_paths(uri, driver), paths, "{uri}");
+        }
+    }
+
+    #[test]
+    fn the_files_that_another_driver_may_make_are_known() {
+        for (uri, paths) in [
+            ("new.db", &["new.db"][..]),
+            ("duckdb:new.db", &["duckdb:new.db", "new.db"]),
+            ("duckdb:///new.db?a=b", &["/new.db", "new.db"]),
+            ("duckdb:src/new.db", &["src/new.db"]),
+            ("nowhere/new.db", &[]),
+            ("snowflake://user@account/database", &[]),
+            ("", &[]),
+        ] {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            assert_eq!(database_paths(uri, Some("other")), paths, "{uri}");
         }
     }
 }

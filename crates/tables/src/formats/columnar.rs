@@ -27,6 +27,7 @@ use crate::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
+use crate::handed::PeerColumn;
 use crate::items::{ItemSink, Items};
 use crate::limits::Limits;
 use crate::options::Rows;
@@ -297,11 +298,13 @@ pub(super) fn copy<F: ColumnFormat>(
 pub(super) fn rehearse<F: ColumnFormat>(
     parts: &[Part],
     rows: Rows,
+    of_peer: &[PeerColumn],
     container: &Container,
 ) -> Result<()> {
     let first = open_first::<F>(parts)?;
     F::rehearse(&parts[0], &first).map_err(|e| parts[0].named(e))?;
-    let added = Added::own(rows).into_iter().collect();
+    let own = F::schema(&first);
+    let added = Added::all(rows, of_peer, |name| own.column_with_name(name).is_some());
     let columns = ResultColumns::of::<F>(parts, &first, added, container)?;
     let none = RecordBatch::new_empty(columns.in_memory.clone());
     let none = columns.conformed(&none)?;

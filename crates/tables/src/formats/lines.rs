@@ -22,6 +22,7 @@ use crate::dialect::{CsvOptions, Dialect};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::guard::catching;
+use crate::handed::PeerColumn;
 use crate::items::{ItemSink, Items};
 use crate::limits::Limits;
 use crate::options::Rows;
@@ -582,13 +583,15 @@ pub(super) fn check<F: LineFormat>(
 pub(super) fn rehearse<F: LineFormat>(
     parts: &[Part],
     rows: Rows,
+    of_peer: &[PeerColumn],
     container: &Container,
 ) -> Result<()> {
     if parts.iter().all(|part| container.is_of(part)) {
         return Ok(());
     }
-    let added: Vec<_> = Added::own(rows).into_iter().collect();
-    let schema = Arc::new(with_fields(&container.columns, &added));
+    let texts = &container.columns;
+    let added = Added::all(rows, of_peer, |name| texts.column_with_name(name).is_some());
+    let schema = Arc::new(with_fields(texts, &added));
     let written = Written {
         part: &parts[0],
         schema: schema.clone(),

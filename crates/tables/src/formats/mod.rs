@@ -12,6 +12,7 @@ use crate::columns_read::ColumnsRead;
 use crate::container::Container;
 use crate::error::{Error, Result};
 use crate::format::{Format, for_formats};
+use crate::handed::PeerColumn;
 use crate::limits::Limits;
 use crate::options::Rows;
 use crate::part::Part;
@@ -68,17 +69,19 @@ macro_rules! dispatch {
                 }
             }
 
-            /// Writes no rows of files of this format, so that what makes a result impossible is known early.
+            /// Writes no rows of files of this format, with these columns of the peer, so that what makes a result impossible is
+            /// known early.
             pub(crate) fn rehearse(
                 self,
                 parts: &[Part],
                 rows: Rows,
+                of_peer: &[PeerColumn],
                 container: &Container,
             ) -> Result<()> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
-                        Format::$format => $kind::rehearse::<$module::Rows>(parts, rows, container),
+                        Format::$format => $kind::rehearse::<$module::Rows>(parts, rows, of_peer, container),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),

@@ -65,6 +65,11 @@ fn whatever_leads_to_a_file() {
     }
     std::os::unix::fs::symlink(at("job"), at("to job")).unwrap();
     std::os::unix::fs::symlink(at("job/new"), at("dangling")).unwrap();
+    // A link to a link, to nothing yet; in a directory that is one, too.
+    std::os::unix::fs::symlink("dangling", at("twice")).unwrap();
+    std::os::unix::fs::symlink(at("to job/../twice"), at("thrice")).unwrap();
+    std::os::unix::fs::symlink("later", at("to later")).unwrap();
+    std::os::unix::fs::symlink("round", at("round")).unwrap();
     std::fs::hard_link(at("a.csv"), at("hard")).unwrap();
     std::os::unix::fs::symlink(at("hard"), at("soft")).unwrap();
     std::fs::hard_link(at("d.db-wal"), at("hard wal")).unwrap();
@@ -94,6 +99,17 @@ fn whatever_leads_to_a_file() {
         ("to job/new", Directory, "job", Some(Inside)),
         ("job/new", Directory, "to job", Some(Inside)),
         ("dangling", Directory, "job", Some(Inside)),
+        ("twice", File, "job/new", Some(Same)),
+        ("job/new", File, "twice", Some(Same)),
+        ("thrice", File, "job/new", Some(Same)),
+        ("thrice", File, "dangling", Some(Same)),
+        ("thrice", Directory, "job", Some(Inside)),
+        ("twice", Table, "job", Some(Among)),
+        ("twice", File, "job/other", None),
+        ("round", File, "round", Some(Same)),
+        ("round", File, "twice", None),
+        ("to later/new", Directory, "later", Some(Inside)),
+        ("to later/new", File, "later/new", Some(Same)),
         ("later/new", Directory, "later", Some(Inside)),
         ("job/../later/./new", Directory, "later", Some(Inside)),
         ("job2", Directory, "job", None),
@@ -102,6 +118,35 @@ fn whatever_leads_to_a_file() {
         let found = overlap(&at(output), kind, &at(other));
         assert_eq!(found, expected, "{output} {kind:?} {other}");
     }
+}
+
+/// Two names of one file in either case look like a directory that ignores case.
+#[cfg(unix)]
+#[test]
+fn names_that_differ_by_case_where_that_is_ignored() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    use Overlap::{Among, Inside, Same};
+    use PathKind::{Directory, File, Set};
+    let cases = [
+        ("New.csv", File, "new.csv", Some(Same)),
+        ("STRASSE", File, "straße", Some(Same)),
+        ("s.VSET.2", Set, "S.vset", Some(Among)),
+        ("Own/new", Directory, "own", Some(Inside)),
+        ("new.csv", File, "new.tsv", None),
+    ];
+    std::fs::write(at("here"), "").unwrap();
+    for (output, kind, other, _) in cases {
+        assert_eq!(overlap(&at(output), kind, &at(other)), None, "{output}");
+    }
+    std::fs::hard_link(at("here"), at("HERE")).unwrap();
+    for (output, kind, other, expected) in cases {
+        assert_eq!(overlap(&at(output), kind, &at(other)), expected, "{output}");
+    }
+    // Another file, by another name.
+    std::fs::remove_file(at("HERE")).unwrap();
+    std::fs::write(at("HERE"), "").unwrap();
+    assert!(!ignores_case(place.path()));
 }
 
 /// What belongs to the command is not among what it reads, and not one of its outputs.
