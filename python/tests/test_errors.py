@@ -329,7 +329,9 @@ def test_links_that_cannot_be(make: Any) -> None:
 
 def test_what_is_in_the_place_of_something_else_is_named(tmp_path: Path) -> None:
     table, key = tmp_path / "table.csv", tmp_path / "me.key"
-    table.write_text("id\n1\n")
+    other = tmp_path / "other.csv"
+    for each in (table, other):
+        each.write_text("id\n1\n")
     ME.save(key)
     link = vesica.connect("127.0.0.1:1", identity=ME, peer=PEER)
     link.cancel()
@@ -337,11 +339,17 @@ def test_what_is_in_the_place_of_something_else_is_named(tmp_path: Path) -> None
     calls: list[tuple[Any, str]] = [
         (lambda: vesica.Identity.load(table), "this is a text file, and not an identity"),
         (lambda: vesica.Identity.load(PEER), "is a fingerprint, and not a file"),
-        (lambda: vesica.connect(PEER, identity=ME, peer=PEER), "this is a fingerprint, and an addr"),
+        (
+            lambda: vesica.connect(PEER, identity=ME, peer=PEER),
+            "this is a fingerprint, and an addr",
+        ),
         (lambda: vesica.connect("127.0.0.1:1", identity=ME, peer=str(key)), "a fingerprint begins"),
         (lambda: vesica.lookup(table, **of_set), "none.vset is not there"),
         (lambda: vesica.lookup(table, **{**of_set, "set": tmp_path}), "`set` is a directory, and"),
-        (lambda: vesica.lookup(table, state=table, **of_set), "`state` is a text file, and not a dir"),
+        (
+            lambda: vesica.lookup(table, state=other, **of_set),
+            "`state` is a text file, and not a dir",
+        ),
     ]
     for call, words in calls:
         with pytest.raises(vesica.UsageError, match=words):

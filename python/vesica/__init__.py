@@ -45,7 +45,8 @@ from ._runs import (
 )
 from ._table import Table
 from ._tasks import Collected, SplitJob, split
-from ._vesica import Identity, Link, Server, __version__, connect, listen, wait_for_runs
+from ._vesica import Identity, Link, Server, __version__, connect, listen
+from ._vesica import wait_for_runs as _wait_for_runs
 
 __all__ = [
     "Check",
@@ -90,4 +91,4 @@ __all__ = [
 ]
 
 # A run that Ctrl-C ended may still be taking leave of its peer.
-_atexit.register(wait_for_runs, 2.0)
+_atexit.register(_wait_for_runs, 2.0)

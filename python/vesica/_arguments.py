@@ -3,11 +3,12 @@ or written: from that follows, for every function, that nothing is written in th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 from . import _vesica
@@ -65,15 +66,22 @@ def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
             return function(*args, **kwargs)
         role = _ROLES.get(function.__name__) if "reveal" in hints else None
         given = {**bound.arguments, **bound.kwargs}
-        check_arguments(hints, given, role)
-        try:
+        with naming(hints, given):
+            check_arguments(hints, given, role)
             return function(*args, **kwargs)
-        except TypeError as error:
-            if (named := _of_argument(error, hints, given)) is None:
-                raise
-            raise named from None
 
     return called
+
+
+@contextlib.contextmanager
+def naming(hints: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[None]:
+    """Says of which argument the engine could not take the value."""
+    try:
+        yield
+    except TypeError as error:
+        if (named := _of_argument(error, hints, given)) is None:
+            raise
+        raise named from None
 
 
 def _of_argument(

@@ -19,6 +19,7 @@ from ._arguments import (
     Rows,
     check_arguments,
     checked,
+    naming,
 )
 from ._errors import UsageError
 from ._progress import Listener, ProgressOption
@@ -209,8 +210,10 @@ class OpenLookup:
         """
         arguments = dict(locals())
         del arguments["self"]
-        check_arguments(OpenLookup.find.__annotations__, {**arguments, "link": self._link})
-        return self._find(arguments, False)
+        hints = OpenLookup.find.__annotations__
+        with naming(hints, arguments):
+            check_arguments(hints, {**arguments, "link": self._link})
+            return self._find(dict(arguments), False)
 
     def _find(self, arguments: dict[str, Any], is_last: bool) -> LookupResult:
         listener = Listener(arguments.pop("progress"))

@@ -9,7 +9,6 @@ from ._vesica import Batches
 
 if TYPE_CHECKING:
     import polars
-    import pyarrow
 
 
 class Table:
@@ -54,7 +53,7 @@ class Table:
         """A pandas data frame; needs pandas, and pyarrow, with which pandas reads Arrow."""
         return self.to_arrow().to_pandas()
 
-    def to_arrow(self) -> pyarrow.Table:
+    def to_arrow(self) -> Any:
         """A table of pyarrow, whose buffers are these; needs pyarrow. For functions that read Arrow in no other way.
 
         >>> table = polars.DataFrame({"id": [1, 2]})

@@ -135,6 +135,7 @@ class SplitJob:
         done: dict[str, Any] = json.loads(report)
         return done
 
+    @checked
     def next_attempts(
         self,
         *,
@@ -152,6 +153,7 @@ class SplitJob:
         waiting = {"wait": wait, "timeout": timeout}
         return self._job.next_attempts(link, waiting, Listener(None))
 
+    @checked
     def total(
         self,
         *,
