@@ -57,6 +57,7 @@ def main() -> int:
         ("message codes", lambda: run([*python, str(here / "check_kinds.py")])),
         ("secrets in Debug", lambda: run([*python, str(here / "check_debug.py")])),
         ("options in libraries", lambda: run([*python, str(here / "check_options.py")])),
+        ("counts", lambda: run([*python, str(here / "check_counts.py")])),
         ("packages", lambda: run([*python, str(here / "check_packages.py")])),
         ("minimum Rust version", lambda: run([*python, str(here / "check_msrv.py")])),
         ("lock files", lambda: run([*python, str(here / "check_locks.py")])),

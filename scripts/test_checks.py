@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import audit
+import check_counts
 import check_cycles
 import check_debug
 import check_kinds
@@ -190,6 +191,22 @@ class Options(unittest.TestCase):
         looked_at = check_options.sources(check_options.ROOT)
         self.assertGreater(len(looked_at), 100)
         self.assertFalse(any("crates/cli/" in path for path in looked_at))
+
+
+class Counts(unittest.TestCase):
+    def test_a_plural_is_not_behind_a_number(self) -> None:
+        for text in ('"{} rows"', '"has {buckets} buckets of it"', '"\\\n   {free} more queries"'):
+            found = check_counts.problems({"a.rs": f"fn f() {{\n    g({text});\n}}"})
+            self.assertEqual(len(found), 1, text)
+        for code in (
+            'f("{n} row");',
+            'f("{done} of {rows} rows, {rate} items/s, at most {MOST} keys");',
+            'f("3 of \\\n   {n} rows");',
+            "// {} rows",
+        ):
+            self.assertEqual(check_counts.problems({"a.rs": code}), [], code)
+        looked_at = check_counts.sources(check_counts.ROOT)
+        self.assertTrue(any("crates/cli/" in path for path in looked_at))
 
 
 class Links(unittest.TestCase):

@@ -333,7 +333,7 @@ fn one_row(key: &KeySpec, values: &[Bound<'_, PyAny>]) -> PyResult<RecordBatch> 
     let names = key.names();
     if names.len() != values.len() {
         let (want, given) = (names.len(), values.len());
-        let line = format!("a key has {want} values, and {given} are given");
+        let line = format!("columns of the key: {want}; values: {given}");
         return Err(Failure::usage(line).into());
     }
     let columns = values.iter().map(one_value).collect::<PyResult<Vec<_>>>()?;

@@ -64,7 +64,7 @@ def test_tasks_find_what_one_run_finds(
     found = near.collect(OURS, on="id")
     assert list(found.rows) == MATCHING
     assert found.table.to_polars()["id"].to_list() == MATCHING
-    assert repr(found) == "<Collected 1500 rows>"
+    assert repr(found) == "<Collected, rows=1500>"
     with pytest.raises(vesica.UsageError, match="this side learns no matches"):
         far.collect(THEIRS, on="number")
     with pytest.raises(vesica.DataError, match="other keys"):

@@ -372,7 +372,7 @@ def _cut(distinct: _sql.DataFrame, directory: str, items: int) -> list[bytes]:
     found = sum(row["items"] for row in cut)
     if found != items:
         raise DataError(
-            f"the table had {items} keys at first, and {found} then; let Spark read one that does not change"
+            f"the number of keys was {items} at first, and {found} then; let Spark read a table that does not change"
         )
     hashes = {int(row["bucket"]): bytes(row["hash"]) for row in cut}
     for bucket in range(number):

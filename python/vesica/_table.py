@@ -77,7 +77,7 @@ class Table:
     def __repr__(self) -> str:
         names = [_short(name) for name in self.column_names[:_SHOWN]]
         others = len(self.column_names) - len(names)
-        names += [f"and {others} others"] * (others > 0)
+        names += [f"and {others} more"] * (others > 0)
         rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
         return f"<Table of {rows}: {', '.join(names)}>"
 

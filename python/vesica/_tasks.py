@@ -214,7 +214,7 @@ class SplitJob:
         return Collected(array("q", rows), None if batches is None else Table(batches))
 
     def __repr__(self) -> str:
-        return f"<SplitJob of the {self.role}: {self.buckets} buckets, {self.attempts} attempts at each>"
+        return f"<SplitJob of the {self.role}, buckets={self.buckets}, attempts={self.attempts}>"
 
 
 class Collected:
@@ -241,7 +241,7 @@ class Collected:
         return self._table
 
     def __repr__(self) -> str:
-        return f"<Collected {len(self.rows)} rows>"
+        return f"<Collected, rows={len(self.rows)}>"
 
 
 def split(

@@ -85,11 +85,11 @@ fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Res
     progress.finish();
     let (keys, bytes) = (published.keys, published.bytes);
     let text = format!(
-        "published {} in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {} queries, and {}",
+        "published {} in {:.1} s: {bytes} bytes, {:.1} bits per key; the key answers {}, and {}",
         many(keys, "key"),
         published.seconds,
         8.0 * bytes as f64 / keys as f64,
-        published.queries,
+        many(published.queries, "query"),
         room(published.room),
     );
     log::event("published", &text, &with_memory(&published));
@@ -133,7 +133,7 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
     let text = match &updated.release {
         None => "nothing has changed: there is no new release".into(),
         Some(release) => format!(
-            "release {} in {:.1} s: keys: {} new, {} with another payload, {} removed; {} has {} bytes, and the set {} keys; {}",
+            "release {} in {:.1} s: keys: {} new, {} with another payload, {} removed; {} has {} bytes, and the set {}; {}",
             release.release,
             updated.seconds,
             updated.new,
@@ -141,7 +141,7 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
             updated.removed,
             release.file.display(),
             release.bytes,
-            release.keys,
+            many(release.keys, "key"),
             room(release.room),
         ),
     };
@@ -225,7 +225,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         } => {
             let before = match untold {
                 0 => String::new(),
-                untold => format!(", after {untold} refusals that were not shown"),
+                untold => format!(", after {} that were not shown", many(untold, "refusal")),
             };
             let text = format!("refused client {client}{before}: {why}");
             let fields =
@@ -239,12 +239,12 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
 
 fn tell_figures(figures: &Figures, queries: u64) {
     let text = format!(
-        "clients: {} connected, {} so far; questions: {} answered, with {} queries, {} of them again at no cost; {} \
-         bytes of files handed out; {} of {queries} queries of the key are used",
+        "clients: {} connected, {} so far; questions: {} answered, with {}, {} of them again at no cost; {} bytes of \
+         files handed out; {} of {queries} queries of the key are used",
         figures.connected,
         figures.connections,
         figures.questions,
-        figures.queries,
+        many(figures.queries, "query"),
         figures.repeated,
         figures.file_bytes,
         figures.answered,

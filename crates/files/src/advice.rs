@@ -85,12 +85,17 @@ named! {
 named! {
     /// Something to run: a subcommand, a function in Python. Its name is that of the subcommand.
     Command:
+    Attempts "attempts",
     Check "check",
+    Collect "collect",
     Fingerprint "fingerprint",
+    Gateway "gateway",
     Keygen "keygen",
     Publish "publish",
     Receive "receive",
     Send "send",
+    Split "split",
+    Total "total",
     ListStored "offline ls",
     MakeStored "offline make",
     RemoveStored "offline rm",
@@ -249,10 +254,33 @@ impl fmt::Display for Advice {
     }
 }
 
-/// A number and what is counted, such as `1 row` and `2 rows`.
+/// A number and what is counted, such as `1 row`, `2 rows` and `0 queries`.
 pub fn many(n: u64, what: &str) -> String {
-    match n {
-        1 => format!("1 {what}"),
-        _ => format!("{n} {what}s"),
+    let stem = what
+        .strip_suffix('y')
+        .filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    match (n, stem) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(stem)) => format!("{n} {stem}ies"),
+        (_, None) => format!("{n} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::many;
+
+    #[test]
+    fn one_is_no_plural() {
+        for (n, what, expected) in [
+            (0, "row", "0 rows"),
+            (1, "row", "1 row"),
+            (2, "distinct item", "2 distinct items"),
+            (1, "query", "1 query"),
+            (3, "query", "3 queries"),
+            (3, "key", "3 keys"),
+        ] {
+            assert_eq!(many(n, what), expected);
+        }
     }
 }

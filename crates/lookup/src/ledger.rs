@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use vesica_files::{FileId, WholeFile, open_named};
+use vesica_files::{FileId, WholeFile, many, open_named};
 use vesica_primitives::sealed::{Sealed, TAG};
 use vesica_primitives::voprf::Element;
 use vesica_session::codec::{Reader, bad};
@@ -577,7 +577,10 @@ fn total(account: &Account, quota: u64, free: u64, queries: u64) -> Result<u64, 
     if needed > free {
         return Err(WireError::limit(
             Limit::Queries,
-            format!("the published key answers {free} more queries, and {queries} were asked"),
+            format!(
+                "the published key answers {}, and {queries} were asked",
+                many(free, "more query")
+            ),
         ));
     }
     let raise = match needed {

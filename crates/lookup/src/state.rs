@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use vesica_files::{FileStamp, WholeFile, open_regular};
+use vesica_files::{FileStamp, WholeFile, many, open_regular};
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
 use vesica_session::codec::Reader;
@@ -360,8 +360,8 @@ impl State {
         let missing: Vec<_> = digests.iter().filter(is_missing).copied().collect();
         let (asked, left) = (missing.len() as u64, client.left());
         if asked > left {
-            let reason =
-                format!("{asked} keys would have to be asked about, and {left} queries are left");
+            let (asked, left) = (many(asked, "key"), many(left, "query"));
+            let reason = format!("{asked} would have to be asked about, with {left} left");
             return Err(WireError::limit(Limit::Queries, reason).into());
         }
         for digests in missing.chunks(AT_ONCE) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_correlations::store::{StoreError, StoreProblem};
-use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted};
+use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted, many};
 use vesica_session::{Error as SessionError, ErrorClass, Fingerprint, Name, Role, more_halves};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -36,7 +36,7 @@ pub enum Misfit {
     #[error("is for {}", .0.map_or("any keys".into(), |bits| format!("keys of {bits} bits")))]
     KeyBits(Option<u32>),
     /// There are more items than it is for.
-    #[error("is for {most} items at most, and these are {items}")]
+    #[error("is for at most {}, and these are {items}", many(*most, "item"))]
     Size {
         /// For how many it is.
         most: u64,

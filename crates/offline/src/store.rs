@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use vesica_correlations::store::Store;
-use vesica_files::{is_exhausted, private_directory};
+use vesica_files::{is_exhausted, many, private_directory};
 use vesica_psi::{Offline, Origin, Params};
 use vesica_session::codec::offers_at_most;
 use vesica_session::{
@@ -165,7 +165,7 @@ impl OfflineTerms {
             usize::try_from(size).map_err(|_| {
                 WireError::limit(
                     Limit::Memory { enough: None },
-                    format!("{size} items do not fit into memory"),
+                    format!("{} do not fit into memory", many(size, "item")),
                 )
             })
         };

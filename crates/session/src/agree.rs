@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use vesica_files::many;
 use vesica_plan::Registry;
 use vesica_psi::{Params, Part, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
@@ -95,7 +96,7 @@ impl Agreement {
             usize::try_from(items).map_err(|_| {
                 WireError::limit(
                     Limit::Memory { enough: None },
-                    format!("{items} items do not fit into memory"),
+                    format!("{} do not fit into memory", many(items, "item")),
                 )
             })
         };
@@ -233,13 +234,15 @@ fn exchange(
         return Err(WireError::limit(
             Limit::Size,
             format!(
-                "the {} brings {items} items; {} takes at most {limit}",
-                job.role, spec.name,
+                "the {} brings {}; {} takes at most {limit}",
+                job.role,
+                many(items, "item"),
+                spec.name,
             ),
         )
         .into());
     }
-    let brings = format!("the {} brings {} items", their_role, theirs.items);
+    let brings = format!("the {their_role} brings {}", many(theirs.items, "item"));
     let most = job.peer_limits.items;
     if theirs.items > most {
         let reason = format!("{brings}; this run allows {most}");
@@ -253,9 +256,8 @@ fn exchange(
         return Err(WireError::limit(
             Limit::PeerValues,
             format!(
-                "the {} has {} columns of values; this run allows {}",
-                their_role,
-                theirs.values.len(),
+                "the {their_role} has {} of values; this run allows {}",
+                many(theirs.values.len() as u64, "column"),
                 job.peer_limits.values
             ),
         )
@@ -284,9 +286,10 @@ fn exchange(
         };
         let times = match attempts {
             1 => String::new(),
-            _ => format!(", {in_all} in {attempts} attempts"),
+            _ => format!(", {in_all} in {}", many(attempts.into(), "attempt")),
         };
-        let items = format!("the {their_role}'s {} items{padding}{times}", theirs.items);
+        let items = many(theirs.items, "item");
+        let items = format!("the {their_role}'s {items}{padding}{times}");
         let reason = format!("{items}, are more than the {most_in_all} that this run allows");
         return Err(WireError::limit(Limit::PeerItems, reason).into());
     }

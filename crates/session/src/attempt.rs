@@ -11,6 +11,7 @@
 //! 5. Each side keeps its result before it says that it is done ([`run_bucket_on`]). So one that has heard it from its peer
 //!    knows that the peer has no reason to make another attempt at the bucket.
 
+use vesica_files::many;
 use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
 
@@ -163,7 +164,8 @@ fn check(
     }
     if number >= attempts {
         return usage(format!(
-            "{attempts} attempts at a bucket are agreed, and {number} came before this one"
+            "a bucket may have {}, and {number} came before this one",
+            many(attempts.into(), "attempt"),
         ));
     }
     if contract.offline.is_some() {

@@ -51,12 +51,12 @@ fn changes_of_tasks() -> Vec<(String, Vec<Change>)> {
     let mut all = Vec::new();
     for (words, telling) in TELLING {
         all.push((
-            format!("{words} tasks in buckets"),
+            format!("{words} task in buckets"),
             vec![telling, attempts, buckets],
         ));
         all.push((format!("{words} task"), vec![telling, attempts]));
         let changes = vec![telling, attempts, buckets, minimum];
-        all.push((format!("{words} tasks in buckets above a minimum"), changes));
+        all.push((format!("{words} task in buckets above a minimum"), changes));
     }
     all
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
+use vesica_files::many;
 use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Reveals, Values};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -176,7 +177,8 @@ pub(crate) fn check_size(
     for number in reveal.numbers(values(columns)) {
         if largest(number, columns, most) > i64::MAX as u128 {
             let reason = format!(
-                "with {most} keys and the bounds that were declared, the {} could exceed 63 bits",
+                "with {} and the bounds that were declared, the {} could exceed 63 bits",
+                many(most, "key"),
                 number.0
             );
             return Err(WireError::limit(Limit::Values, reason));

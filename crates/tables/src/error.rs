@@ -309,7 +309,7 @@ pub enum Difference {
     #[error("column {0:?} is only here")]
     Added(String),
     /// Names that both have occur more often in one of them.
-    #[error("there are {found} columns, not {expected}")]
+    #[error("it has {}, not {expected}", many(*found as u64, "column"))]
     Count {
         /// How many columns it has.
         found: usize,

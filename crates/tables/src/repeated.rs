@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use vesica_files::many;
+
 /// A key that several rows have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Repeated {
@@ -80,8 +82,9 @@ impl Frequent {
                 "one key is in {found}: a placeholder, such as 000-00-0000, matches strangers"
             ),
             keys => format!(
-                "{keys} keys are in more than 1 % of the rows each, the most frequent in {found}: placeholders, such as \
-                 000-00-0000, match strangers"
+                "{} are in more than 1 % of the rows each, the most frequent in {found}: placeholders, such as \
+                 000-00-0000, match strangers",
+                many(keys, "key"),
             ),
         })
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
+use vesica_files::many;
 use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
 use vesica_session::{
     ConnectOptions, Connection, Deadline, Endpoint, Error as SessionError, Fingerprint, Identity,
@@ -169,8 +170,8 @@ impl LookUp {
         };
         if state.forgotten() > 0 {
             let warning = format!(
-                "the set has a new key: {} answers under the former one are of no use any more",
-                state.forgotten()
+                "the set has a new key, which makes {} under the former one useless",
+                many(state.forgotten() as u64, "answer")
             );
             observer.warning(&warning.into());
         }
@@ -377,7 +378,8 @@ impl OpenLookUp {
         };
         if let Some(unreadable) = looked_up.matched().unreadable() {
             let warning = format!(
-                "what was published with {unreadable} keys is not what the set declares; their columns are empty"
+                "what was published with {} is not what the set declares; their columns are empty",
+                many(unreadable as u64, "key"),
             );
             observer.warning(&warning.into());
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{Advice, Argument, advice, free_bytes};
+use vesica_files::{Advice, Argument, advice, free_bytes, many};
 use vesica_tables::{Counts, KeyBytes};
 
 /// A number of bytes as [`parse_bytes`](crate::parse_bytes) reads it, rounded up.
@@ -12,6 +12,15 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     let unit = units.iter().find(|(_, power)| bytes >= 8 << power);
     let (unit, power) = unit.copied().unwrap_or(("", 0));
     format!("{}{unit}", bytes.div_ceil(1 << power))
+}
+
+/// The same in a sentence, where a number alone would have no unit.
+fn in_words(bytes: u64) -> String {
+    let shown = show_bytes(bytes);
+    match shown.ends_with(|last: char| last.is_ascii_digit()) {
+        true => many(bytes, "byte"),
+        false => shown,
+    }
 }
 
 /// How the memory of a run is shared, in [`PARTS`] of it.
@@ -103,7 +112,7 @@ impl Storage {
     /// What to be told if the disk may not do.
     pub(crate) fn warning(&self) -> Option<Advice> {
         let free = self.free.filter(|free| *free < self.disk)?;
-        let (disk, free) = (show_bytes(self.disk), show_bytes(free));
+        let (disk, free) = (in_words(self.disk), in_words(free));
         Some(advice![
             format!(
                 "keys may take {disk} in {}, where {free} are free; with more ",
@@ -117,14 +126,14 @@ impl Storage {
 
 impl fmt::Display for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [memory, disk] = [self.memory, self.disk].map(show_bytes);
-        let (rows, directory) = (self.rows, self.directory.display());
+        let [memory, disk] = [self.memory, self.disk].map(in_words);
+        let (rows, directory) = (many(self.rows, "row"), self.directory.display());
         write!(
             f,
-            "some {rows} rows take {memory} of memory, and up to {disk} in {directory}"
+            "some {rows} may take {memory} of memory, and up to {disk} in {directory}"
         )?;
         match self.free {
-            Some(free) => write!(f, ", where {} are free", show_bytes(free)),
+            Some(free) => write!(f, ", where {} are free", in_words(free)),
             None => Ok(()),
         }
     }
@@ -139,6 +148,12 @@ const LEAST_ADVICE: u64 = 64 << 20;
 /// Memory to advise for a run in which a bucket has to use so many bytes.
 pub(crate) fn memory_for(bucket: u64) -> u64 {
     bucket.saturating_mul(LEAST_SHARE).max(LEAST_ADVICE)
+}
+
+/// Memory to advise for a task, all of which is for a bucket of so many bytes, the least that there can be. Less would make
+/// the most tasks, with the most padding.
+pub(crate) fn task_memory_for(bucket: u64) -> u64 {
+    bucket.max(LEAST_ADVICE)
 }
 
 #[cfg(test)]
@@ -177,10 +192,17 @@ mod tests {
         };
         assert_eq!(
             storage.to_string(),
-            "some 1000 rows take 9G of memory, and up to 9M in here, where 8M are free"
+            "some 1000 rows may take 9G of memory, and up to 9M in here, where 8M are free"
         );
         let warning = storage.warning().unwrap().to_string();
         assert!(warning.starts_with("keys may take 9M in here, where 8M are free; "));
+        let little = Storage {
+            rows: 1,
+            memory: 1024,
+            ..storage.clone()
+        };
+        let words = "some 1 row may take 1024 bytes of memory, and up to 9M in here, ";
+        assert!(little.to_string().starts_with(words), "{little}");
         for free in [Some(9 << 20), None] {
             assert_eq!(
                 Storage {

@@ -4,6 +4,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use vesica_files::many;
 use vesica_psi::{Output, Shares, matched_items};
 use vesica_session::terms::{MIN_SIZE, REVEAL};
 use vesica_session::{
@@ -316,7 +317,8 @@ fn check_memory(items: u64, bytes: usize, memory: u64) -> Result<(), WireError> 
     }
     // As much as for keys, which is half of what a bucket has.
     let enough = Some(needed.saturating_mul(2));
-    let reason = format!("the columns that go with {items} keys take {needed} bytes");
+    let items = many(items, "key");
+    let reason = format!("the columns that go with {items} take {needed} bytes");
     Err(WireError::limit(Limit::Memory { enough }, reason))
 }
 

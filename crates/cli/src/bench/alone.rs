@@ -11,6 +11,7 @@ use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 use vesica::Role;
 use vesica::terms::{NORMALIZATION, REVEAL};
+use vesica_files::many;
 use vesica_psi::{Output, Spec, Values};
 use vesica_session::{
     Agreement, BucketKeys, Checkpoint, Error as SessionError, Job, ProtocolRequest, Terms, agree,
@@ -296,8 +297,9 @@ fn table(m: &Measured) -> String {
     let mut lines = vec![
         format!("{} by itself, {} ({})", m.alone, m.protocol, m.security),
         format!(
-            "receiver, sender     {} items, {} items",
-            m.receiver_size, m.sender_size
+            "receiver, sender     {}, {}",
+            many(m.receiver_size, "item"),
+            many(m.sender_size, "item"),
         ),
         format!("threads              {}", m.threads),
         format!(

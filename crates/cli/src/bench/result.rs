@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
+use vesica_files::many;
 use vesica_psi::Origin;
 use vesica_wire::PhaseTraffic;
 
@@ -220,7 +221,9 @@ fn table(m: &Measured) -> String {
     line("protocol", format!("{} ({})", m.protocol, m.security));
     line(
         "receiver, sender",
-        format!("{} items, {} items", m.receiver_size, m.sender_size),
+        [m.receiver_size, m.sender_size]
+            .map(|size| many(size, "item"))
+            .join(", "),
     );
     line("matches", format!("{} (as expected)", m.matches));
     line("network, threads", format!("{}, {}", m.network, m.threads));

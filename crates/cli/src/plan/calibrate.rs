@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use vesica::WholeFile;
+use vesica_files::many;
 use vesica_plan::{Calibration, Machines, Registry, Request, Sample, yardstick};
 use vesica_psi::{Optimize, Protocol, Reveal, Reveals, Security};
 
@@ -34,7 +35,8 @@ pub(super) fn run(path: &Path) -> Result<(), Failure> {
     let mut samples = Vec::new();
     for (done, run) in runs.iter().enumerate() {
         let name = run.protocol.spec().name;
-        let progress = format!("{} of {}: {name}, {} items", done + 1, runs.len(), run.size);
+        let size = many(run.size, "item");
+        let progress = format!("{} of {}: {name}, {size}", done + 1, runs.len());
         log::say(Level::Info, &progress);
         samples.push(run.measure(&signals)?);
     }

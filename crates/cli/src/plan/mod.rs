@@ -6,6 +6,7 @@ mod show;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use vesica_files::many;
 use vesica_plan::{
     Calibration, Machines, Prices, Registry, Request, Unusable, calibration_path, yardstick,
 };
@@ -94,7 +95,7 @@ fn warn(path: &Path, local: &Calibration, yardstick: u64) {
     }
     let age = now().saturating_sub(local.taken);
     if age > OLD.as_secs() {
-        say(format!("is {} days old", age / 86_400));
+        say(format!("is {} old", many(age / 86_400, "day")));
     }
     let then = local.yardstick_aes_blocks_per_second as f64;
     let ratio = yardstick as f64 / then;

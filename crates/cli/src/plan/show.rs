@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use vesica_files::many;
 use vesica_plan::{Answer, Forecast, Memory};
 
 use crate::args::Plan;
@@ -84,9 +85,10 @@ fn table(answer: &Answer) -> String {
         ..
     } = answer;
     let mut text = format!(
-        "{reveal} of {receiver_size} and {sender_size} items, lambda {}, {network}, {threads} threads\n\n\
+        "{reveal} of {receiver_size} and {sender_size} items, lambda {}, {network}, {}\n\n\
          {:<16} {:<12} {:<8} {:>9} {:>20} {:>9} {:>10} {:>6} {:>13} {:>12}\n",
         answer.lambda,
+        many((*threads).into(), "thread"),
         "protocol",
         "security",
         "optimize",

@@ -159,7 +159,7 @@ fn a_store_that_was_moved_is_adopted() {
     listed.expect_success();
     let line = format!("{name}  copied  receiver of ole-ot");
     assert!(listed.text().starts_with(&line), "{}", listed.text());
-    let left = "1 unfinished files of 24 bytes";
+    let left = "1 unfinished file of 24 bytes in all";
     assert!(listed.err.contains(left), "{}", listed.err);
     #[cfg(unix)]
     assert!(

@@ -294,7 +294,7 @@ fn quotas_end_and_survive_a_restart() {
             address,
             &me,
             &keys,
-            "60 keys would have to be asked about, and 40 queries are left",
+            "60 keys would have to be asked about, with 40 queries left",
         );
         // Another client has its own.
         let mut state = State::in_memory(&published.header);
@@ -306,7 +306,7 @@ fn quotas_end_and_survive_a_restart() {
             address,
             &me,
             &keys,
-            "60 keys would have to be asked about, and 40 queries are left",
+            "60 keys would have to be asked about, with 40 queries left",
         );
         let transport = Transport::Tls {
             identity: &stranger,
@@ -319,7 +319,7 @@ fn quotas_end_and_survive_a_restart() {
             ..ConnectOptions::default()
         };
         let error = connect(&endpoint, &transport, &options).unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Peer);
+        assert_eq!(error.class(), ErrorClass::Contract);
     });
 }
 

@@ -181,7 +181,7 @@ impl fmt::Display for Check {
         } = &self.counts;
         write!(f, "{}: {}", self.input, self.format)?;
         if self.files > 1 {
-            write!(f, ", {} files", self.files)?;
+            write!(f, ", {}", many(self.files as u64, "file"))?;
         }
         match self.delimiter {
             Some('\t') => f.write_str(", delimited by tabs")?,

@@ -1,0 +1,60 @@
+"""Refuses a number before a plural in a text of the command or of a library: "1 buckets", where the number is 1.
+
+`many` of `vesica-files` writes a number and what is counted. "3 of {n} rows" is left to the sentence. Comments and tests are
+not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from check_cycles import TESTS
+from check_options import TOKENS
+from stages import ROOT, say
+
+COUNTED = (
+    "answers attempts buckets clients columns connections days fields files halves items keys openings pairs "
+    "queries questions refusals releases rows tasks threads"
+)
+# A constant is not 1, and a line in a text goes on behind a backslash.
+PLURAL = re.compile(
+    r"(?<!of )(?<!and )(?<!to )\{(?![A-Z_]+\})[^{}]*\} (?:more )?(?:" + "|".join(COUNTED.split()) + r")\b(?!/)"
+)
+FOLDED = re.compile(r"\\\n\s*")
+
+
+def problems(sources: dict[str, str]) -> list[str]:
+    """The plurals after numbers in texts of these files, by their paths."""
+    lines = []
+    for path, code in sorted(sources.items()):
+        code = TESTS.split(code)[0]
+        for token in TOKENS.finditer(code):
+            line = code.count("\n", 0, token.start()) + 1
+            text = FOLDED.sub("", token["text"] or token["raw"] or "")
+            lines += [f"{path}:{line}: {found}" for found in PLURAL.findall(text)]
+    return lines
+
+
+def sources(root: Path) -> dict[str, str]:
+    """The files of all crates, and of the Python package, without tests."""
+    files = [*root.glob("crates/*/src/**/*.rs"), *root.glob("python/src/**/*.rs")]
+    names = {str(path.relative_to(root)): path for path in files}
+    ours = {
+        name: path
+        for name, path in names.items()
+        if path.name not in ("tests.rs", "harness.rs") and "tests" not in path.parts
+    }
+    return {name: path.read_text(encoding="utf-8") for name, path in ours.items()}
+
+
+def main() -> int:
+    found = problems(sources(ROOT))
+    for line in found:
+        say(f"{line}: write it with `many`, for 1")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
