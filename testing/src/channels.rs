@@ -133,7 +133,7 @@ pub struct Recorder<C> {
     pub sent: Vec<(Kind, Vec<u8>)>,
     /// What the peer sent, under the kinds that were asked for.
     pub received: Vec<(Kind, Vec<u8>)>,
-    /// The kinds of what the peer sent, or was to send, while something was [at stake](Channel::at_stake).
+    /// The kinds of what either side sent, or the peer was to send, while something was [at stake](Channel::at_stake).
     pub at_stake: Vec<&'static str>,
     is_at_stake: bool,
 }
@@ -153,6 +153,9 @@ impl<C> Recorder<C> {
 
 impl<C: Channel> Channel for Recorder<C> {
     fn send(&mut self, kind: Kind, payload: Vec<u8>) -> Result<(), Error> {
+        if self.is_at_stake {
+            self.at_stake.push(kind.name);
+        }
         self.sent.push((kind, payload.clone()));
         self.inner.send(kind, payload)
     }

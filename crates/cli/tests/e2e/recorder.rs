@@ -269,6 +269,37 @@ impl Recording {
         (0..steps).filter(own).filter(may_be_lost).collect()
     }
 
+    /// When a file got this name, as a number that grows over both processes.
+    pub(crate) fn named(&self, name: &str) -> Option<usize> {
+        let is_named = |(_, event): &(usize, Event)| match event {
+            Event::Link(path, _) | Event::Rename(_, path, _) => path == Path::new(name),
+            _ => false,
+        };
+        self.events.iter().position(is_named)
+    }
+
+    /// The names of files that a crash could have taken back, or whose content it could have changed, when their process sent
+    /// something.
+    pub(crate) fn told_too_early(&self) -> BTreeSet<PathBuf> {
+        let mut early = BTreeSet::new();
+        for (step, (party, event)) in self.events.iter().enumerate() {
+            if *event != Event::Send {
+                continue;
+            }
+            let names = self.state(step, &[]).disk.names;
+            for change in self.pending(step, *party) {
+                let is_changed = |(name, of): &(&PathBuf, &Object)| match &self.events[change].1 {
+                    Event::Link(path, _) | Event::Rename(_, path, _) => *name == path,
+                    Event::Write(object, ..) | Event::Truncate(object, _) => *of == object,
+                    _ => false,
+                };
+                let changed = names.iter().filter(is_changed);
+                early.extend(changed.map(|(name, _)| name.clone()));
+            }
+        }
+        early
+    }
+
     /// The same run by processes that synchronise nothing.
     pub(crate) fn without_syncs(mut self) -> Recording {
         self.events

@@ -15,8 +15,9 @@ use crate::common::job;
 
 const KEYS: u64 = 60;
 
-/// What each side waits for while something is at stake, in every run that is to withstand a peer that cheats. A guess at a
-/// secret that is checked when it comes shows nothing before it is caught; here the one who guesses is answered first.
+/// What passes while something is at stake for a side, in every run that is to withstand a peer that cheats: first what shows
+/// the peer whether it will be caught, and last what catches it. A guess at a secret that is checked when it comes shows nothing
+/// before it is caught; here the one who guesses is answered first.
 #[rustfmt::skip]
 const AT_STAKE: &[(&str, Security, Role, &[&str])] = &[
     // Both set up and ask once, and what they send is checked by itself: there is no secret of the other's to guess.
@@ -27,7 +28,7 @@ const AT_STAKE: &[(&str, Security, Role, &[&str])] = &[
     // The extension's check is sent along with what it checks. In that of the trees the sender answers a combination with
     // the value that an honest receiver knows, and the receiver then opens what it has committed to.
     ("vole", Security::Malicious, Role::Receiver, &[]),
-    ("vole", Security::Malicious, Role::Sender, &["VOLE opening"]),
+    ("vole", Security::Malicious, Role::Sender, &["VOLE check", "VOLE opening"]),
     // The receiver's bits of the extension are checked as they come.
     ("spot-low", Security::MaliciousSender, Role::Receiver, &[]),
     ("spot-low", Security::MaliciousSender, Role::Sender, &[]),
@@ -42,7 +43,7 @@ fn of_tasks(role: Role, name: &str, security: Security, reveal: Reveal) -> Job {
     job.with(&REVEAL, reveal.into()).with(&BUCKET_ATTEMPTS, 2)
 }
 
-/// What the receiver and the sender of an attempt wait for while something is at stake.
+/// What passes in an attempt while something is at stake for the receiver, and for the sender.
 fn at_stake(name: &str, security: Security, reveal: Reveal) -> [Vec<&'static str>; 2] {
     let pair = || pair_within(Duration::from_secs(20));
     let both = |run: &(dyn Fn(Role, FramedChannel) -> Vec<&'static str> + Sync)| {

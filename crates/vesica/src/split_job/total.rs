@@ -606,6 +606,28 @@ mod tests {
         }
     }
 
+    /// A task has waited for its peer, and meanwhile another one has ended the job. Of that there may be no more than a name.
+    #[test]
+    fn a_job_that_ends_while_a_task_waits_begins_no_attempt() {
+        let of = |number| Attempt { bucket: 0, number };
+        for says_why in [true, false] {
+            let job = Job::new();
+            let [near, _] = &job.sides;
+            near.check_open(of(0)).unwrap();
+            match says_why {
+                true => {
+                    let judge = Judge::new(near, "attempt 0 at bucket 1".into());
+                    judge.failed(&SplitJob::farewell(), false);
+                }
+                false => std::fs::write(near.directory().join("over.json"), "").unwrap(),
+            }
+            let error = near.begin(of(0)).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Peer, "{error}");
+            let begun = near.path(Content::Bits, of(0)).with_extension("begun");
+            assert!(!begun.exists());
+        }
+    }
+
     /// What cannot be kept is not put at stake, and the peer is not to blame.
     #[test]
     fn nothing_is_sent_that_puts_at_stake_what_cannot_be_kept() {

@@ -19,13 +19,13 @@ use crate::support::{Place, Running};
 
 /// Keys of each side, in one bucket.
 const KEYS: u64 = 40;
-const FIRST: Attempt = Attempt {
+pub(super) const FIRST: Attempt = Attempt {
     bucket: 0,
     number: 0,
 };
 
 /// Who has the directory of a side's job, and does as it likes.
-struct Insider {
+pub(super) struct Insider {
     role: Role,
     agreement: Agreement,
     key: [u8; 32],
@@ -33,7 +33,7 @@ struct Insider {
 }
 
 impl Insider {
-    fn of(place: &Place, job: &str) -> Insider {
+    pub(super) fn of(place: &Place, job: &str) -> Insider {
         let record = place.read(&format!("{job}/job.json"));
         let record: serde_json::Value = serde_json::from_str(&record).unwrap();
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -80,7 +80,7 @@ impl Insider {
     }
 
     /// Makes an attempt with keys of its own against the task that listens. Returns whether it has cheated.
-    fn cheat(&self, attempt: Attempt, case: &Case, endpoint: &str) -> bool {
+    pub(super) fn cheat(&self, attempt: Attempt, case: &Case, endpoint: &str) -> bool {
         self.cheat_hearing(attempt, case, endpoint, &|_| {})
     }
 
@@ -168,7 +168,7 @@ fn is_over_for(case: &Case) -> bool {
 }
 
 /// What is caught in a task: all that is caught in a run, but for hellos, which drivers send, and what opens a total.
-fn cases() -> impl Iterator<Item = &'static Case> {
+pub(super) fn cases() -> impl Iterator<Item = &'static Case> {
     CASES.iter().filter(|case| {
         let frame = case.cheat.frame();
         let is_of_tasks = !matches!(frame, "hello" | "outcome" | "opened shares");
@@ -314,6 +314,38 @@ fn what_is_nobodys_fault_ends_no_job() {
     near.wait().expect_success();
     running.wait().expect_success();
     assert!(!place.path("far/over.json").exists() && !place.path("near/over.json").exists());
+}
+
+/// A side whose machine has failed while its peer could see whether it would be caught, by whichever command it finds that.
+#[test]
+fn a_stake_that_stays_ends_the_job() {
+    let numbers = "--reveal size --security semi-honest";
+    for (command, words) in [
+        ("attempts", "--protocol vole"),
+        ("bucket", "--protocol vole"),
+        ("total", numbers),
+    ] {
+        let place = place_of_keys(KEYS);
+        succeed(split_keys(&place, ["near", "far"], words));
+        for mark in ["begun", "staked"] {
+            place.write(&format!("far/bucket-0.attempt-0.{mark}"), "");
+        }
+        let driver = |name: &str| {
+            let party = format!("--identity sender.key --peer {} --wait 1", place.receiver);
+            format!("{name} --job far {party} --connect 127.0.0.1:1")
+        };
+        let first = match command {
+            "bucket" => "bucket --job far --bucket 0 --attempt 1 --connect 127.0.0.1:1".to_owned(),
+            name => driver(name),
+        };
+        for words in [first, driver("attempts")] {
+            place.run(&words).expect_failure(
+                5,
+                "is of a job that is over since attempt 0 at bucket 0: the peer could see whether it would be caught",
+            );
+            assert!(place.path("far/over.json").exists());
+        }
+    }
 }
 
 /// A receiver that has its answer and says that it has none gets no other: by hiding what its task has left, or by another
