@@ -44,12 +44,16 @@ impl Face for InPython {
     /// What only the command does is named as there.
     fn command(&self, command: Command) -> String {
         match command {
+            Command::Attempts => "`SplitJob.next_attempts`".to_owned(),
             Command::Check => "`vesica.check`".to_owned(),
+            Command::Collect => "`SplitJob.collect`".to_owned(),
             Command::Keygen => "`vesica.Identity.generate`".to_owned(),
             Command::Publish => "`vesica.publish`".to_owned(),
             Command::Receive => "`vesica.receive`".to_owned(),
             Command::Send => "`vesica.send`".to_owned(),
             Command::Fingerprint => "`vesica.Identity.fingerprint`".to_owned(),
+            Command::Split => "`vesica.split`".to_owned(),
+            Command::Total => "`SplitJob.total`".to_owned(),
             _ => format!("`vesica {}`", command.name()),
         }
     }

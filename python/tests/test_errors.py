@@ -385,7 +385,7 @@ def test_a_wrong_fingerprint(background: Any) -> None:
     turned_away = pytest.warns(vesica.RunWarning, match="turned away")
     with turned_away, pytest.raises(vesica.NetworkError, match="turned away"):
         vesica.receive(TABLE, on="id", link=left, wait=1)
-    with pytest.raises(vesica.PeerError, match="wrong peer: expected") as error:
+    with pytest.raises(vesica.NetworkError, match="wrong peer: expected") as error:
         sender()
     assert me.fingerprint in str(error.value) and "fingerprint" in error.value.hint
     # The other way round: the listener pins another.
@@ -393,9 +393,9 @@ def test_a_wrong_fingerprint(background: Any) -> None:
     right = vesica.connect(left.address, identity=other, peer=me.fingerprint)
     sender = background(vesica.send, TABLE, on="id", link=right, wait=2)
     turned_away = pytest.warns(vesica.RunWarning, match="turned away")
-    with turned_away, pytest.raises(vesica.PeerError, match="wrong peer"):
+    with turned_away, pytest.raises(vesica.NetworkError, match="wrong peer"):
         vesica.receive(TABLE, on="id", link=left, wait=1)
-    with pytest.raises(vesica.PeerError, match="refused this side's identity"):
+    with pytest.raises(vesica.ContractError, match="refused this side's identity"):
         sender()
     with pytest.raises(vesica.UsageError, match="peer: the fingerprint has a typing mistake"):
         wrong = me.fingerprint[:-1] + ("a" if me.fingerprint[-1] != "a" else "b")

@@ -33,19 +33,19 @@ class DataError(Error):
 
 
 class NetworkError(Error):
-    """The network failed, or the peer went away."""
+    """The network failed, or the peer went away or is not there: perhaps somebody else is in its place."""
 
     exit_code = 4
 
 
 class PeerError(Error):
-    """The peer misbehaved, or is not the pinned peer."""
+    """The peer, having proved who it is, misbehaved."""
 
     exit_code = 5
 
 
 class ContractError(Error):
-    """The two sides want different jobs; the line names the field and both values."""
+    """The two sides want different jobs, and the line names the field and both values; or the peer expects another peer."""
 
     exit_code = 6
 

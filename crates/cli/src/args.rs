@@ -134,7 +134,11 @@ pub(crate) enum Command {
     Attempts(Attempts),
     /// Writes the matching rows from the results of all buckets of a job
     Collect(Box<Collect>),
-    /// Opens the total of a job for numbers together with the peer's driver, and prints it
+    /// Opens the total of a job for numbers together with the peer's driver, or prints the one that was opened
+    ///
+    /// Once all buckets have a result on both sides, run it on both: one with --listen, one with --connect, each with --identity
+    /// and --peer. A side that learns the total prints it, and keeps it in the job's directory. Without these options it prints
+    /// what it has kept, and meets nobody.
     Total(Total),
     /// Prints a shell completion script
     Completions(Completions),
@@ -1064,11 +1068,51 @@ impl Command {
     }
 }
 
-/// The commands and their options. Every option can come from the environment, `--max-peer-items` from
+/// The command without these options, which it shares with others and has no use for: they are neither shown nor taken from
+/// the environment, where they are for others.
+fn without(command: clap::Command, options: &[&'static str]) -> clap::Command {
+    let hidden = options.iter();
+    hidden.fold(command, |command, name| {
+        command.mut_arg(name, |arg| arg.hide(true))
+    })
+}
+
+/// What a driver agrees on is found by tasks, and written by others.
+fn of_a_job(command: clap::Command) -> clap::Command {
+    let say = |help: &'static str| move |arg: clap::Arg| arg.help(help);
+    without(command, &tasks::NOT_OF_JOBS)
+        .mut_arg("reveal", |arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let of_tasks = help.split(", threshold-matches:N").next();
+            arg.help(of_tasks.unwrap_or_default().replace(", threshold:N", ", or threshold:N"))
+        })
+        .mut_arg(
+            "query",
+            say("SQL query whose result is the table, instead of --input; it runs once"),
+        )
+        .mut_arg(
+            "database",
+            say("Database for --query: postgresql://HOST/NAME, sqlite:FILE, or another URI that its driver takes. Give no \
+                 password here, where other users can see it, but in --database-file or the environment variable \
+                 VESICA_DATABASE"),
+        )
+        .mut_arg(
+            "value",
+            say("Columns to sum, at most eight, or one column to multiply, on the side that has them. Separated by commas, as \
+                 in --key"),
+        )
+}
+
+/// The commands and their options. Every option that is shown can come from the environment, `--max-peer-items` from
 /// `VESICA_MAX_PEER_ITEMS`, unless the arguments have one that takes its place.
 pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     let from_environment = |arg: clap::Arg| match arg.get_long() {
-        Some(long) if long != "help" && long != "version" && !config::is_displaced(args, long) => {
+        Some(long)
+            if long != "help"
+                && long != "version"
+                && !arg.is_hide_set()
+                && !config::is_displaced(args, long) =>
+        {
             let names: Vec<String> = config::names(&arg)
                 .into_iter()
                 .map(config::variable)
@@ -1106,13 +1150,11 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     };
     Cli::command()
         .mut_subcommand("bench", of_the_protocol)
+        // Messages tell which rows match, whatever else there is to reveal.
         .mut_subcommand("exchange", |command| {
-            // Messages tell which rows match, whatever else there is to reveal.
-            let of_numbers = ["reveal", "min_size", "optimize"].into_iter();
-            of_numbers.fold(command, |command, name| {
-                command.mut_arg(name, |arg| arg.hide(true))
-            })
+            without(command, &["reveal", "min_size", "optimize"])
         })
+        .mut_subcommand("split", of_a_job)
         .mut_subcommand("plan", |command| {
             command.mut_arg("security", |arg| {
                 let help = arg.get_help().cloned().unwrap_or_default();
@@ -1337,13 +1379,14 @@ mod tests {
     fn help_names_no_option_that_a_command_has_not() {
         let definition = super::definition(&[]);
         let commands = [
-            "exchange", "publish", "serve", "lookup", "bucket", "attempts", "collect", "total",
+            "exchange", "publish", "serve", "lookup", "split", "bucket", "attempts", "collect",
+            "total",
         ];
         for name in commands {
             let command = definition.find_subcommand(name).unwrap();
             let mut shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
-            let all = command.get_arguments().filter_map(clap::Arg::get_long);
-            let all: Vec<&str> = all.collect();
+            let all = command.get_arguments().filter(|arg| !arg.is_hide_set());
+            let all: Vec<&str> = all.filter_map(clap::Arg::get_long).collect();
             let unknown = shown.find_map(|arg| {
                 let help = arg.get_help()?.to_string();
                 let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');

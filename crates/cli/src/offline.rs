@@ -14,8 +14,9 @@ use vesica::{
     find_protocol, generate, half_of_the_machine, make_half, parse_address, parse_bytes,
     parse_size, rfc3339,
 };
+use vesica_files::many;
 use vesica_psi::Origin;
-use vesica_session::{Connection, Listener, Transport, connect};
+use vesica_session::{Connection, Listener, Transport, accept_and_connect, connect};
 use vesica_wire::Channel;
 
 use crate::conditions::Conditions;
@@ -393,7 +394,8 @@ impl Ls {
         }
         if let (files @ 1.., bytes) = listing.unfinished {
             let left = format!(
-                "killed runs have left {files} unfinished files of {bytes} bytes; the next `vesica offline make` or `rm` removes them"
+                "killed runs have left {} of {bytes} bytes in all; the next `vesica offline make` or `rm` removes that",
+                many(files as u64, "unfinished file"),
             );
             log::say(Level::Warning, &left);
         }
@@ -599,21 +601,16 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
     };
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
-    let mut awaited = vec![options.party];
-    awaited.extend(options.connect.is_none().then_some(options.peer));
-    let mut connections =
-        listener.accept_all(&identity, &awaited, Intent::Generate, &connecting)?;
-    if let Some(address) = &options.connect {
-        let endpoint = Endpoint::Connect(address.clone());
-        progress.connecting(&endpoint);
-        let transport = Transport::Tls {
-            identity: &identity,
-            peer: options.peer,
-            intent: Intent::Generate,
-        };
-        connections.push(connect(&endpoint, &transport, &connecting)?);
-    }
-    let mut connections = both(connections, &mut progress)?;
+    let (intent, awaited) = (Intent::Generate, [options.party, options.peer]);
+    let connections = match &options.connect {
+        None => listener.accept_all(&identity, &awaited, intent, &connecting),
+        Some(address) => {
+            let endpoint = Endpoint::Connect(address.clone());
+            progress.connecting(&endpoint);
+            accept_and_connect(listener, &endpoint, &identity, awaited, intent, &connecting)
+        }
+    };
+    let mut connections = both(connections?, &mut progress)?;
     let start = Instant::now();
     let (registry, memory) = (Registry::standard(), memory_of(options.memory));
     let terms = generate(&mut connections, registry, memory, &*attester)?;

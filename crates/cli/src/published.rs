@@ -100,8 +100,7 @@ fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Res
 fn room(keys: u64) -> String {
     match keys {
         0 => "no more keys can be added (--max-keys)".into(),
-        1 => "1 more key can be added (--max-keys)".into(),
-        _ => format!("{keys} more keys can be added (--max-keys)"),
+        _ => format!("{} can be added (--max-keys)", many(keys, "more key")),
     }
 }
 

@@ -10,6 +10,7 @@ use vesica::{
     Passes, Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows,
     half_of_the_machine,
 };
+use vesica_files::many;
 
 use crate::args::{Attempts, Bucket, Collect, Gateway, Split, Total};
 use crate::conditions::Conditions;
@@ -62,7 +63,10 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
     let (buckets, protocol) = (contract.buckets, &contract.protocol);
     log::event(
         "split",
-        &format!("{buckets} buckets of {size} places each, for {protocol}"),
+        &format!(
+            "{} of {size} places each, for {protocol}",
+            many(buckets.into(), "bucket")
+        ),
         &json!({"buckets": buckets, "places": size, "protocol": protocol}),
     );
     Ok(())
@@ -119,8 +123,10 @@ pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
             bytes,
         } = *figures;
         let text = format!(
-            "{running} pairs of tasks, and {waiting} tasks that wait; {pairs} pairs so far, {bytes} bytes passed on, \
-             {refused} connections turned away"
+            "{} of tasks, and {waiting} waiting for theirs; {} so far, {bytes} bytes passed on, {} turned away",
+            many(running, "pair"),
+            many(pairs, "pair"),
+            many(refused, "connection"),
         );
         let fields = json!({
             "running": running,
@@ -150,7 +156,7 @@ pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(),
     progress.finish();
     log::event(
         "attempts",
-        &format!("{} attempts to make next", next.len()),
+        &format!("{} to make next", many(next.len() as u64, "attempt")),
         &json!({"attempts": next.len()}),
     );
     let line = |attempt: Attempt| print_line(&format!("{} {}", attempt.bucket, attempt.number));
@@ -207,13 +213,7 @@ pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
     let destination = Destination::of(target.as_ref(), output);
     let rows = collect_rows(&job, &source, &key, &resources, destination)?;
     let rows = rows.iter().count();
-    log::event(
-        "done",
-        &match rows {
-            1 => "1 row matches".to_owned(),
-            _ => format!("{rows} rows match"),
-        },
-        &json!({"rows_written": rows}),
-    );
+    let line = format!("{} written", many(rows as u64, "row"));
+    log::event("done", &line, &json!({"rows_written": rows}));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted};
+use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted, many};
 use vesica_session::{Error as SessionError, ErrorClass, Fingerprint};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -159,7 +159,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// More keys than are declared.
-    #[error("{keys} keys are more than the {most} that are declared")]
+    #[error("{} are more than the {most} that are declared", many(*keys, "key"))]
     TooManyKeys {
         /// How many there are.
         keys: u64,
@@ -168,7 +168,7 @@ pub enum Error {
     },
     /// With those that come, more keys than were declared when the set was published.
     #[error(
-        "{keys} keys in all, with those that have left, are more than the {most} that were declared"
+        "{} in all, with those that have left, are more than the {most} that were declared", many(*keys, "key")
     )]
     NoRoom {
         /// How many there would be.
@@ -266,12 +266,8 @@ impl Error {
                     | SetProblem::OtherState(_),
                 ..
             } => ErrorClass::Usage,
-            Error::NotAClient { .. }
-            | Error::HandedOut { .. }
-            | Error::Set {
-                problem: SetProblem::OtherPublisher { .. } | SetProblem::BadSignature,
-                ..
-            } => ErrorClass::Peer,
+            Error::HandedOut { .. } => ErrorClass::Peer,
+            Error::NotAClient { .. } => ErrorClass::Contract,
             Error::Set { .. } => ErrorClass::Data,
             Error::Store {
                 problem:

@@ -410,7 +410,7 @@ impl Server<'_> {
                 self.counters.withdrawn.fetch_add(1, Ordering::Relaxed);
                 in_vain += 1;
                 if in_vain > MAX_IN_VAIN {
-                    let reason = format!("{in_vain} questions were not paid for");
+                    let reason = format!("more than {MAX_IN_VAIN} questions were not paid for");
                     return Err(WireError::limit(Limit::Queries, reason));
                 }
                 continue;

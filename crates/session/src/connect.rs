@@ -9,7 +9,9 @@
 use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
+use std::panic::resume_unwind;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica_files::is_exhausted;
@@ -19,8 +21,8 @@ use crate::gateway::Visited;
 use crate::tls::{self, Failure, Pinned, Secured, Side};
 use crate::wait::Wait;
 use crate::{
-    BoundListener, ConnectOptions, Connection, Error, Incident, Listener, NoConnection, Role,
-    Transport, Visit,
+    BoundListener, ConnectOptions, Connection, Error, Fingerprint, Identity, Incident, Intent,
+    Listener, NoConnection, Role, Transport, Visit,
 };
 
 /// Which side of the connection a party is; independent of its role in the job.
@@ -95,6 +97,49 @@ pub fn connect_through(
     options: &ConnectOptions,
 ) -> Result<Connection, Error> {
     dial(address, Some(visit), transport, options)
+}
+
+/// Accepts one peer and connects to the other at `endpoint`, whichever of the two comes first. Returns their connections in
+/// the order of `peers`.
+///
+/// Fails as [`Listener::accept_all`] and [`connect`] do, with what has failed first; the other is not waited for then.
+pub fn accept_and_connect(
+    listener: Listener,
+    endpoint: &Endpoint,
+    identity: &Identity,
+    peers: [Fingerprint; 2],
+    intent: Intent,
+    options: &ConnectOptions,
+) -> Result<Vec<Connection>, Error> {
+    let [comes, peer] = peers;
+    let transport = Transport::Tls {
+        identity,
+        peer,
+        intent,
+    };
+    let options = &ConnectOptions {
+        interrupt: options.interrupt.child(),
+        ..options.clone()
+    };
+    let first = OnceLock::new();
+    let failed = |error: Error| {
+        // The other one then fails with having been stopped.
+        let _ = first.set(error);
+        options.interrupt.stop();
+    };
+    let met: Option<Vec<Connection>> = thread::scope(|scope| {
+        let dial = || connect(endpoint, &transport, options).map_err(failed).ok();
+        let dialing = thread::Builder::new()
+            .name("vesica-connect".into())
+            .spawn_scoped(scope, dial)
+            .map_err(|e| failed(WireError::no_thread(e).into()))
+            .ok()?;
+        let accepted = listener.accept_all(identity, &[comes], intent, options);
+        let accepted = accepted.map_err(failed).ok();
+        let dialed = dialing.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Some(accepted?.into_iter().chain([dialed?]).collect())
+    });
+    met.ok_or_else(|| first.into_inner().unwrap_or(WireError::Stopped.into()))
 }
 
 fn dial(
@@ -211,7 +256,10 @@ impl From<Failure> for Problem {
 }
 
 fn cannot_connect(address: &str, Problem { cause, line }: &Problem) -> Error {
-    cause.error(format!("cannot connect to {address}: {line}"))
+    cause.error(match cause {
+        NoConnection::NotPaired => format!("the gateway at {address} {line}"),
+        _ => format!("cannot connect to {address}: {line}"),
+    })
 }
 
 /// What became of an attempt after which another may succeed.
@@ -252,8 +300,9 @@ fn try_once(
             )
         }
         Some(visit) => {
-            if let Visited::Failed(why) = visit.pay(&stream, address, wait)? {
-                return Ok(Tried::Failed(Problem::other(why)));
+            if let Visited::Failed(line) = visit.pay(&stream, address, wait)? {
+                let cause = NoConnection::NotPaired;
+                return Ok(Tried::Failed(Problem { cause, line }));
             }
             let side = match visit.role {
                 Role::Receiver => Side::Connector,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use vesica_files::Argument::{
     Deadline, Key, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer, Protocol,
-    Security, State, TakeValues, Timeout, Value, ValueBound,
+    Security, State, TakeValues, Timeout, Value, ValueBound, Wait,
 };
 use vesica_files::{Advice, Argument, Command, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
@@ -94,11 +94,12 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2], again: Again) -> Advi
 pub enum ErrorClass {
     /// The caller's: it asked for something impossible.
     Usage,
-    /// The network's, or the peer's, which went away.
+    /// The network's, or the peer's, which went away or has not come. Who shows another key in its place is no peer, and
+    /// proves nothing about it.
     Network,
-    /// The peer's: it misbehaved, or is not the pinned peer.
+    /// The peer's: it has proved that it is the pinned one, and misbehaved.
     Peer,
-    /// Nobody's: the two sides want different jobs.
+    /// Nobody's: the two sides want different jobs, or the peer wants another one for its peer.
     Contract,
     /// A limit of this machine or of the run.
     Resource,
@@ -136,11 +137,43 @@ pub enum NoConnection {
     OtherProgram,
     /// What answers at the peer's address broke off and has not proved who it is.
     Unproved,
+    /// A gateway answers, and has not brought this task together with the peer's.
+    NotPaired,
     /// Anything else, such as an address that is none.
     Other,
 }
 
 impl NoConnection {
+    /// What the user can do, where something helps.
+    fn remedy(self) -> Option<Advice> {
+        Some(match self {
+            NoConnection::Taken => {
+                "another process listens there: end it, or take another port".into()
+            }
+            NoConnection::NobodyListens => advice![
+                "start the other side, which listens, and give the address that it prints; if it takes longer to start, raise ",
+                Wait,
+            ],
+            NoConnection::NobodyConnects => advice![
+                "start the other side, which connects to this address; if it takes longer to start, raise ",
+                Wait,
+            ],
+            NoConnection::OtherProgram => {
+                "give the address at which the peer's command listens, with nothing between that ends TLS; at a gateway, \
+                 tasks alone meet, who are told that it is one"
+                    .into()
+            }
+            NoConnection::NotPaired => advice![
+                "start the peer's task for the same bucket and attempt, at the same gateway, while this one waits; ",
+                Command::Attempts,
+                " prints those that both sides make next",
+            ],
+            NoConnection::RefusedByVisitor | NoConnection::Unproved | NoConnection::Other => {
+                return None;
+            }
+        })
+    }
+
     /// The error with this cause.
     pub(crate) fn error(self, line: String) -> Error {
         Error::Connect { cause: self, line }
@@ -294,8 +327,10 @@ impl Error {
             | Error::NoIdentity(_)
             | Error::NotAnIdentity { .. }
             | Error::NotAdmitted { .. } => ErrorClass::Usage,
-            Error::Connect { .. } | Error::PeerProblem(_) => ErrorClass::Network,
-            Error::WrongPeer { .. } | Error::RefusedByPeer { .. } => ErrorClass::Peer,
+            Error::Connect { .. } | Error::WrongPeer { .. } | Error::PeerProblem(_) => {
+                ErrorClass::Network
+            }
+            Error::RefusedByPeer { .. } => ErrorClass::Contract,
             Error::Message(_) | Error::OtherInput => ErrorClass::Data,
             Error::Halves { class, .. } => *class,
             Error::Run(error) if error.is_interrupt() => ErrorClass::Interrupted,
@@ -325,6 +360,17 @@ impl Error {
             Error::OwnFingerprint => {
                 advice![Command::Fingerprint, " prints it on the other side"]
             }
+            Error::NotAdmitted { why, .. } => match why {
+                NotAdmitted::Unknown => advice![
+                    Command::Gateway,
+                    " takes a file of each job that it is for: start it with that of this job, which either side has",
+                ],
+                NotAdmitted::Replaced => advice![
+                    "make each attempt once on each side; ",
+                    Command::Attempts,
+                    " prints the next ones",
+                ],
+            },
             Error::RefusedByPeer { .. }
             | Error::Connect {
                 cause: NoConnection::RefusedByVisitor,
@@ -333,6 +379,7 @@ impl Error {
                 "give the peer the fingerprint of this identity, and have it pass that as ",
                 Peer,
             ],
+            Error::Connect { cause, .. } => return cause.remedy(),
             Error::Halves { remedy, .. } => return remedy.clone(),
             Error::Run(Wire::ContractDiffers {
                 field,

@@ -74,7 +74,7 @@ mod watched;
 pub use agree::{Agreement, agree, confirm_done};
 pub use attempt::{Attempt, AttemptLog, Attempted, agree_on_job, run_bucket, run_bucket_on};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
-pub use connect::{Endpoint, connect, connect_once, connect_through};
+pub use connect::{Endpoint, accept_and_connect, connect, connect_once, connect_through};
 pub use connection::{ConnectOptions, Connection, Transport};
 pub use contract::{
     Begin, Contract, Hello, LocalFacts, MAX_HELLO, NO_LIMIT, ProtocolRequest, Resume, StartOver,

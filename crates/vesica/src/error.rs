@@ -7,7 +7,7 @@ use vesica_session::{Again, Attempt, Error as SessionError, Fingerprint, Problem
 use vesica_tables::Profile;
 use vesica_wire::{Error as WireError, Limit};
 
-use crate::memory::{memory_for, show_bytes};
+use crate::memory::{memory_for, show_bytes, task_memory_for};
 
 /// Whose fault an [`Error`] is. This list is complete: callers match all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,12 @@ pub enum ErrorClass {
     /// The input data's, or that of the database or object store that has it or gets the result: it cannot be reached, or
     /// refuses.
     Data,
-    /// The network's, or the peer's, which went away.
+    /// The network's, or the peer's, which went away or has not come. Who shows another key in its place is no peer, and
+    /// proves nothing about it.
     Network,
-    /// The peer's: it misbehaved, or is not the pinned peer.
+    /// The peer's: it has proved that it is the pinned one, and misbehaved.
     Peer,
-    /// Nobody's: the two sides want different jobs.
+    /// Nobody's: the two sides want different jobs, or the peer wants another one for its peer.
     Contract,
     /// A limit of this machine or of the run.
     Resource,
@@ -132,7 +133,10 @@ pub enum JobProblem {
     #[error("has no job of this version: {0}")]
     NoJob(String),
     /// The contract has no such bucket or attempt.
-    #[error("has {buckets} buckets of {attempts} attempts each; there is no attempt {} at bucket {}", asked.number, asked.bucket)]
+    #[error(
+        "has {} of {} each; there is no attempt {} at bucket {}",
+        many((*buckets).into(), "bucket"), many((*attempts).into(), "attempt"), asked.number, asked.bucket
+    )]
     NoSuchAttempt {
         /// How many there are.
         buckets: u32,
@@ -228,6 +232,78 @@ pub enum JobProblem {
         "has had its total opened as often as a bucket may be tried; split the table again, on both sides"
     )]
     NoOpeningLeft,
+}
+
+impl JobProblem {
+    /// What to do about it, where that is not said with it.
+    fn remedy(&self) -> Option<Advice> {
+        Some(match self {
+            JobProblem::Unsafe(_)
+            | JobProblem::OtherFiles(_)
+            | JobProblem::Expired { .. }
+            | JobProblem::ResultLost(_)
+            | JobProblem::NoAttemptLeft(_)
+            | JobProblem::OtherChoice
+            | JobProblem::NoOpeningLeft => return None,
+            JobProblem::Taken => "name a new directory for a new job".into(),
+            JobProblem::NoJob(_) => advice![
+                Command::Split,
+                " makes a job, in a directory of its own; tasks and drivers need all of that",
+            ],
+            JobProblem::NoSuchAttempt { .. } | JobProblem::Attempted(_) => advice![
+                Command::Attempts,
+                " prints the attempts that both sides make next",
+            ],
+            JobProblem::OwnSide => {
+                "a task meets the peer's: give each the address at which that one is".into()
+            }
+            JobProblem::OtherTask(_) => {
+                "see that the tasks of both sides are of one job, and who else uses this address".into()
+            }
+            JobProblem::Over { .. } => {
+                "each attempt is a chance to guess for a peer that cheats: find out with the peer what has happened before \
+                 you both split your tables again"
+                    .into()
+            }
+            JobProblem::NotOver { .. } => {
+                "stop all tasks of this job and remove its directory: nothing else keeps them from meeting a peer again that \
+                 may cheat"
+                    .into()
+            }
+            JobProblem::Damaged(_) => {
+                "where no other attempt has the same, split the table again, on both sides".into()
+            }
+            JobProblem::Confirmed(_) => "there is nothing left to do for that bucket".into(),
+            JobProblem::OtherKeys(_) => {
+                "give the table, the key columns and their normalisation that were split; if one of these or a file of the \
+                 job has changed, split the table again, on both sides"
+                    .into()
+            }
+            JobProblem::NoResult(_) => advice![
+                "run a task of each bucket first, on both sides; ",
+                Command::Attempts,
+                " prints which are left",
+            ],
+            JobProblem::LearnsNothing => advice![
+                "the receiver has the rows; after a split with ",
+                Argument::Both,
+                " on both sides, this side has its own too",
+            ],
+            JobProblem::OfNumbers => advice![Command::Total, " opens and prints them"],
+            JobProblem::OfMatches => advice![Command::Collect, " writes the matching rows"],
+            JobProblem::NoTotal => {
+                "meet the peer's driver to open it, once all buckets have a result".into()
+            }
+            JobProblem::OtherTotal => {
+                "one of the two was changed; ask the peer what it has".into()
+            }
+            JobProblem::InUse => "wait for that process to end".into(),
+            JobProblem::NoLocks => {
+                "name a directory on a file system that locks files, and that every machine which runs tasks has at this path"
+                    .into()
+            }
+        })
+    }
 }
 
 /// Why a job failed: because of this side's table, or because of the session with the peer.
@@ -370,11 +446,12 @@ impl Error {
                 ..
             } => ErrorClass::Data,
             Error::Job {
+                problem: JobProblem::OtherTask(_),
+                ..
+            } => ErrorClass::Network,
+            Error::Job {
                 problem:
-                    JobProblem::OtherTask(_)
-                    | JobProblem::OtherTotal
-                    | JobProblem::Over { .. }
-                    | JobProblem::NotOver { .. },
+                    JobProblem::OtherTotal | JobProblem::Over { .. } | JobProblem::NotOver { .. },
                 ..
             } => ErrorClass::Peer,
             Error::Job {
@@ -436,25 +513,8 @@ impl Error {
         Some(match self {
             Error::Usage { remedy, .. } => return remedy.clone(),
             Error::WorkDir { problem, .. } => return problem.remedy(),
-            Error::Job {
-                problem: JobProblem::Over { .. },
-                ..
-            } => "each attempt is a chance to guess for a peer that cheats: find out with the peer what has happened before \
-                  you both split your tables again"
-                .into(),
-            Error::Job {
-                problem: JobProblem::NotOver { .. },
-                ..
-            } => "stop all tasks of this job and remove its directory: nothing else keeps them from meeting a peer again that \
-                  may cheat"
-                .into(),
-            Error::Job {
-                problem: JobProblem::NoLocks,
-                ..
-            } => "name a directory on a file system that locks files, and that every machine which runs tasks has at this \
-                  path"
-                .into(),
-            Error::Job { .. } | Error::Unopened { .. } => return None,
+            Error::Job { problem, .. } => return problem.remedy(),
+            Error::Unopened { .. } => return None,
             Error::Table(error) => return error.remedy(),
             Error::NoKeys(_) => advice![
                 Command::Check,
@@ -472,7 +532,11 @@ impl Error {
             Error::TaskMemory(SessionError::Run(WireError::Resource {
                 limit: Limit::Memory { enough },
                 ..
-            })) => for_a_bucket(Argument::TaskMemory, "all of it is", *enough),
+            })) => for_a_bucket(
+                Argument::TaskMemory,
+                "all of it is",
+                enough.map(task_memory_for),
+            ),
             Error::Session(SessionError::Run(WireError::Resource {
                 limit: Limit::Reveal { enough },
                 ..
@@ -633,7 +697,7 @@ mod tests {
         let remedy = Error::Session(error).of_tasks().remedy().unwrap();
         assert!(remedy.arguments().eq([Argument::TaskMemory]), "{remedy}");
         assert!(
-            remedy.to_string().ends_with(", and 50M are enough"),
+            remedy.to_string().ends_with(", and 64M are enough"),
             "{remedy}"
         );
         let error = SessionError::Run(WireError::limit(Limit::Encoding, "again"));

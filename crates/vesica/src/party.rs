@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vesica_files::{Advice, Argument, Command, advice, directory_of};
+use vesica_files::{Advice, Argument, Command, advice, directory_of, many};
 use vesica_psi::Output as Learnt;
 use vesica_session::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, KEY_CLASSES, LEARNS, MAX_BUCKET_ATTEMPTS,
@@ -444,7 +444,8 @@ impl Party {
         };
         let work_dir = self.resources.work_dir.as_deref()?;
         (may_pass && work_dir::has_journal(work_dir)).then(|| {
-            "the work directory keeps what is done: the same run again resumes it, with the peer unless the answer is there"
+            "the work directory keeps what is done: the same run again, to another output if need be, resumes it, with the peer \
+             unless the answer is there"
                 .into()
         })
     }
@@ -682,6 +683,7 @@ impl Party {
     /// another process opens it, or the job is for matches. Contract: the peer's job is another one, or has other results
     /// of the attempts that count.
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
+        job.check_adds_up()?;
         let listener = self.bind(observer)?;
         let intent = Intent::Total(job.role());
         self.part_if_over(job, intent, listener.as_ref())?;
@@ -989,7 +991,8 @@ impl Party {
         let matched = keys.matched_with(self.resources.for_rows());
         if let Some(unreadable) = matched.unreadable() {
             let warning = format!(
-                "what the peer handed over with {unreadable} keys is not what it declared; their columns are empty"
+                "what the peer handed over with {} is not what it declared; their columns are empty",
+                many(unreadable as u64, "key"),
             );
             observer.warning(&warning.into());
         }

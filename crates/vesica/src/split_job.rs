@@ -392,7 +392,11 @@ impl SplitJob {
     }
 
     fn read(directory: &Path, name: &str) -> Result<SplitJob, String> {
-        let text = read_regular(&directory.join(name), MAX_JOB).map_err(|e| e.to_string())?;
+        let text = read_regular(&directory.join(name), MAX_JOB).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound if !directory.is_dir() => "there is no such directory".into(),
+            io::ErrorKind::NotFound => format!("it has no {name}"),
+            _ => e.to_string(),
+        })?;
         let text = Zeroizing::new(text);
         let record: Record = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         if record.format != FORMAT {

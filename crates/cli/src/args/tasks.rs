@@ -15,6 +15,18 @@ use crate::offline::Side;
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
 
+/// Options of a run that a split has no use for: its job is for tasks, and has its own files.
+pub(super) const NOT_OF_JOBS: [&str; 8] = [
+    "value_width",
+    "payload",
+    "payload_width",
+    "offline",
+    "offline_store",
+    "attested",
+    "work_dir",
+    "report",
+];
+
 #[derive(Debug, Args)]
 pub(crate) struct Split {
     /// This side's role in the job
@@ -139,14 +151,13 @@ pub(crate) struct Total {
     /// Directory of the job, made by `vesica split`, with the results of all buckets
     #[arg(long, value_name = "DIR")]
     pub(crate) job: OwnDirectory,
-    /// Listen for the peer's driver at HOST:PORT; port 0 picks a free port. Without --listen and --connect, print the total
-    /// that this side already has
+    /// Open the total, and listen for the peer's driver at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
-    /// Connect to the peer's driver at HOST:PORT; retries until --wait is over
+    /// Open the total, and connect to the peer's driver at HOST:PORT; retries until --wait is over
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
-    /// This side's identity, with which the table was split
+    /// This side's identity, with which the table was split; to open the total
     #[arg(
         help_heading = "Peer",
         long,

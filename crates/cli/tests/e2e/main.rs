@@ -44,6 +44,8 @@ mod random;
 mod recorder;
 #[cfg(unix)]
 mod secrets;
+#[cfg(unix)]
+mod strays;
 mod support;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod system_faults;

@@ -51,7 +51,7 @@ fn another_peer_than_the_pinned_one() {
     let endpoint = listening.endpoint();
     let connecting = place.receiver(&receiver.clone().with(&wrong), &endpoint);
     let ended = connecting.wait();
-    ended.expect_failure(5, "wrong peer");
+    ended.expect_failure(4, "wrong peer");
     assert!(
         ended.err.contains(&place.sender.to_string()),
         "{}",
@@ -67,11 +67,11 @@ fn another_peer_than_the_pinned_one() {
     let mut listening = place.sender(&sender.clone().with(&wrong).with("--wait 2"), LISTEN);
     let endpoint = listening.endpoint();
     let connecting = place.receiver(&receiver, &endpoint);
-    connecting.wait().expect_failure(5, "refused");
+    connecting.wait().expect_failure(6, "refused");
     let told = listening.wait_for("turned away: ");
     let came = format!("wrong identity {}", place.receiver);
     assert!(told.ends_with(&came), "{told}");
-    listening.wait().expect_failure(5, "wrong peer");
+    listening.wait().expect_failure(4, "wrong peer");
     assert_eq!(place.names(), before);
 
     // Nobody with another identity keeps the peer from coming.
@@ -80,7 +80,7 @@ fn another_peer_than_the_pinned_one() {
     other.write("ours.csv", place.read("ours.csv"));
     let words = Arguments::new("ours.csv", "id").with(&format!("--peer {}", place.sender));
     let stranger = other.receiver(&words, &endpoint);
-    stranger.wait().expect_failure(5, "refused");
+    stranger.wait().expect_failure(6, "refused");
     let connecting = place.receiver(&receiver, &endpoint);
     connecting.wait().expect_success();
     listening.wait().expect_success();

@@ -285,12 +285,20 @@ impl Arguments {
     }
 }
 
-/// A process under way.
+/// A process under way. Dropped, it is ended.
 pub(crate) struct Running {
     pub(crate) process: Child,
     lines: Receiver<String>,
     seen: String,
-    out: JoinHandle<Vec<u8>>,
+    out: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended by itself is past being ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 impl Running {
@@ -324,7 +332,7 @@ impl Running {
             process,
             lines,
             seen: String::new(),
-            out,
+            out: Some(out),
         }
     }
 
@@ -384,6 +392,16 @@ impl Running {
         }
     }
 
+    /// Waits until it has said this so often.
+    pub(crate) fn wait_until_said(&mut self, words: &str, times: usize) {
+        let until = Instant::now() + PATIENCE;
+        while self.said().matches(words).count() < times {
+            let seen = self.said();
+            assert!(Instant::now() < until, "not {times} x {words:?}:\n{seen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.try_wait().unwrap().is_some()
     }
@@ -425,17 +443,17 @@ impl Running {
                 Ok(line) => self.seen.push_str(&(line + "\n")),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
-                    self.process.kill().unwrap();
                     panic!("still running after a minute:\n{}", self.seen);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
         let code = self.process.wait().unwrap().code();
+        let out = self.out.take().expect("it is joined once");
         Ended {
             code,
-            out: self.out.join().unwrap(),
-            err: self.seen,
+            out: out.join().unwrap(),
+            err: std::mem::take(&mut self.seen),
         }
     }
 }

@@ -5,6 +5,9 @@ mod cheats;
 mod ends;
 mod examples;
 mod lives;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod marks;
+mod options;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -169,7 +172,7 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     };
     // A task of another job, of this side, of another bucket, of another attempt.
     let line = "has no task of the peer with the key vs1:";
-    fail(("near", 0, 0), ("far-2", 0, 0), 5, line);
+    fail(("near", 0, 0), ("far-2", 0, 0), 4, line);
     let line = "is this side's, and so is the task";
     fail(("near", 0, 0), ("near", 1, 0), 6, line);
     // The one that listens hears who has come, and that nobody else has.
@@ -677,7 +680,7 @@ fn tasks_meet_at_a_gateway() {
     gateway.signal(nix::sys::signal::Signal::SIGTERM);
     let gateway = gateway.wait();
     gateway.expect_failure(143, "interrupted");
-    let line = "0 pairs of tasks, and 0 tasks that wait; 4 pairs so far";
+    let line = "0 pairs of tasks, and 0 waiting for theirs; 4 pairs so far";
     assert!(gateway.err.contains(line), "{}", gateway.err);
     collect(&place, "near", "ours.csv").expect_success();
     assert!(place.read("near.csv") == expected[0]);

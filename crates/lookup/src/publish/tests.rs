@@ -561,7 +561,7 @@ fn every_damage_is_an_error_of_its_own() {
     fs::write(&path, &whole).unwrap();
     let other = Identity::generate().unwrap().fingerprint();
     let refused = PublishedSet::open(&path, other).unwrap_err();
-    assert_eq!(refused.class(), vesica_session::ErrorClass::Peer);
+    assert_eq!(refused.class(), vesica_session::ErrorClass::Data);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A task's side.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read as _, Write};
 use std::net::TcpStream;
 
 use super::{Admission, GREETING, MAGIC, Verdict};
@@ -23,7 +23,7 @@ pub struct Visit {
 pub(crate) enum Visited {
     /// The peer's task has come, and this stream leads to it.
     Paired,
-    /// Another visit may have more luck; what has kept this one from it.
+    /// Another visit may have more luck; what the gateway does or has done instead.
     Failed(String),
 }
 
@@ -35,13 +35,20 @@ impl Visit {
         address: &str,
         wait: &Wait<'_>,
     ) -> Result<Visited, Error> {
-        let failed = |why: &str| Ok(Visited::Failed(why.to_owned()));
-        if let Err(e) = block(stream) {
-            return failed(&e.to_string());
-        }
+        let failed = |what: &str| Ok(Visited::Failed(what.to_owned()));
+        let alone = || {
+            let Attempt { bucket, number } = self.attempt;
+            let task = format!("bucket {bucket}, attempt {number}");
+            Ok(Visited::Failed(format!(
+                "has no task of the peer for {task}"
+            )))
+        };
         let mut greeting = [0; GREETING];
-        if let Err(why) = read(stream, &mut greeting, wait)? {
-            return Ok(Visited::Failed(why));
+        match block(stream).map(|()| read(stream, &mut greeting, wait)) {
+            Ok(Ok(Read::Whole)) => {}
+            Ok(Ok(Read::Nothing)) => return failed("says nothing, as another program would"),
+            Ok(Ok(Read::Broken(e))) | Err(e) => return Ok(Visited::Failed(broke_off(&e))),
+            Ok(Err(error)) => return Err(error),
         }
         if greeting[..MAGIC.len()] != MAGIC {
             let line = format!("cannot connect to {address}: what answers is no gateway");
@@ -49,11 +56,13 @@ impl Visit {
         }
         let answer = self.admission.answer(&greeting, self.role, self.attempt);
         if let Err(e) = stream.write_all(&answer) {
-            return failed(&e.to_string());
+            return Ok(Visited::Failed(broke_off(&e)));
         }
         let mut verdict = [0];
-        if let Err(why) = read(stream, &mut verdict, wait)? {
-            return Ok(Visited::Failed(why));
+        match read(stream, &mut verdict, wait)? {
+            Read::Whole => {}
+            Read::Nothing => return alone(),
+            Read::Broken(e) => return Ok(Visited::Failed(broke_off(&e))),
         }
         let not_admitted = |why| {
             let gateway = address.to_owned();
@@ -63,39 +72,43 @@ impl Visit {
             Some(Verdict::Paired) => Ok(Visited::Paired),
             Some(Verdict::Unknown) => not_admitted(NotAdmitted::Unknown),
             Some(Verdict::Replaced) => not_admitted(NotAdmitted::Replaced),
-            Some(Verdict::Full) => failed("the gateway has as many tasks as it takes"),
-            Some(Verdict::Alone) => failed("the peer's task has not come to the gateway"),
-            Some(Verdict::Stopping) => failed("the gateway is stopping"),
-            None => failed("the gateway says nothing that this version knows"),
+            Some(Verdict::Full) => failed("has as many tasks as it takes"),
+            Some(Verdict::Alone) => alone(),
+            Some(Verdict::Stopping) => failed("is stopping"),
+            None => failed("says nothing that this version knows"),
         }
     }
 }
 
+fn broke_off(why: &io::Error) -> String {
+    format!("has broken off ({why})")
+}
+
+/// What has come of a message.
+enum Read {
+    Whole,
+    /// Not all of it within the wait.
+    Nothing,
+    Broken(io::Error),
+}
+
 /// Fills the buffer, unless the wait ends or the gateway goes before.
-fn read(
-    mut stream: &TcpStream,
-    buffer: &mut [u8],
-    wait: &Wait<'_>,
-) -> Result<Result<(), String>, Error> {
+fn read(mut stream: &TcpStream, buffer: &mut [u8], wait: &Wait<'_>) -> Result<Read, Error> {
     let mut filled = 0;
     while filled < buffer.len() {
         wait.check_interrupt()?;
         match stream.read(&mut buffer[filled..]) {
-            Ok(0) => return Ok(Err("the gateway has closed the connection".into())),
+            Ok(0) => return Ok(Read::Broken(ErrorKind::UnexpectedEof.into())),
             Ok(count) => filled += count,
             Err(e) => match e.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
                     if wait.is_last() {
-                        let what = match filled {
-                            0 if buffer.len() == 1 => "the peer's task has not come to the gateway",
-                            _ => "the gateway does not answer",
-                        };
-                        return Ok(Err(what.into()));
+                        return Ok(Read::Nothing);
                     }
                 }
-                _ => return Ok(Err(e.to_string())),
+                _ => return Ok(Read::Broken(e)),
             },
         }
     }
-    Ok(Ok(()))
+    Ok(Read::Whole)
 }

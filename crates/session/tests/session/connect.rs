@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::common::{INTENT, connected, identity, meet, tls, within, within_or_raised};
 use vesica_session::{
     BoundListener, ConnectOptions, Connection, Endpoint, Error, ErrorClass, Identity, Incident,
-    Interrupt, Link, Listener, NoConnection, OnIncident, Readiness, Refused, Transport, connect,
+    Interrupt, Link, Listener, NoConnection, OnIncident, Readiness, Refused, Transport,
+    accept_and_connect, connect,
 };
 use vesica_wire::{Blame, Channel, Clock, Error as WireError, Kind, Limit, ManualClock};
 
@@ -145,7 +146,7 @@ fn the_listener_refuses_an_unknown_peer_and_waits_on() {
     );
     assert_eq!(
         (listener.class(), connector.class()),
-        (ErrorClass::Peer, ErrorClass::Peer)
+        (ErrorClass::Network, ErrorClass::Contract)
     );
     assert!(listener.remedy().is_some() && connector.remedy().is_some());
     assert!(
@@ -180,7 +181,7 @@ fn the_connector_refuses_another_listener() {
     );
     assert_eq!(
         (listener.class(), connector.class()),
-        (ErrorClass::Network, ErrorClass::Peer)
+        (ErrorClass::Network, ErrorClass::Network)
     );
 }
 
@@ -810,6 +811,45 @@ fn both_peers_are_accepted_in_any_order() {
             connection.channel.flush().unwrap();
         }
     });
+}
+
+/// One comes and one is called: in whatever order, and once one of the two cannot be had, the other is not waited for.
+#[test]
+fn one_peer_comes_while_the_other_is_called() {
+    let [own, comes, called, stranger] = [(); 4].map(|()| identity());
+    let peers = [comes.fingerprint(), called.fingerprint()];
+    for is_called in [true, false] {
+        let answers = if is_called { &called } else { &stranger };
+        let [near, far] = [(); 2].map(|()| Listener::bind("127.0.0.1:0").unwrap());
+        let [here, there] =
+            [&near, &far].map(|listener| Endpoint::Connect(listener.local_addr().to_string()));
+        let begun = Instant::now();
+        let met = thread::scope(|scope| {
+            let answering =
+                scope.spawn(|| far.accept(&tls(answers, own.fingerprint()), &within(5.0)));
+            let coming = is_called.then(|| {
+                scope.spawn(|| connect(&here, &tls(&comes, own.fingerprint()), &within(20.0)))
+            });
+            let options = within(60.0);
+            let met = accept_and_connect(near, &there, &own, peers, INTENT, &options);
+            let met = met.map(|met| {
+                let met_whom: Vec<_> = met.iter().map(|met| met.peer.unwrap()).collect();
+                // Each waits for the other to close.
+                scope.spawn(move || drop(met));
+                met_whom
+            });
+            drop(answering.join().unwrap());
+            drop(coming.map(|coming| coming.join().unwrap()));
+            met
+        });
+        match is_called {
+            true => assert_eq!(met.unwrap(), peers),
+            false => assert!(
+                matches!(met, Err(Error::WrongPeer { got, .. }) if got == stranger.fingerprint())
+            ),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
 }
 
 #[test]

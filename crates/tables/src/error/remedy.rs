@@ -150,6 +150,12 @@ impl Error {
             ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::StorageFull => {
                 "free some space, or write the output to another disk".into()
             }
+            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::NotFound => {
+                "make the directory first, or name another place for the output".into()
+            }
+            ErrorKind::Unwritable(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                "name a place for the output where this user may write".into()
+            }
             ErrorKind::NoRoom { cause, .. } if cause.kind() == io::ErrorKind::StorageFull => {
                 advice![
                     "free as much, or raise ",

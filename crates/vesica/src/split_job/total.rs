@@ -139,7 +139,7 @@ impl SplitJob {
         Report::of_job(&self.agreement, self.role, learnt)
     }
 
-    fn check_adds_up(&self) -> Result<(), Error> {
+    pub(crate) fn check_adds_up(&self) -> Result<(), Error> {
         match self.adds_up() {
             true => Ok(()),
             false => Err(self.problem(JobProblem::OfMatches)),

@@ -35,9 +35,11 @@ fn what_a_task_marks_lasts_before_the_peer_hears_more() {
             "--protocol vole --both",
             &[
                 "near:begun",
+                "near:unconfirmed",
                 "near:bits",
                 "near:confirmed",
                 "far:begun",
+                "far:unconfirmed",
                 "far:staked",
                 "far:bits",
                 "far:confirmed",
@@ -47,9 +49,11 @@ fn what_a_task_marks_lasts_before_the_peer_hears_more() {
             "--reveal size --security semi-honest",
             &[
                 "near:begun",
+                "near:unconfirmed",
                 "near:shares",
                 "near:confirmed",
                 "far:begun",
+                "far:unconfirmed",
                 "far:shares",
                 "far:confirmed",
             ],
@@ -106,5 +110,8 @@ fn what_ends_a_job_lasts_before_the_peer_hears_it() {
     far.wait().expect_failure(5, "is of a job that is over");
     let recording = recorder.recorded(&[process]);
     assert!(place.path("far/over.json").exists());
-    check(recording, &["far:begun", "far/over.json"]);
+    check(
+        recording,
+        &["far:begun", "far:unconfirmed", "far/over.json"],
+    );
 }
