@@ -71,10 +71,15 @@ impl Signals {
         const SIGINT: u8 = 2;
         const SIGTERM: u8 = 15;
         const LAST_KEY: u32 = 1;
+        // A service hears of everybody's.
+        const LOG_OFF: u32 = 5;
         let handler = self.clone();
         let arrived = move |event: u32| {
             if event <= LAST_KEY {
                 return handler.arrived(BY_SIGNAL + SIGINT);
+            }
+            if event == LOG_OFF {
+                return;
             }
             handler.arrived(BY_SIGNAL + SIGTERM);
             std::thread::sleep(std::time::Duration::from_secs(60));

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 ///
 /// Moving and renaming it within its file system keeps both; copying it, restoring it from an archive and moving it to
 /// another file system do not. Nothing can set the birth time on Linux. On Windows anybody can, and a new file may get that
-/// of a former one of its name, but no number of NTFS is given out twice. The number of the device is left out on Unix: it
+/// of a former one of its name, but NTFS gives out a number again only after 65,535 other uses of its place. The number of the device is left out on Unix: it
 /// is given out anew when disks are found in another order. A roll-back to a snapshot of the whole file system is not
 /// noticed. Where a system knows only one of the two (no birth time on some network file systems), the other one is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

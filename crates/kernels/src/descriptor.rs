@@ -108,11 +108,10 @@ impl Descriptor {
 
     /// Whether anybody but this user, the system, administrators and the owner may do more than these rights.
     pub fn lets_others(&self, user: &[u8], harmless: u32) -> bool {
-        let Some(list) = &self.list else {
+        let Some(entries) = self.list.as_deref().and_then(entries) else {
             return true;
         };
-        let mut entries = entries(list).into_iter().flatten();
-        entries.any(|entry| {
+        entries.into_iter().any(|entry| {
             let [kind, flags] = [entry[0], entry[1]];
             if flags & FOR_CONTENT_ALONE != 0 || DENIES.contains(&kind) {
                 return false;

@@ -29,6 +29,23 @@ const HEAD: &[u8] = b"vesica database 4\n";
 /// Most bytes of it.
 const MAX_BYTES: u64 = 1 << 16;
 
+/// What follows a file's head, which ends with the number of its form.
+pub(crate) fn after_head<'a>(
+    bytes: &'a [u8],
+    head: &[u8],
+    file: &'static str,
+) -> Result<&'a [u8], StoreProblem> {
+    if let Some(rest) = bytes.strip_prefix(head) {
+        return Ok(rest);
+    }
+    let number = head.iter().rposition(|byte| *byte == b' ').unwrap_or(0) + 1;
+    let other = bytes.strip_prefix(&head[..number]);
+    Err(match other.and_then(<[u8]>::first) {
+        Some(b'0'..=b'9') => StoreProblem::OtherVersion(file),
+        _ => StoreProblem::Unreadable(file),
+    })
+}
+
 /// A release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Last {
@@ -146,7 +163,7 @@ impl Contents {
             io::ErrorKind::NotFound => Error::store(directory, StoreProblem::Empty),
             _ => Error::io(&path, &e),
         })?;
-        let rest = bytes.strip_prefix(HEAD).ok_or_else(unreadable)?;
+        let rest = after_head(&bytes, HEAD, KEY).map_err(|e| Error::store(directory, e))?;
         let (salt, mut rest) = rest.split_first_chunk::<32>().ok_or_else(unreadable)?;
         let length = rest.len() as u64;
         let content = sealed(identity, salt).read(HEAD, length, &mut rest);

@@ -141,8 +141,11 @@ pub enum StoreProblem {
     )]
     CopiedJournal,
     /// A file in it cannot be opened with this identity.
-    #[error("holds a file {0} that is damaged, or of another identity or version")]
+    #[error("holds a file {0} that is damaged, or of another identity")]
     Unreadable(&'static str),
+    /// A file in it has another form.
+    #[error("holds a file {0} of another version of vesica")]
+    OtherVersion(&'static str),
     /// The count of queries under its key is not there.
     #[error("has lost the count of queries, without which it is not served")]
     NoLedger,
@@ -272,6 +275,7 @@ impl Error {
             Error::Store {
                 problem:
                     StoreProblem::Unreadable(_)
+                    | StoreProblem::OtherVersion(_)
                     | StoreProblem::NoLedger
                     | StoreProblem::CopiedJournal
                     | StoreProblem::Older { .. },
@@ -347,6 +351,9 @@ impl Error {
                         .into()
                 }
                 StoreProblem::Unreadable(_) => "give the identity that made it".into(),
+                StoreProblem::OtherVersion(_) => {
+                    "take the version that made it, or name another directory".into()
+                }
                 StoreProblem::NoLocks => "name a directory on a local disk".into(),
                 StoreProblem::Empty => advice![
                     Command::Publish,

@@ -27,7 +27,7 @@ use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::client::{Asked, Client};
-use crate::database::{LOCK, check_private, lock};
+use crate::database::{LOCK, after_head, check_private, lock};
 use crate::error::{Error, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
@@ -240,7 +240,8 @@ impl State {
         let read = open_regular(&path).and_then(|mut file| file.read_to_end(&mut bytes));
         match read {
             Ok(_) => {
-                let rest = bytes.strip_prefix(HEAD).ok_or_else(unreadable)?;
+                let rest = after_head(&bytes, HEAD, FILE);
+                let rest = rest.map_err(|problem| Error::store(directory, problem))?;
                 let (salt, mut rest) = rest.split_first_chunk::<32>().ok_or_else(unreadable)?;
                 let length = rest.len() as u64;
                 let content = sealed(identity, salt).read(HEAD, length, &mut rest);
@@ -422,7 +423,11 @@ impl State {
         random::fill(&mut self.kept.pending.seed)?;
         self.kept.pending.digests = digests.to_vec();
         (self.is_earlier, self.is_dirty) = (false, true);
-        self.save()?;
+        if let Err(error) = self.save() {
+            // None of them is sent.
+            self.kept.pending = Pending::default();
+            return Err(error);
+        }
         let Pending { seed, digests } = &mut self.kept.pending;
         let mut asked = Asked::default();
         let ended = client.ask_for(digests, seed, &mut asked, progress);

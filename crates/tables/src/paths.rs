@@ -370,7 +370,8 @@ impl<'a> Located<'a> {
     fn is_above(&self, path: &Path) -> bool {
         path.ancestors().skip(1).any(|above| {
             let id = place_at(above);
-            id.is_some_and(|id| self.ids.contains(&id)) || self.paths.iter().any(|its| its == above)
+            id.is_some_and(|id| self.ids.contains(&id))
+                || self.paths.iter().any(|its| is_same_name(its, above))
         })
     }
 
@@ -437,9 +438,12 @@ fn place_at(path: &Path) -> Option<Place> {
     Place::at(path, &path.metadata().ok()?)
 }
 
-/// Whether two names are one: in any case if they are of Windows.
+/// Whether two names are one: in any case if they are of Windows, which drops dots and blanks at the end too.
 fn is_same_name(name: &Path, other: &Path) -> bool {
-    let lower = |path: &Path| path.to_string_lossy().to_lowercase();
+    let lower = |path: &Path| {
+        let name = path.to_string_lossy().to_lowercase();
+        name.trim_end_matches(['.', ' ']).to_owned()
+    };
     name == other || cfg!(windows) && lower(name) == lower(other)
 }
 

@@ -314,31 +314,25 @@ fn a_set_is_not_read_through_a_link() {
 
 #[test]
 fn answers_that_were_paid_for_are_kept_where_the_rest_does_not_fit() {
-    // A question takes 4096 keys.
-    let keys: Vec<u64> = (0..4096 + 50).collect();
-    let published = Published::new(10, 4096 + 60);
+    // A question takes 4096 keys. The second one is some 19,000 bytes.
+    let keys: Vec<u64> = (0..4096 + 600).collect();
+    let published = Published::new(10, 4096 + 610);
     let [me, other] = [0, 1].map(|_| Identity::generate().unwrap());
     let clients = [me.fingerprint(), other.fingerprint()];
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
     let open = || State::open(&directory, &me, &published.set()).unwrap();
     published.serve(&clients, 1 << 20, |address| {
-        let relay = lossy_relay(address.to_owned(), 4096 * 32);
+        let relay = lossy_relay(address.to_owned(), 4096 * 32, 4096 * 32 + 10_240);
         let mut client = published.client(&relay, &me).unwrap();
         let lost = open().ask(&mut client, &digests(keys.iter().copied()), &mut NoProgress);
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
         drop(client);
         // Somebody else takes what the second question would need.
         let mut theirs = State::in_memory(&published.header);
-        published.look_up(
-            address,
-            &other,
-            &mut theirs,
-            &[
-                5000, 5001, 5002, 5003, 5004, 5005, 5006, 5007, 5008, 5009, 5010,
-            ],
-        );
-        assert_eq!(published.client(address, &me).unwrap().left(), 0);
+        let others: Vec<u64> = (5000..5600).collect();
+        published.look_up(address, &other, &mut theirs, &others);
+        assert_eq!(published.client(address, &me).unwrap().left(), 10);
         let mut client = published.client(address, &me).unwrap();
         let mut state = open();
         // What is asked for was paid, and the rest is nobody's business.

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -323,8 +324,9 @@ fn quotas_end_and_survive_a_restart() {
     });
 }
 
-/// Passes bytes on until so many have come from the client, then loses what the server says, and ends.
-fn lossy_relay(server: String, after: usize) -> String {
+/// Loses what the server says once `after` bytes have come from the client, of which it hands on no more than `until`, and ends
+/// three seconds later.
+fn lossy_relay(server: String, after: usize, until: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -343,18 +345,35 @@ fn lossy_relay(server: String, after: usize) -> String {
                 }
             })
         };
-        let (mut bytes, mut passed) = ([0; 4096], 0);
-        while passed < after {
-            let read = client.read(&mut bytes).unwrap();
-            passed += read;
-            loses.store(passed >= after, Ordering::SeqCst);
-            server.write_all(&bytes[..read]).unwrap();
-        }
+        let ends = [&client, &server].map(|end| end.try_clone().unwrap());
+        let (over, is_lossy) = channel();
+        let forth = std::thread::spawn(move || {
+            let (mut bytes, mut passed) = ([0; 4096], 0);
+            while passed < until {
+                // Both bounds are met to the byte, however the stream is cut.
+                let bound = if passed < after { after } else { until };
+                let most = (bound - passed).min(bytes.len());
+                let Ok(read @ 1..) = client.read(&mut bytes[..most]) else {
+                    break;
+                };
+                passed += read;
+                if passed == after {
+                    loses.store(true, Ordering::SeqCst);
+                    over.send(()).unwrap();
+                }
+                if server.write_all(&bytes[..read]).is_err() {
+                    break;
+                }
+            }
+        });
+        is_lossy.recv().unwrap();
         // The server answers meanwhile, also where it shares its processor.
         std::thread::sleep(Duration::from_secs(3));
-        let _ = client.shutdown(Shutdown::Both);
-        let _ = server.shutdown(Shutdown::Both);
+        for end in ends {
+            let _ = end.shutdown(Shutdown::Both);
+        }
         back.join().unwrap();
+        forth.join().unwrap();
     });
     address
 }
@@ -370,7 +389,7 @@ fn a_lost_answer_is_asked_for_again_at_no_cost() {
     let keys: Vec<u64> = (0..1000).collect();
     let ((), figures) = published.serve(&clients, 1003, |address| {
         // A question is 32,000 bytes.
-        let relay = lossy_relay(address.to_owned(), 32_000);
+        let relay = lossy_relay(address.to_owned(), 32_000, usize::MAX);
         let mut client = published.client(&relay, &me).unwrap();
         let lost = open().ask(&mut client, &digests(keys.iter().copied()), &mut NoProgress);
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
