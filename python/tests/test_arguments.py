@@ -45,8 +45,9 @@ FORMS = [
     base64.b64encode(DER[7:]).decode(),
     BODY[:40],
 ]
-# The key itself, which could be anything.
-PIECES = [base64.b64encode(DER[16:]).decode(), DER[16:].hex(), BODY[24:]]
+# A key itself and a part of it, which could be anything.
+KEY = bytes.fromhex("c2578c14f71398995340a11911c70e79c20a66af7c5f143adeac53202a063b23")
+PIECES = [base64.b64encode(KEY).decode(), KEY.hex(), base64.b64encode(KEY[4:]).decode()]
 
 
 # What takes a key or rows of the engine, and no argument of a program.
