@@ -20,7 +20,9 @@ COUNTED = (
 )
 # A constant is not 1, and a line in a text goes on behind a backslash.
 PLURAL = re.compile(
-    r"(?<!of )(?<!and )(?<!to )\{(?![A-Z_]+\})[^{}]*\} (?:more )?(?:" + "|".join(COUNTED.split()) + r")\b(?!/)"
+    r"(?<!of )(?<!and )(?<!to )\{(?![A-Z_]+\})[^{}]*\} (?:more )?(?:"
+    + "|".join(COUNTED.split())
+    + r")\b(?!/)"
 )
 FOLDED = re.compile(r"\\\n\s*")
 

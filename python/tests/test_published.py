@@ -212,7 +212,7 @@ def test_a_set_stays_open_for_single_keys(shop: Shop) -> None:
     with shop.serve(address):
         assert opened.has(10)
     for wrong in ((), (1, 2)):
-        with pytest.raises(vesica.UsageError, match="columns of the key: 1; values: [02]"):
+        with pytest.raises(vesica.UsageError, match=r"columns of the key: 1; values: [02]"):
             opened.get(*wrong)
     with pytest.raises(vesica.DataError, match="the key is blank"):
         opened.get("")

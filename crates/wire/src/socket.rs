@@ -7,7 +7,7 @@ use vesica_kernels::windows::{Until, wait};
 
 use crate::POLL;
 
-/// Has [`read`] and [`write`] wait for this socket for at most about [`POLL`], and disables Nagle's algorithm.
+/// Has [`read`] and [`write()`] wait for this socket for at most about [`POLL`], and disables Nagle's algorithm.
 ///
 /// On Windows it does not block from now on: where the time of a call that blocks runs out there, nobody learns how much it
 /// has sent.
