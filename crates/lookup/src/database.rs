@@ -39,10 +39,12 @@ pub(crate) fn after_head<'a>(
         return Ok(rest);
     }
     let number = head.iter().rposition(|byte| *byte == b' ').unwrap_or(0) + 1;
-    let other = bytes.strip_prefix(&head[..number]);
-    Err(match other.and_then(<[u8]>::first) {
-        Some(b'0'..=b'9') => StoreProblem::OtherVersion(file),
-        _ => StoreProblem::Unreadable(file),
+    let mut line = bytes.strip_prefix(&head[..number]).unwrap_or_default();
+    line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_number = !line.is_empty() && line.len() < 4 && line.iter().all(u8::is_ascii_digit);
+    Err(match is_number {
+        true => StoreProblem::OtherVersion(file),
+        false => StoreProblem::Unreadable(file),
     })
 }
 

@@ -101,8 +101,12 @@ fn prices_can_be_replaced() {
         place.write("wrong.json", wrong);
         plan(&place, &format!("{SIZES} --prices wrong.json")).expect_failure(3, problem);
     }
-    for unreadable in ["none.json", ".", "/dev/zero"] {
-        plan(&place, &format!("{SIZES} --prices {unreadable}")).expect_failure(3, unreadable);
+    for (unreadable, code, problem) in [
+        ("none.json", 3, "none.json"),
+        (".", 2, "--prices is a directory"),
+        ("/dev/zero", 3, "/dev/zero"),
+    ] {
+        plan(&place, &format!("{SIZES} --prices {unreadable}")).expect_failure(code, problem);
     }
 }
 
