@@ -101,12 +101,17 @@ fn prices_can_be_replaced() {
         place.write("wrong.json", wrong);
         plan(&place, &format!("{SIZES} --prices wrong.json")).expect_failure(3, problem);
     }
-    for (unreadable, code, problem) in [
-        ("none.json", 3, "none.json"),
-        (".", 2, "--prices is a directory"),
-        ("/dev/zero", 3, "/dev/zero"),
+    refuse_what_is_no_file(&place, "--prices");
+}
+
+/// Nothing, a directory and a device in the place of an option's file.
+fn refuse_what_is_no_file(place: &Place, option: &str) {
+    for (path, code, problem) in [
+        ("none.json", 3, "none.json".to_owned()),
+        (".", 2, format!("{option} is a directory")),
+        ("/dev/zero", 3, "/dev/zero".to_owned()),
     ] {
-        plan(&place, &format!("{SIZES} --prices {unreadable}")).expect_failure(code, problem);
+        plan(place, &format!("{SIZES} {option} {path}")).expect_failure(code, &problem);
     }
 }
 
@@ -141,9 +146,7 @@ fn calibrations_are_judged() {
         place.write("broken.json", wrong);
         plan(&place, &format!("{SIZES} --calibration broken.json")).expect_failure(3, problem);
     }
-    for unreadable in ["none.json", ".", "/dev/zero"] {
-        plan(&place, &format!("{SIZES} --calibration {unreadable}")).expect_failure(3, unreadable);
-    }
+    refuse_what_is_no_file(&place, "--calibration");
 }
 
 /// Every protocol runs, and is then known by its own runs.
