@@ -76,6 +76,7 @@ pub(crate) fn event(name: &str, message: &str, fields: &Value) {
 /// Says why the command ends, in JSON with its exit code.
 pub(crate) fn failure(message: &str, hint: Option<&str>, exit_code: u8) {
     if is_json() {
+        let hint = hint.map(redacted);
         let fields = serde_json::json!({"hint": hint, "exit_code": exit_code});
         return line(Level::Error, Some("failure"), message, &fields);
     }

@@ -13,6 +13,9 @@ const MIN_RANDOM: usize = 24;
 /// Letters and digits on end without a vowel, which no word has.
 const UNSPOKEN: usize = 7;
 
+/// Nothing longer names a file.
+const LONGEST_PATH: usize = 4096;
+
 /// One in so many letters and digits at least is of another kind than the one before it, in what is random. In base64 that is
 /// every second, in base32 every third; in names, one for each word or number.
 const MAX_ALIKE: usize = 5;
@@ -45,16 +48,22 @@ pub fn legible(text: &str) -> Cow<'_, str> {
 
 /// A random word as far as people read it.
 fn shortened(word: &str) -> String {
+    match word.split_once('=') {
+        Some((option, value)) if option.starts_with("--") && !is_random(option) => {
+            format!("{option}={}", shortened_name(value))
+        }
+        _ => shortened_name(word),
+    }
+}
+
+fn shortened_name(word: &str) -> String {
     let name = word.trim_end_matches([':', '.']);
     let end = &word[name.len()..];
+    if name.len() > LONGEST_PATH {
+        return format!("…{end}");
+    }
     if Path::new(name).symlink_metadata().is_ok() {
         return word.to_owned();
-    }
-    if let Some((option, value)) = word.split_once('=')
-        && option.starts_with("--")
-        && !is_random(option)
-    {
-        return format!("{option}={}", shortened(value));
     }
     if let Some((scheme, rest)) = name.split_once("://") {
         let (host, _) = rest.split_once('/').unwrap_or(("", rest));
@@ -176,6 +185,13 @@ mod tests {
         ] {
             assert_eq!(legible(text), text);
         }
+    }
+
+    #[test]
+    fn long_words_are_soon_read() {
+        let random = "hT7dk2Xw91mZQpLr5sVbYc3N";
+        assert_eq!(legible(&("/a".repeat(100_000) + "/" + random)), "…");
+        assert_eq!(legible(&("--a=".repeat(100_000) + random)), "--a=…");
     }
 
     #[test]

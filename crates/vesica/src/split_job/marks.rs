@@ -109,7 +109,8 @@ impl SplitJob {
         let path = self.mark_of(attempt, STAKED);
         let kept = match at_stake {
             true => self.mark(&path, &[]).map(drop),
-            false => std::fs::remove_file(&path),
+            // A crash does not bring it back.
+            false => std::fs::remove_file(&path).and_then(|()| keep_name(&path)),
         };
         kept.map_err(storage)
     }
