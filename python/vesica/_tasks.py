@@ -61,7 +61,7 @@ class SplitJob:
     >>> other.start(); cut("receiver", [1, 2], left); other.join()
     >>> job = vesica.SplitJob(folder / "receiver")
     >>> job
-    <SplitJob of the receiver: 1 buckets, 4 attempts at each>
+    <SplitJob of the receiver, buckets=1, attempts=4>
     """
 
     @checked
