@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 from check_cycles import TESTS
-from check_options import TOKENS
+from check_options import TOKENS, sources
 from stages import ROOT, say
 
 COUNTED = (
@@ -37,18 +36,6 @@ def problems(sources: dict[str, str]) -> list[str]:
             text = FOLDED.sub("", token["text"] or token["raw"] or "")
             lines += [f"{path}:{line}: {found}" for found in PLURAL.findall(text)]
     return lines
-
-
-def sources(root: Path) -> dict[str, str]:
-    """The files of all crates, and of the Python package, without tests."""
-    files = [*root.glob("crates/*/src/**/*.rs"), *root.glob("python/src/**/*.rs")]
-    names = {str(path.relative_to(root)): path for path in files}
-    ours = {
-        name: path
-        for name, path in names.items()
-        if path.name not in ("tests.rs", "harness.rs") and "tests" not in path.parts
-    }
-    return {name: path.read_text(encoding="utf-8") for name, path in ours.items()}
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from stages import CARGO, ROOT, Clock, run, say, target_dir
+from stages import CARGO, ROOT, in_turn, run, say, target_dir
 
 TOOLS = "ruff==0.17.5 typos==1.52.0"
 
@@ -73,15 +73,7 @@ def main() -> int:
             ),
         ),
     ]
-    results = []
-    for name, check in checks:
-        say(f"\n==> {name}")
-        clock = Clock()
-        results.append((name, check() == 0, clock.seconds()))
-    say("\n==> lint")
-    for name, passed, seconds in results:
-        say(f"  {'ok    ' if passed else 'FAILED'}  {name}, {seconds:.0f} s")
-    return 0 if all(passed for _, passed, _ in results) else 1
+    return in_turn(checks)
 
 
 if __name__ == "__main__":

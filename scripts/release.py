@@ -39,7 +39,7 @@ import check_packages
 import python_package
 from debian import unpack
 from python_package import MATURIN, SMOKE, ZIG, environment
-from stages import CARGO, ROOT, Clock, captured, run, say, target_dir
+from stages import CARGO, ROOT, Clock, captured, in_turn, run, say, target_dir
 
 ZIGBUILD = "cargo-zigbuild==0.24.0"
 TOOLS = "rustc-web rust-web-src libstd-rust-web-dev qemu-user-static".split()
@@ -678,18 +678,13 @@ def main() -> int:
     chosen = parser.parse_args().parts or list(PARTS)
     if git("status", "--porcelain"):
         say("note: there are changes that no commit has; a release is built without any")
-    whole, results = Clock(), []
-    for name in [name for name in PARTS if name in chosen]:
-        say(f"\n==> {name}")
-        clock = Clock()
-        results.append((name, PARTS[name]() == 0, clock.seconds()))
+    clock = Clock()
+    code = in_turn((name, PARTS[name]) for name in PARTS if name in chosen)
     say("")
     for path in sorted(DIST.iterdir()) if DIST.is_dir() else []:
         say(f"{path.stat().st_size:>10}  {sha256(path)}  {path.name}")
-    for name, passed, seconds in results:
-        say(f"  {'ok    ' if passed else 'FAILED'}  {name}, {seconds:.0f} s")
-    say(f"release: {whole.seconds():.0f} s")
-    return 0 if all(passed for _, passed, _ in results) else 1
+    say(f"release: {clock.seconds():.0f} s")
+    return code
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +79,18 @@ class Clock:
 
     def seconds(self) -> float:
         return time.monotonic() - self.start
+
+
+def in_turn(parts: Iterable[tuple[str, Callable[[], int]]]) -> int:
+    """Runs parts with these names one after the other, all of them, and then says how long each took, and which failed:
+    what did not return 0. Returns an exit code.
+    """
+    results = []
+    for name, part in parts:
+        say(f"\n==> {name}")
+        clock = Clock()
+        results.append((name, part() == 0, clock.seconds()))
+    say("")
+    for name, passed, seconds in results:
+        say(f"  {'ok    ' if passed else 'FAILED'}  {name}, {seconds:.0f} s")
+    return int(not all(passed for _, passed, _ in results))

@@ -188,7 +188,7 @@ class Options(unittest.TestCase):
             '#[cfg(test)]\nmod tests {\n    const X: &str = "--memory";\n}',
         ):
             self.assertEqual(check_options.problems({"a.rs": code}), [], code)
-        looked_at = check_options.sources(check_options.ROOT)
+        looked_at = check_options.libraries(check_options.ROOT)
         self.assertGreater(len(looked_at), 100)
         self.assertFalse(any("crates/cli/" in path for path in looked_at))
 
@@ -205,7 +205,7 @@ class Counts(unittest.TestCase):
             "// {} rows",
         ):
             self.assertEqual(check_counts.problems({"a.rs": code}), [], code)
-        looked_at = check_counts.sources(check_counts.ROOT)
+        looked_at = check_options.sources(check_options.ROOT)
         self.assertTrue(any("crates/cli/" in path for path in looked_at))
 
 

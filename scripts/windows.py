@@ -24,7 +24,7 @@ from pathlib import Path
 
 from aarch64 import has_target, meetings
 from debian import unpack, wrapper
-from stages import CARGO, Clock, captured, run, say, target_dir
+from stages import CARGO, captured, in_turn, run, say, target_dir
 
 TARGET = "x86_64-pc-windows-gnu"
 TOOLS = "gcc-mingw-w64-x86-64-posix wine64".split()
@@ -213,15 +213,8 @@ def main() -> int:
     env = tools()
     if env is None:
         return 1
-    results = []
-    for name in [name for name in PARTS if name in chosen]:
-        say(f"\n==> {name}")
-        clock = Clock()
-        results.append((name, PARTS[name](env), clock.seconds()))
-    say("")
-    for name, passed, seconds in results:
-        say(f"  {'ok    ' if passed else 'FAILED'}  {name}, {seconds:.0f} s")
-    return 0 if all(passed for _, passed, _ in results) else 1
+    parts = [(name, PARTS[name]) for name in PARTS if name in chosen]
+    return in_turn((name, lambda part=part: int(not part(env))) for name, part in parts)
 
 
 if __name__ == "__main__":
