@@ -11,15 +11,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from debian import unpack, wrapper
+from debian import is_here, unpack, wrapper
 from run_tests import Tally
 from stages import CARGO, ROOT, Clock, run, say, target_dir
 
@@ -66,8 +64,7 @@ def fetch(packages: list[str]) -> int:
 
 def environment() -> dict[str, str] | None:
     """What makes cargo build for aarch64 and run what it built; nothing if the tools cannot be fetched."""
-    if os.uname().machine != "x86_64" or not shutil.which("apt-get"):
-        say("this needs Debian on x86-64; on aarch64 itself, `make test` runs the same tests")
+    if not is_here("; on aarch64 itself, `make test` runs the same tests"):
         return None
     own_rust = has_target()
     if fetch(TOOLS if own_rust else TOOLS + RUST):

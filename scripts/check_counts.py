@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
-from check_cycles import TESTS
-from check_options import TOKENS, sources
+from check_options import sources, texts
 from stages import ROOT, say
 
 COUNTED = (
@@ -28,14 +27,11 @@ FOLDED = re.compile(r"\\\n\s*")
 
 def problems(sources: dict[str, str]) -> list[str]:
     """The plurals after numbers in texts of these files, by their paths."""
-    lines = []
-    for path, code in sorted(sources.items()):
-        code = TESTS.split(code)[0]
-        for token in TOKENS.finditer(code):
-            line = code.count("\n", 0, token.start()) + 1
-            text = FOLDED.sub("", token["text"] or token["raw"] or "")
-            lines += [f"{path}:{line}: {found}" for found in PLURAL.findall(text)]
-    return lines
+    return [
+        f"{at}: {found}"
+        for at, text in texts(sources)
+        for found in PLURAL.findall(FOLDED.sub("", text))
+    ]
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from check_cycles import TESTS
@@ -22,16 +23,18 @@ TOKENS = re.compile(
 )
 
 
-def problems(sources: dict[str, str]) -> list[str]:
-    """The options in texts of these files, by their paths."""
-    lines = []
+def texts(sources: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The texts of these files, by their paths, after their paths and lines."""
     for path, code in sorted(sources.items()):
         code = TESTS.split(code)[0]
         for token in TOKENS.finditer(code):
             line = code.count("\n", 0, token.start()) + 1
-            text = token["text"] or token["raw"] or ""
-            lines += [f"{path}:{line}: {option}" for option in OPTION.findall(text)]
-    return lines
+            yield f"{path}:{line}", token["text"] or token["raw"] or ""
+
+
+def problems(sources: dict[str, str]) -> list[str]:
+    """The options in texts of these files, by their paths."""
+    return [f"{at}: {option}" for at, text in texts(sources) for option in OPTION.findall(text)]
 
 
 def sources(root: Path) -> dict[str, str]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stages import run
+from stages import run, say
+
+
+def is_here(otherwise: str = "") -> bool:
+    """Whether packages of Debian for x86-64 can be unpacked here, and run."""
+    here = os.uname().machine == "x86_64" and shutil.which("apt-get") is not None
+    if not here:
+        say(f"this needs Debian on x86-64{otherwise}")
+    return here
 
 
 def archive_of_releases() -> str:

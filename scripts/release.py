@@ -37,7 +37,7 @@ from pathlib import Path
 import aarch64
 import check_packages
 import python_package
-from debian import unpack
+from debian import is_here, unpack
 from python_package import MATURIN, SMOKE, ZIG, environment
 from stages import CARGO, ROOT, Clock, captured, in_turn, run, say, target_dir
 
@@ -157,8 +157,7 @@ class Tools:
 
 
 def tools() -> Tools | None:
-    if os.uname().machine != "x86_64" or not shutil.which("apt-get"):
-        say("this needs Debian on x86-64")
+    if not is_here():
         return None
     python = environment("release", [MATURIN, ZIG, ZIGBUILD])
     (WORK / "tools").mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,9 @@
     windows.py            everything
     windows.py PART…      some of it, in this order: build, alone, refusals, runs, tests
 
-`alone` runs the command's demo, `refusals` gives it what it must refuse, and `runs` lets it meet the command of this machine, in both roles, the result compared with a
-plain intersection. `tests` runs the suites of what asks Windows itself: files, their access control lists, and sockets.
+`alone` runs the command's demo, `refusals` gives it what it must refuse, and `runs` lets it meet the command of this
+machine, in both roles, the result compared with a plain intersection. `tests` runs the suites of what asks Windows itself:
+files, their access control lists, and sockets.
 
 The compilers and wine are Debian's packages, unpacked below the target directory: nothing is installed, and no root is
 needed. Rust comes from rustup if that has the target, else from Debian, whose standard library is built from its source.
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aarch64 import has_target, meetings
-from debian import unpack, wrapper
+from debian import is_here, unpack, wrapper
 from stages import CARGO, captured, in_turn, run, say, target_dir
 
 TARGET = "x86_64-pc-windows-gnu"
@@ -65,6 +66,8 @@ def start_and_end(rustc: str) -> int:
 
 def tools() -> dict[str, str] | None:
     """What makes cargo build for Windows, and run what it built; nothing if the tools cannot be fetched."""
+    if not is_here():
+        return None
     own_rust = has_target(TARGET)
     WORK.mkdir(parents=True, exist_ok=True)
     if unpack(TOOLS if own_rust else TOOLS + RUST, WORK, ["amd64"]):

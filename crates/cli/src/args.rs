@@ -1400,6 +1400,20 @@ mod tests {
         }
     }
 
+    /// They are cut out of those of a run.
+    #[test]
+    fn a_job_offers_what_tasks_can_reveal() {
+        let definition = super::definition(&[]);
+        let split = definition.find_subcommand("split").unwrap();
+        let mut options = split.get_arguments();
+        let reveal = options.find(|arg| arg.get_id() == "reveal").unwrap();
+        let help = reveal.get_help().unwrap().to_string();
+        assert!(help.contains(", or threshold:N"), "{help}");
+        for other in ["threshold-matches", "shares"] {
+            assert!(!help.contains(other), "{help}");
+        }
+    }
+
     #[test]
     fn what_libraries_name_is_there() {
         fn has(command: &clap::Command, long: &str) -> bool {

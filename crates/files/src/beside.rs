@@ -109,6 +109,11 @@ fn lock(file: &File) -> bool {
     !matches!(try_lock(file), Err(TryLockError::WouldBlock))
 }
 
+/// Whether a file of this name has no other one yet.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+}
+
 /// The files in a directory that killed processes have not finished, with their bytes.
 ///
 /// # Errors

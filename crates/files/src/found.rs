@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::open_regular;
+use crate::secret::is_fingerprint;
 
 /// Bytes of a file that are looked at.
 const HEAD: u64 = 4096;
@@ -19,14 +20,22 @@ const OWN: &[(&[u8], &str)] = &[
     (b"vesica", "a file that a command keeps for itself"),
 ];
 
-/// The same of files of other programs.
-const OTHERS: &[(&[u8], &str)] = &[
+/// What files of other programs begin with that are no tables here.
+const NO_TABLES: &[(&[u8], &str)] = &[
+    (b"PARE", "an encrypted Parquet file"),
+    (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
+    (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
+    (b"FEA1", "a Feather file of version 1"),
+    (b"Obj\x01", "an Avro file"),
+    (b"SQLite format 3\0", "an SQLite database"),
+];
+
+/// And those that are, or may be.
+const TABLES: &[(&[u8], &str)] = &[
     (b"PAR1", "a Parquet file"),
     (b"ARROW1", "an Arrow file"),
     (b"\x1f\x8b", "a file compressed with gzip"),
     (b"\x28\xb5\x2f\xfd", "a file compressed with zstd"),
-    (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
-    (b"SQLite format 3\0", "an SQLite database"),
 ];
 
 /// What is at a path, such as "a directory" or "a published set", as far as its first bytes tell; "a fingerprint" if the path
@@ -35,7 +44,10 @@ pub fn found_at(path: &Path) -> Option<&'static str> {
     match path.metadata() {
         Ok(there) if there.is_dir() => return Some("a directory"),
         Ok(_) => {}
-        Err(_) => return is_like_fingerprint(path).then_some("a fingerprint"),
+        Err(_) => {
+            let is_one = path.to_str().is_some_and(is_fingerprint);
+            return is_one.then_some("a fingerprint");
+        }
     }
     let mut head = Vec::new();
     let mut file = open_regular(path).ok()?;
@@ -51,8 +63,8 @@ pub fn found_at(path: &Path) -> Option<&'static str> {
 }
 
 fn found_in(head: &[u8]) -> &'static str {
-    let known = OTHERS.iter().find(|(begin, _)| head.starts_with(begin));
-    match own_file(head).or(known.map(|(_, what)| *what)) {
+    let own = own_file(head).or_else(|| foreign_file(head));
+    match own.or_else(|| named(TABLES, head)) {
         Some(what) => what,
         None if head.is_empty() => "an empty file",
         None if is_text(head) => "a text file",
@@ -69,9 +81,17 @@ pub fn own_file(head: &[u8]) -> Option<&'static str> {
         return Some("a PEM file of another kind");
     }
     // A text may begin with any word.
-    let mut own = OWN.iter().filter(|_| !is_text(head));
-    own.find(|(begin, _)| head.starts_with(begin))
-        .map(|(_, what)| *what)
+    named(OWN, head).filter(|_| !is_text(head))
+}
+
+/// What a file of another program is that begins so, if it is none that can be read as a table.
+pub fn foreign_file(head: &[u8]) -> Option<&'static str> {
+    named(NO_TABLES, head)
+}
+
+fn named(known: &[(&[u8], &'static str)], head: &[u8]) -> Option<&'static str> {
+    let found = known.iter().find(|(begin, _)| head.starts_with(begin));
+    found.map(|(_, what)| *what)
 }
 
 /// Whether it is text, but for a character that is cut in two at the end.
@@ -82,14 +102,6 @@ fn is_text(head: &[u8]) -> bool {
         Err(_) => return false,
     };
     !head[..valid].contains(&0)
-}
-
-/// Whether a name has the form of an identity's fingerprint.
-fn is_like_fingerprint(path: &Path) -> bool {
-    let digits = path.to_str().and_then(|text| text.strip_prefix("vs1:"));
-    digits.is_some_and(|digits| {
-        digits.len() > 40 && digits.bytes().all(|digit| digit.is_ascii_alphanumeric())
-    })
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ mod whole;
 mod windows;
 
 pub use advice::{Advice, Argument, Command, Face, Part, many, spelled};
-pub use beside::{directory_of, remove_unfinished, unfinished};
+pub use beside::{directory_of, is_unfinished, remove_unfinished, unfinished};
 pub use directory::{UnsafeDirectory, private_directory};
-pub use found::{found_at, own_file};
+pub use found::{foreign_file, found_at, own_file};
 pub use id::{FileId, Place, has_other_names, redirected};
 pub use limits::{free_bytes, is_exhausted, machine_memory};
 pub use locks::{NotLocked, has_no_locks, lock, lock_within};

@@ -100,8 +100,8 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Opens a regular file of this user's for reading and writing, and makes it, with this mode, if there is one. No link
-/// is followed, nothing is waited for, and a file with another name is refused: whoever else can write to the directory could
+/// Opens a regular file of this user's for reading and writing. One that is not there is made if `makes` has a mode for it; on
+/// Windows for those whom its directory lets use it, whatever the mode. No link is followed, nothing is waited for, and a file with another name is refused: whoever else can write to the directory could
 /// have put any of these there.
 ///
 /// # Errors
@@ -110,7 +110,9 @@ pub fn open_own(path: &Path, makes: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     without_links(options.read(true).write(true).create(makes.is_some()));
     #[cfg(unix)]
-    makes.map(|mode| std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode));
+    if let Some(mode) = makes {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    }
     let refused = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     let file = match options.open(path) {
         Err(e) if is_loop(&e) => return Err(is_link()),
@@ -119,23 +121,21 @@ pub fn open_own(path: &Path, makes: Option<u32>) -> io::Result<File> {
     let metadata = file.metadata()?;
     check(&metadata)?;
     #[cfg(unix)]
-    {
+    let (is_own, names) = {
         use std::os::unix::fs::MetadataExt;
-        if metadata.uid() != nix::unistd::geteuid().as_raw() {
-            return refused("it belongs to another user");
-        }
-        if metadata.nlink() > 1 {
-            return refused("it is a file with another name, too");
-        }
-    }
+        let user = nix::unistd::geteuid().as_raw();
+        (metadata.uid() == user, metadata.nlink())
+    };
     #[cfg(windows)]
-    {
-        if !crate::windows::is_own(&file)? {
-            return refused("it belongs to another user");
-        }
-        if winapi_util::file::information(&file)?.number_of_links() > 1 {
-            return refused("it is a file with another name, too");
-        }
+    let (is_own, names) = (
+        crate::windows::is_own(&file)?,
+        winapi_util::file::information(&file)?.number_of_links(),
+    );
+    if !is_own {
+        return refused("it belongs to another user");
+    }
+    if names > 1 {
+        return refused("it is a file with another name, too");
     }
     Ok(file)
 }

@@ -2,6 +2,7 @@
 
 mod words;
 
+pub(crate) use words::is_fingerprint;
 pub use words::legible;
 
 /// What PEM begins with.

@@ -192,7 +192,7 @@ pub struct State {
     unconfirmed: bool,
     /// Whether what is pending is of a look-up before this one.
     is_earlier: bool,
-    /// Values of an earlier look-up so far that had been paid for, and those that had not.
+    /// Values of earlier look-ups that this one has found paid for, and those that were not.
     recalled: u64,
     withdrawn: u64,
     /// Whether something has changed that is not kept yet.
@@ -328,6 +328,7 @@ impl State {
     /// Begins another look-up: what is pending is of one before it.
     pub fn begin(&mut self) {
         self.is_earlier = self.pending() > 0;
+        (self.recalled, self.withdrawn) = (0, 0);
     }
 
     /// How many values had been paid for in look-ups before, which lost their answers.

@@ -98,7 +98,7 @@ impl Admission {
         let text = read_secret(path).map_err(|error| {
             // Who may read it matters of an admission alone.
             if matches!(error, Error::ExposedSecret { .. })
-                && let Ok(text) = read_regular(path, MAX_SECRET)
+                && let Ok(text) = read_regular(path, MAX_SECRET).map(Zeroizing::new)
                 && let Err(problem) = Admission::from_json(&text)
             {
                 return refused(problem);

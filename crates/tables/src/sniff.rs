@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use arrow_ipc::root_as_message;
-use vesica_files::own_file;
+use vesica_files::{foreign_file, own_file};
 
 use crate::backing::Handle;
 use crate::compression::Compression;
@@ -87,17 +87,8 @@ pub(crate) fn sniff(
 
 /// By bytes that leave no doubt.
 fn by_content(sample: &[u8]) -> Result<Option<Format>> {
-    for (magic, found) in [
-        (&b"PARE"[..], "an encrypted Parquet file"),
-        (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
-        (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
-        (b"FEA1", "a Feather file of version 1"),
-        (b"Obj\x01", "an Avro file"),
-        (b"SQLite format 3\0", "an SQLite database"),
-    ] {
-        if sample.starts_with(magic) {
-            return Err(Error::unsupported(found));
-        }
+    if let Some(found) = foreign_file(sample) {
+        return Err(Error::unsupported(found));
     }
     if let Some(found) = own_file(sample) {
         return Err(Error::new(ErrorKind::NotATable { found }));

@@ -428,7 +428,6 @@ impl OpenLookUp {
         let mut open = self.server.take();
         self.state.begin();
         let answered = self.state.answered();
-        let (recalled, withdrawn) = (self.state.recalled(), self.state.withdrawn());
         loop {
             let is_open = open.is_some();
             let (server, start, before) = match open.take() {
@@ -443,8 +442,8 @@ impl OpenLookUp {
                 }
             };
             let Err(error) = self.ask_over(server, start, digests, report, observer) else {
-                report.recalled = self.state.recalled() - recalled;
-                report.withdrawn = self.state.withdrawn() - withdrawn;
+                report.recalled = self.state.recalled();
+                report.withdrawn = self.state.withdrawn();
                 report.asked = self.state.answered() - answered - report.recalled;
                 report.seconds_asking = start.elapsed().as_secs_f64();
                 report.bytes_sent -= before.0;

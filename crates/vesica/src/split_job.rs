@@ -602,7 +602,7 @@ impl SplitJob {
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);
         self.begin(attempt)?;
-        let when = format!("attempt {} at bucket {}", attempt.number, attempt.bucket);
+        let when = marks::when(attempt);
         let log = TaskLog {
             attempt,
             judge: Judge::new(self, when),

@@ -293,7 +293,6 @@ impl Stored {
     }
 }
 
-/// Why no columns are handed over in a common order with keys on the disk: they would be read back in any order.
 /// The columns that the peer hands over under these terms.
 pub(crate) fn columns_of_peer(terms: &LabelTerms) -> Vec<PeerColumn> {
     let types = terms.types.iter().map(|name| ColumnType::named(name));
@@ -302,6 +301,7 @@ pub(crate) fn columns_of_peer(terms: &LabelTerms) -> Vec<PeerColumn> {
     columns.map(|(name, of)| PeerColumn { name, of }).collect()
 }
 
+/// Why no columns are handed over in a common order with keys on the disk: they would be read back in any order.
 fn labels_in_order_need_memory(counts: &Counts) -> WireError {
     let enough = Some(2 * counts.bytes_in_memory());
     let reason =

@@ -21,7 +21,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use vesica_files::{
-    FileId, NotLocked, Place, PrivateFile, is_exhausted, keep_name, own_options, private_directory,
+    FileId, NotLocked, Place, PrivateFile, is_exhausted, is_unfinished, keep_name, own_options,
+    private_directory,
 };
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
@@ -282,11 +283,6 @@ pub(crate) fn lock(path: &Path, own: &str) -> Result<File, Error> {
         let _ = fs::remove_file(path.join(part));
     }
     Ok(lock)
-}
-
-/// Whether a file of this name has no other one yet.
-pub(crate) fn is_unfinished(name: &str) -> bool {
-    name.starts_with(".vesica-") && name.ends_with(".part")
 }
 
 /// Locks a directory by a file in it, which is made if there is none.

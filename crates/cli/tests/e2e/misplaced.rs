@@ -61,6 +61,7 @@ fn what_is_in_the_place_of_a_path_is_named() {
 fn what_is_in_the_place_of_an_address_or_a_fingerprint_is_named() {
     let place = place();
     let fingerprint = place.sender.to_string();
+    let (mut addresses, mut fingerprints) = (0, 0);
     for declared in commands() {
         for arg in declared.values() {
             let of = arg.get_value_parser().type_id();
@@ -84,9 +85,18 @@ fn what_is_in_the_place_of_an_address_or_a_fingerprint_is_named() {
                     false => format!("this is {found}, and not a fingerprint"),
                 };
                 assert!(ended.err.contains(&words), "{words}: {}", ended.err);
+                match is_address {
+                    true => addresses += 1,
+                    false => fingerprints += 1,
+                }
             }
         }
     }
+    // A type or a name that is called otherwise would leave none.
+    assert!(
+        addresses >= 20 && fingerprints >= 10,
+        "{addresses}, {fingerprints}"
+    );
 }
 
 #[test]

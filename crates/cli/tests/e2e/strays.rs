@@ -2,7 +2,8 @@
 //! one that connects ends and is told what answered; the other logs it, waits on, and serves the right peer.
 
 use crate::declared::{Declared, commands};
-use crate::support::{Place, Running, csv_of};
+use crate::support::{Place, Running};
+use crate::tasks::{place_of_keys, split_keys, succeed};
 
 /// What a command wants of the other side. Two go together if it is the same, and the roles are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,7 @@ type End = (i32, &'static str);
 
 const TABLE: &str = "--input ours.csv --key id";
 const PAIR: &str = "--for ole --receiver-size 10 --sender-size 10";
-const SPLIT: &str =
-    "--key id --protocol circuit-okvs --security semi-honest --reveal size --input ours.csv";
+const SPLIT: &str = "--protocol circuit-okvs --security semi-honest --reveal size";
 
 /// A command in each role in which it connects, or listens.
 fn lines(command: &Declared, connects: bool) -> Vec<Line> {
@@ -119,9 +119,7 @@ fn end(listens: &Line, connects: &Line) -> Option<End> {
 
 /// Both sides of three jobs of one bucket, a published set, and four identities.
 fn ready() -> Place {
-    let place = Place::new();
-    let rows: Vec<Vec<String>> = (0..20).map(|key| vec![key.to_string()]).collect();
-    place.write("ours.csv", csv_of(&["id"], &rows));
+    let place = place_of_keys(20);
     place.write("clients", format!("{}\n", place.receiver));
     for name in ["third", "fourth", "stranger"] {
         let made = place.run(&format!("keygen --out {name}.key"));
@@ -131,19 +129,8 @@ fn ready() -> Place {
     let published = "publish --identity sender.key --database database --output set.vset";
     place.run(&format!("{published} {TABLE}")).expect_success();
     for job in ["", "other-", "third-"] {
-        let far = format!("split {SPLIT} --role sender --job {job}far");
-        let mut far = start(
-            &place,
-            &format!("{far} --identity sender.key --peer RECEIVER --listen 127.0.0.1:0"),
-        );
-        let near = format!("split {SPLIT} --role receiver --job {job}near");
-        let endpoint = far.endpoint();
-        let near = start(
-            &place,
-            &format!("{near} --identity receiver.key --peer SENDER {endpoint}"),
-        );
-        near.wait().expect_success();
-        far.wait().expect_success();
+        let jobs = ["near", "far"].map(|side| format!("{job}{side}"));
+        succeed(split_keys(&place, jobs.each_ref().map(|job| &**job), SPLIT));
     }
     place
 }

@@ -57,7 +57,7 @@ fn split_by(place: &Place, [near, far]: [&str; 2], words: &str) -> [Ended; 2] {
 }
 
 /// Two tables of so many keys, which are the same.
-fn place_of_keys(keys: u64) -> Place {
+pub(crate) fn place_of_keys(keys: u64) -> Place {
     let place = Place::new();
     let rows: Vec<Vec<String>> = (0..keys).map(|key| vec![key.to_string()]).collect();
     for table in ["ours.csv", "theirs.csv"] {
@@ -67,7 +67,7 @@ fn place_of_keys(keys: u64) -> Place {
 }
 
 /// Splits those tables, in one bucket.
-fn split_keys(place: &Place, jobs: [&str; 2], words: &str) -> [Ended; 2] {
+pub(crate) fn split_keys(place: &Place, jobs: [&str; 2], words: &str) -> [Ended; 2] {
     split_by(place, jobs, &format!("--key id --progress plain {words}"))
 }
 
@@ -102,7 +102,7 @@ fn tasks(place: &Place, near: (&str, u32, u32), far: (&str, u32, u32)) -> [Ended
     tasks_within(place, near, far, 60)
 }
 
-fn succeed(both: [Ended; 2]) {
+pub(crate) fn succeed(both: [Ended; 2]) {
     both.iter().for_each(Ended::expect_success);
 }
 

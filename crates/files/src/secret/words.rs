@@ -134,7 +134,7 @@ fn unspoken(piece: &str) -> usize {
 }
 
 /// Whether this is the fingerprint of a key, which is public: `vs1:` and 56 digits.
-fn is_fingerprint(word: &str) -> bool {
+pub(crate) fn is_fingerprint(word: &str) -> bool {
     let digits = word.strip_prefix("vs1:").unwrap_or_default();
     let is_digit = |byte: u8| matches!(byte, b'a'..=b'z' | b'2'..=b'7');
     digits.len() == 56 && digits.bytes().all(is_digit)

@@ -49,6 +49,15 @@ struct Over {
     why: String,
 }
 
+fn is_there(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(|e| cannot(path, &e))
+}
+
+/// When something has happened, in words.
+pub(super) fn when(Attempt { bucket, number }: Attempt) -> String {
+    format!("attempt {number} at bucket {bucket}")
+}
+
 impl SplitJob {
     fn mark_of(&self, attempt: Attempt, what: &str) -> PathBuf {
         self.path(Content::Bits, attempt).with_extension(what)
@@ -68,7 +77,6 @@ impl SplitJob {
     /// Refuses an attempt that this side has made, or does not make any more.
     pub(super) fn check_open(&self, attempt: Attempt) -> Result<(), Error> {
         self.check_not_over()?;
-        let is_there = |path: &Path| path.try_exists().map_err(|e| cannot(path, &e));
         if is_there(&self.mark_of(attempt, BEGUN))? {
             return Err(self.problem(JobProblem::Attempted(attempt)));
         }
@@ -85,12 +93,10 @@ impl SplitJob {
 
     /// Ends a job of which an attempt has broken off while something was at stake.
     fn check_not_staked(&self, attempt: Attempt) -> Result<(), Error> {
-        let path = self.mark_of(attempt, STAKED);
-        if !path.try_exists().map_err(|e| cannot(&path, &e))? {
+        if !is_there(&self.mark_of(attempt, STAKED))? {
             return Ok(());
         }
-        let Attempt { bucket, number } = attempt;
-        let when = format!("attempt {number} at bucket {bucket}");
+        let when = when(attempt);
         let why = format!("{COULD_SEE}, and this side has ended then");
         let judge = Judge::new(self, when.clone());
         judge.end(why.clone());

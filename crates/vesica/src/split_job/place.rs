@@ -8,11 +8,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{private_directory, read_regular, remove_unfinished};
+use vesica_files::{is_unfinished, private_directory, read_regular, remove_unfinished};
 use vesica_session::Admission;
 
 use super::{CALLERS, DRAFT, GATEWAY, JOB, MAX_JOB, SplitJob, cannot};
-use crate::work_dir::{LOCK, is_at, is_unfinished, take_lock};
+use crate::work_dir::{LOCK, is_at, take_lock};
 use crate::{Error, JobProblem, WorkDirProblem};
 
 /// A directory that no other driver makes a job in, as long as this is held.

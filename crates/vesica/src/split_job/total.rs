@@ -41,7 +41,6 @@ impl SplitJob {
 
     /// Opens the total with the peer's driver, unless both have what they get of it.
     pub(crate) fn open_total(&self, connection: &mut Connection) -> Result<Report, Error> {
-        self.check_adds_up()?;
         let (role, agreement) = (self.role, &self.agreement);
         let learnt = self.learnt()?;
         let ours = Opened {
