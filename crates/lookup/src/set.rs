@@ -19,7 +19,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use vesica_files::{
-    FileStamp, Readers, WholeFile, directory_of, found_at, open_named, open_regular,
+    FileStamp, Readers, WholeFile, directory_of, found_at, open_named, open_regular, own_file,
 };
 use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
@@ -199,7 +199,7 @@ pub(crate) fn read_head(
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic).map_err(unreadable)?;
     if magic != *MAGIC {
-        let found = found_at(path).unwrap_or("a file of another kind");
+        let found = own_file(&magic).unwrap_or("a file of another kind");
         return Err(fail(SetProblem::NotASet(found)));
     }
     let mut header_bytes = [0; 4];
@@ -293,7 +293,13 @@ impl Release {
             Some(found @ "a directory") => Error::set(path, SetProblem::NotASet(found)),
             _ => unreadable(path, &e),
         })?;
-        let release = Release::begin(&file, path, publisher)?;
+        let release = Release::begin(&file, path, publisher).map_err(|error| match error {
+            Error::Set {
+                problem: SetProblem::NotASet(found),
+                ..
+            } => Error::set(path, SetProblem::NotASet(found_at(path).unwrap_or(found))),
+            error => error,
+        })?;
         let length = file.metadata().map_err(|e| unreadable(path, &e))?.len();
         match length.checked_sub(release.end()) {
             Some(0) => Ok(release),
