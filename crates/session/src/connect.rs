@@ -18,6 +18,7 @@ use vesica_files::is_exhausted;
 use vesica_wire::{Error as WireError, POLL};
 
 use crate::gateway::Visited;
+use crate::listener::check_different;
 use crate::tls::{self, Failure, Pinned, Secured, Side};
 use crate::wait::Wait;
 use crate::{
@@ -102,7 +103,8 @@ pub fn connect_through(
 /// Accepts one peer and connects to the other at `endpoint`, whichever of the two comes first. Returns their connections in
 /// the order of `peers`.
 ///
-/// Fails as [`Listener::accept_all`] and [`connect`] do, with what has failed first; the other is not waited for then.
+/// Fails as [`Listener::accept_all`] and [`connect`] do, with what has failed first; the other is not waited for then. Two
+/// peers with one identity are refused before.
 pub fn accept_and_connect(
     listener: Listener,
     endpoint: &Endpoint,
@@ -111,6 +113,7 @@ pub fn accept_and_connect(
     intent: Intent,
     options: &ConnectOptions,
 ) -> Result<Vec<Connection>, Error> {
+    check_different(&peers)?;
     let [comes, peer] = peers;
     let transport = Transport::Tls {
         identity,
@@ -257,7 +260,9 @@ impl From<Failure> for Problem {
 
 fn cannot_connect(address: &str, Problem { cause, line }: &Problem) -> Error {
     cause.error(match cause {
-        NoConnection::NotPaired => format!("the gateway at {address} {line}"),
+        NoConnection::NotPaired | NoConnection::NoGateway => {
+            format!("the gateway at {address} {line}")
+        }
         _ => format!("cannot connect to {address}: {line}"),
     })
 }
@@ -300,8 +305,7 @@ fn try_once(
             )
         }
         Some(visit) => {
-            if let Visited::Failed(line) = visit.pay(&stream, address, wait)? {
-                let cause = NoConnection::NotPaired;
+            if let Visited::Failed(cause, line) = visit.pay(&stream, address, wait)? {
                 return Ok(Tried::Failed(Problem { cause, line }));
             }
             let side = match visit.role {

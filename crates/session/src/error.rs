@@ -137,6 +137,8 @@ pub enum NoConnection {
     OtherProgram,
     /// What answers at the peer's address broke off and has not proved who it is.
     Unproved,
+    /// What answers at a gateway's address has not said that it is one.
+    NoGateway,
     /// A gateway answers, and has not brought this task together with the peer's.
     NotPaired,
     /// Anything else, such as an address that is none.
@@ -162,6 +164,9 @@ impl NoConnection {
                 "give the address at which the peer's command listens, with nothing between that ends TLS; at a gateway, \
                  tasks alone meet, who are told that it is one"
                     .into()
+            }
+            NoConnection::NoGateway => {
+                advice!["give the address at which ", Command::Gateway, " listens"]
             }
             NoConnection::NotPaired => advice![
                 "start the peer's task for the same bucket and attempt, at the same gateway, while this one waits; ",

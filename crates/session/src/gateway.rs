@@ -13,6 +13,7 @@
 mod serve;
 mod visit;
 
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -91,21 +92,22 @@ impl Admission {
     ///
     /// Fails as [`read_secret`], and with [`Error::SecretFile`] if it is none.
     pub fn load(path: &Path) -> Result<Admission, Error> {
-        let refused = |problem| Error::SecretFile {
+        let refused = |problem: String| Error::SecretFile {
             path: path.to_owned(),
-            problem: format!("is no admission to a gateway: {problem}"),
+            problem: format!(
+                "is no admission to a gateway, as gateway.json of a job is: {problem}"
+            ),
         };
-        let text = read_secret(path).map_err(|error| {
-            // Who may read it matters of an admission alone.
-            if matches!(error, Error::ExposedSecret { .. })
-                && let Ok(text) = read_regular(path, MAX_SECRET).map(Zeroizing::new)
-                && let Err(problem) = Admission::from_json(&text)
-            {
-                return refused(problem);
-            }
-            error
-        })?;
-        Admission::from_json(&text).map_err(refused)
+        // Who may read it matters of an admission alone. What cannot be read now is read once more.
+        let problem = match read_regular(path, MAX_SECRET).map(Zeroizing::new) {
+            Ok(text) => Admission::from_json(&text).err(),
+            Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Some(e.to_string()),
+            Err(_) => None,
+        };
+        if let Some(problem) = problem {
+            return Err(refused(problem));
+        }
+        Admission::from_json(&read_secret(path)?).map_err(refused)
     }
 
     /// Reads what [`Admission::to_json`] has made.

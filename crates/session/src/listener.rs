@@ -138,12 +138,7 @@ impl Listener {
         intent: Intent,
         options: &ConnectOptions,
     ) -> Result<Vec<Connection>, Error> {
-        let mut others = peers.iter();
-        while let Some(peer) = others.next() {
-            if others.clone().any(|other| other == peer) {
-                return Err(Error::Usage("the peers are different identities".into()));
-            }
-        }
+        check_different(peers)?;
         let wait = Wait::new(options);
         let mut pending = PendingHandshakes::new(identity, peers, intent, options);
         let mut connections: Vec<Option<Connection>> = peers.iter().map(|_| None).collect();
@@ -369,6 +364,17 @@ impl Listener {
 
 /// Ends a connection in whose place there is another one. Its peer may be dead, which takes seconds to find out; others are
 /// not kept waiting for that.
+/// Refuses to wait for one peer twice.
+pub(crate) fn check_different(peers: &[Fingerprint]) -> Result<(), Error> {
+    let mut others = peers.iter();
+    while let Some(peer) = others.next() {
+        if others.clone().any(|other| other == peer) {
+            return Err(Error::Usage("the peers are different identities".into()));
+        }
+    }
+    Ok(())
+}
+
 fn retire(connection: Option<Connection>) {
     if let Some(connection) = connection {
         // Where there is no thread to be had, it ends here.

@@ -115,6 +115,10 @@ fn what_is_in_the_place_of_a_table_or_an_identity_is_named() {
         assert!(ended.hint().contains("`vesica keygen`"), "{}", ended.err);
     }
     // Who can read them is of no matter.
-    let ended = place.run("gateway --listen 127.0.0.1:0 --admit table.csv");
-    ended.expect_failure(2, "table.csv: is no admission to a gateway");
+    place.write("long.csv", "id\n".repeat(30_000));
+    for table in ["table.csv", "long.csv"] {
+        let ended = place.run(&format!("gateway --listen 127.0.0.1:0 --admit {table}"));
+        let words = format!("{table}: is no admission to a gateway, as gateway.json of a job is: ");
+        ended.expect_failure(2, &words);
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Visited {
     /// The peer's task has come, and this stream leads to it.
     Paired,
     /// Another visit may have more luck; what the gateway does or has done instead.
-    Failed(String),
+    Failed(NoConnection, String),
 }
 
 impl Visit {
@@ -35,34 +35,41 @@ impl Visit {
         address: &str,
         wait: &Wait<'_>,
     ) -> Result<Visited, Error> {
-        let failed = |what: &str| Ok(Visited::Failed(what.to_owned()));
+        let failed = |what: &str| Ok(Visited::Failed(NoConnection::NotPaired, what.to_owned()));
+        let broke_off = |e: &io::Error| failed(&format!("has broken off ({e})"));
         let alone = || {
             let Attempt { bucket, number } = self.attempt;
-            let task = format!("bucket {bucket}, attempt {number}");
-            Ok(Visited::Failed(format!(
-                "has no task of the peer for {task}"
-            )))
+            failed(&format!(
+                "has no task of the peer for bucket {bucket}, attempt {number}"
+            ))
+        };
+        let silent = |how: &str| {
+            let line = format!("{how}, as another program would");
+            Ok(Visited::Failed(NoConnection::NoGateway, line))
         };
         let mut greeting = [0; GREETING];
         match block(stream).map(|()| read(stream, &mut greeting, wait)) {
             Ok(Ok(Read::Whole)) => {}
-            Ok(Ok(Read::Nothing)) => return failed("says nothing, as another program would"),
-            Ok(Ok(Read::Broken(e))) | Err(e) => return Ok(Visited::Failed(broke_off(&e))),
+            Ok(Ok(Read::Nothing)) => return silent("says nothing"),
+            Ok(Ok(Read::Broken(e))) if e.kind() == ErrorKind::UnexpectedEof => {
+                return silent("says nothing and hangs up");
+            }
+            Ok(Ok(Read::Broken(e))) | Err(e) => return broke_off(&e),
             Ok(Err(error)) => return Err(error),
         }
         if greeting[..MAGIC.len()] != MAGIC {
             let line = format!("cannot connect to {address}: what answers is no gateway");
-            return Err(NoConnection::OtherProgram.error(line));
+            return Err(NoConnection::NoGateway.error(line));
         }
         let answer = self.admission.answer(&greeting, self.role, self.attempt);
         if let Err(e) = stream.write_all(&answer) {
-            return Ok(Visited::Failed(broke_off(&e)));
+            return broke_off(&e);
         }
         let mut verdict = [0];
         match read(stream, &mut verdict, wait)? {
             Read::Whole => {}
             Read::Nothing => return alone(),
-            Read::Broken(e) => return Ok(Visited::Failed(broke_off(&e))),
+            Read::Broken(e) => return broke_off(&e),
         }
         let not_admitted = |why| {
             let gateway = address.to_owned();
@@ -78,10 +85,6 @@ impl Visit {
             None => failed("says nothing that this version knows"),
         }
     }
-}
-
-fn broke_off(why: &io::Error) -> String {
-    format!("has broken off ({why})")
 }
 
 /// What has come of a message.

@@ -858,4 +858,9 @@ fn one_peer_is_not_two() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let twice = listener.accept_all(&listens, &[peer, peer], INTENT, &within(20.0));
     assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let there = Endpoint::Connect(listener.local_addr().to_string());
+    let options = within(20.0);
+    let twice = accept_and_connect(listener, &there, &listens, [peer; 2], INTENT, &options);
+    assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
 }

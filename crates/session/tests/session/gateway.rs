@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -395,12 +396,19 @@ fn a_gateway_stops_in_order_and_a_new_one_takes_its_place() {
 #[test]
 fn a_gateway_that_is_none_or_lies_is_an_error() {
     let sides = sides();
-    for (greeting, verdict) in [
+    let (none, other) = (NoConnection::NoGateway, NoConnection::OtherProgram);
+    for (greeting, verdict, cause) in [
         (
             &b"HTTP/1.1 400 Bad Request\r\nServer: something else entirely, which says goodbye"[..],
             0,
+            none,
         ),
-        (b"vesica/2 gateway0123456789abcdef0123456789abcdef", 1),
+        (
+            b"vesica/2 gateway0123456789abcdef0123456789abcdef",
+            1,
+            other,
+        ),
+        (b"", 0, none),
     ] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -425,9 +433,42 @@ fn a_gateway_that_is_none_or_lies_is_an_error() {
         };
         let visit = served.visit(&sides, Role::Receiver, 0, admission('a', 'b'), 1.0);
         match visit.join().unwrap().unwrap_err() {
-            Error::Connect { cause: found, .. } => assert_eq!(found, NoConnection::OtherProgram),
+            Error::Connect { cause: found, .. } => assert_eq!(found, cause),
             other => panic!("{other}"),
         }
         liar.join().unwrap();
+    }
+}
+
+/// As a listener for TLS does to which nobody speaks.
+#[test]
+fn what_hangs_up_without_a_word_is_no_gateway() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&is_done);
+    let other = thread::spawn(move || {
+        while !done.load(Ordering::Relaxed) {
+            drop(listener.accept().unwrap());
+        }
+    });
+    let served = Served {
+        address,
+        interrupt: Interrupt::new(),
+        told: Arc::default(),
+        thread: thread::spawn(|| Ok(())),
+    };
+    let visit = served.visit(&sides(), Role::Receiver, 0, admission('a', 'b'), 0.5);
+    let error = visit.join().unwrap().unwrap_err();
+    is_done.store(true, Ordering::Relaxed);
+    drop(TcpStream::connect(address).unwrap());
+    other.join().unwrap();
+    assert!(
+        error.to_string().contains("says nothing and hangs up"),
+        "{error}"
+    );
+    match error {
+        Error::Connect { cause, .. } => assert_eq!(cause, NoConnection::NoGateway),
+        other => panic!("{other}"),
     }
 }

@@ -262,6 +262,6 @@ fn silent_ports(place: &Place, hint: &dyn Fn(Ended, i32, &str, &str)) {
         ended,
         4,
         "says nothing, as another program would",
-        "at the same gateway",
+        "give the address at which `vesica gateway` listens",
     );
 }
