@@ -126,8 +126,8 @@ pub enum JobProblem {
     /// It has a file that is not of an unfinished split: of an earlier job, or somebody else's.
     #[error("holds other files, such as {0}; name a new directory for a new job")]
     OtherFiles(String),
-    /// Nobody can tell whether another driver makes a job in it.
-    #[error("is on a file system without locks, where two drivers could make a job in it at once")]
+    /// Nobody can tell whether another driver makes a job in it, or another task makes an attempt at a bucket.
+    #[error("is on a file system without locks, where two processes could use it at once")]
     NoLocks,
     /// There is none, or none of this version.
     #[error("has no job of this version: {0}")]
@@ -193,6 +193,9 @@ pub enum JobProblem {
     /// A task has begun it before.
     #[error("has had attempt {} at bucket {}; the next attempt has another number, on both sides", .0.number, .0.bucket)]
     Attempted(Attempt),
+    /// Another task of this side makes an attempt at a bucket.
+    #[error("has an attempt at bucket {0} running, and makes one at a time")]
+    Running(u32),
     /// The keys of a bucket are not those that the driver left.
     #[error("has other keys in bucket {0} than those that were split")]
     OtherKeys(u32),
@@ -251,6 +254,11 @@ impl JobProblem {
                 " makes a job, in a directory of its own; tasks and drivers need all of that",
             ],
             JobProblem::NoSuchAttempt { .. } | JobProblem::Attempted(_) => advice![
+                Command::Attempts,
+                " prints the attempts that both sides make next",
+            ],
+            JobProblem::Running(_) => advice![
+                "wait for that task to end, or end it; then ",
                 Command::Attempts,
                 " prints the attempts that both sides make next",
             ],
@@ -456,7 +464,10 @@ impl Error {
             } => ErrorClass::Peer,
             Error::Job {
                 problem:
-                    JobProblem::NoAttemptLeft(_) | JobProblem::ResultLost(_) | JobProblem::NoOpeningLeft,
+                    JobProblem::Running(_)
+                    | JobProblem::NoAttemptLeft(_)
+                    | JobProblem::ResultLost(_)
+                    | JobProblem::NoOpeningLeft,
                 ..
             } => ErrorClass::Resource,
             Error::Job {

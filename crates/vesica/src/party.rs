@@ -669,7 +669,7 @@ impl Party {
     ) -> Result<Vec<Attempt>, Error> {
         let listener = self.bind(observer)?;
         let intent = Intent::Attempts(job.role());
-        self.part_if_over(job, intent, listener.as_ref())?;
+        self.part_unless_settled(job, intent, listener.as_ref())?;
         job.next_attempts(&mut self.meet_driver(intent, listener.as_ref(), observer)?)
     }
 
@@ -686,7 +686,7 @@ impl Party {
         job.check_adds_up()?;
         let listener = self.bind(observer)?;
         let intent = Intent::Total(job.role());
-        self.part_if_over(job, intent, listener.as_ref())?;
+        self.part_unless_settled(job, intent, listener.as_ref())?;
         for _ in 0..MAX_BUCKET_ATTEMPTS {
             let mut connection = self.meet_driver(intent, listener.as_ref(), observer)?;
             match connection.theirs {
@@ -699,15 +699,15 @@ impl Party {
         Err(SessionError::from(WireError::ThirdParty(asks)).into())
     }
 
-    /// Refuses a job that is over. The peer's driver hears of that, if it is there.
-    fn part_if_over(
+    /// Refuses a job that is over, or that cannot go on now. The peer's driver hears of that, if it is there.
+    fn part_unless_settled(
         &self,
         job: &SplitJob,
         intent: Intent,
         listener: Option<&Listener>,
     ) -> Result<(), Error> {
-        let over = job.check_settled();
-        if over.is_err() {
+        let settled = job.check_settled();
+        if let Err(error) = &settled {
             let options = ConnectOptions {
                 wait: self.connect.wait.min(FAREWELL),
                 ..self.connect.clone()
@@ -715,10 +715,10 @@ impl Party {
             if let Ok(mut connection) = self.meet(intent, listener, &options)
                 && job.meet_driver(&mut connection).is_ok()
             {
-                connection.channel.abort(&SplitJob::farewell());
+                connection.channel.abort(&SplitJob::parting(error));
             }
         }
-        over
+        settled
     }
 
     /// A connection to the peer's driver, between tasks.

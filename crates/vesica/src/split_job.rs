@@ -581,7 +581,7 @@ impl SplitJob {
         observer: &mut dyn Observer,
     ) -> Result<TaskReport, Error> {
         self.check_attempt(attempt)?;
-        self.check_open(attempt)?;
+        drop(self.check_open(attempt)?);
         for (expires, of_peer) in [(self.expires, false), (self.peers.expires, true)] {
             if now() >= expires {
                 return Err(self.problem(JobProblem::Expired { of_peer }));
@@ -601,7 +601,7 @@ impl SplitJob {
         let connected = self.meet(attempt, endpoint, &transport, options, observer);
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
         observer.connected(&connection);
-        self.begin(attempt)?;
+        let lock = self.begin(attempt)?;
         let when = marks::when(attempt);
         let log = TaskLog {
             attempt,
@@ -614,6 +614,7 @@ impl SplitJob {
             run_bucket_on(&mut connection, role, agreement, attempt, of_bucket, &log)
         });
         self.forget(attempt);
+        drop(lock);
         ended?.map_err(|error| log.judge.judged(error.into()))?;
         let traffic = connection.channel.traffic();
         let bytes_sent = traffic.iter().map(|phase| phase.bytes_sent).sum();

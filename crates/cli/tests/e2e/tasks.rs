@@ -253,6 +253,7 @@ fn the_directory_of_a_new_job_is_empty() {
         "bucket-0.attempt-0.confirmed",
         "bucket-0.attempt-0.shares",
         "bucket-0.keys",
+        "bucket-0.lock",
         "gateway.json",
         "job.json",
         "opening-0.begun",

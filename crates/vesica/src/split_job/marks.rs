@@ -8,6 +8,8 @@
 //! - `bucket-I.attempt-A.staked`: the peer may see whether it will be caught, and has not sent what shows it. It is there
 //!   before the peer can see anything, and removed once nothing is at stake. Where it stays, this side has ended in between,
 //!   and the job is over.
+//! - `bucket-I.lock`: empty, and locked by the task that makes an attempt at the bucket, so that there is one at a time. The
+//!   system takes the lock from a task that dies. Only then does `.staked` end the job.
 //! - `over.json`: the peer was caught, or left when it could see that it would be, and no more attempts are made at any bucket.
 //!   Some checks of a protocol catch a peer that guesses bits of a secret unless it guesses right; nobody gets to guess again.
 //!   It is there before the peer hears that it was caught.
@@ -16,12 +18,14 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{PrivateFile, keep_name, read_regular};
+use vesica_files::{NotLocked, PrivateFile, keep_name, lock_within, own_options, read_regular};
 use vesica_session::terms::BUCKET_ATTEMPTS;
 use vesica_session::{
     Attempt, AttemptLog, Attempted, Connection, Error as SessionError, NoAttempt, Tally, Watch,
@@ -39,6 +43,8 @@ const CONFIRMED: &str = "confirmed";
 const STAKED: &str = "staked";
 const OVER: &str = "over.json";
 const MAX_OVER: u64 = 64 << 10;
+/// For how long another task may look at a lock.
+const LOOK: Duration = Duration::from_millis(200);
 /// Why an attempt counts as a guess that was caught.
 const COULD_SEE: &str = "the peer could see whether it would be caught cheating";
 
@@ -59,7 +65,7 @@ pub(super) fn when(Attempt { bucket, number }: Attempt) -> String {
 }
 
 impl SplitJob {
-    fn mark_of(&self, attempt: Attempt, what: &str) -> PathBuf {
+    pub(super) fn mark_of(&self, attempt: Attempt, what: &str) -> PathBuf {
         self.path(Content::Bits, attempt).with_extension(what)
     }
 
@@ -74,40 +80,68 @@ impl SplitJob {
         }
     }
 
-    /// Refuses an attempt that this side has made, or does not make any more.
-    pub(super) fn check_open(&self, attempt: Attempt) -> Result<(), Error> {
+    /// Locks a bucket until the file is closed. Refuses one at which a task of this side makes an attempt.
+    fn lock_bucket(&self, bucket: u32) -> Result<File, Error> {
+        let path = self.directory.join(format!("bucket-{bucket}.lock"));
+        let mut options = OpenOptions::new();
+        let file = own_options(options.write(true).create(true).truncate(false)).open(&path);
+        let file = file.map_err(|e| cannot(&path, &e))?;
+        match lock_within(&file, LOOK) {
+            Ok(()) => Ok(file),
+            Err(NotLocked::InUse) => {
+                // The attempt goes on in a job that is over, of which this one need not wait to hear.
+                self.check_not_over()?;
+                Err(self.problem(JobProblem::Running(bucket)))
+            }
+            Err(NotLocked::NoLocks) => Err(self.problem(JobProblem::NoLocks)),
+            Err(NotLocked::Io(e)) => Err(cannot(&path, &e)),
+        }
+    }
+
+    /// Refuses an attempt that this side has made, or does not make any more, or beside which it makes another one at the
+    /// bucket. That is locked until the file is closed.
+    pub(super) fn check_open(&self, attempt: Attempt) -> Result<File, Error> {
+        let Attempt { bucket, .. } = attempt;
+        let lock = self.lock_bucket(bucket)?;
         self.check_not_over()?;
         if is_there(&self.mark_of(attempt, BEGUN))? {
             return Err(self.problem(JobProblem::Attempted(attempt)));
         }
-        let Attempt { bucket, .. } = attempt;
         for number in 0..self.contract().get(&BUCKET_ATTEMPTS) {
             let earlier = Attempt { bucket, number };
             if is_there(&self.mark_of(earlier, CONFIRMED))? {
                 return Err(self.problem(JobProblem::Confirmed(bucket)));
             }
-            self.check_not_staked(earlier)?;
+            if is_there(&self.mark_of(earlier, STAKED))? {
+                return Err(self.end_at_stake(earlier, &lock));
+            }
         }
-        Ok(())
+        Ok(lock)
     }
 
-    /// Ends a job of which an attempt has broken off while something was at stake.
-    fn check_not_staked(&self, attempt: Attempt) -> Result<(), Error> {
-        if !is_there(&self.mark_of(attempt, STAKED))? {
-            return Ok(());
-        }
+    /// Ends a job of which an attempt has broken off while something was at stake: its bucket is locked by this process.
+    fn end_at_stake(&self, attempt: Attempt, _: &File) -> Error {
         let when = when(attempt);
         let why = format!("{COULD_SEE}, and this side has ended then");
         let judge = Judge::new(self, when.clone());
         judge.end(why.clone());
-        Err(judge.judged(self.over(Over { when, why })))
+        judge.judged(self.over(Over { when, why }))
     }
 
-    /// Refuses a job that is over, between tasks: none runs in which something may be at stake.
+    /// Refuses a job that is over, or of which a task runs in which something is at stake.
     pub(crate) fn check_settled(&self) -> Result<(), Error> {
         self.check_not_over()?;
-        self.attempts()
-            .try_for_each(|attempt| self.check_not_staked(attempt))
+        for attempt in self.attempts() {
+            let path = self.mark_of(attempt, STAKED);
+            if is_there(&path)? {
+                let lock = self.lock_bucket(attempt.bucket)?;
+                // It may have ended well in between.
+                if is_there(&path)? {
+                    return Err(self.end_at_stake(attempt, &lock));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Keeps that something is at stake in the attempt, or that nothing is any more.
@@ -121,10 +155,10 @@ impl SplitJob {
         kept.map_err(storage)
     }
 
-    /// Takes the attempt, which nobody can then make again.
-    pub(super) fn begin(&self, attempt: Attempt) -> Result<(), Error> {
+    /// Takes the attempt, which nobody can then make again. Nobody makes another one at the bucket until the file is closed.
+    pub(super) fn begin(&self, attempt: Attempt) -> Result<File, Error> {
         // Another task may have ended the job, or the bucket, while this one waited for its peer.
-        self.check_open(attempt)?;
+        let lock = self.check_open(attempt)?;
         let path = self.mark_of(attempt, BEGUN);
         match self.mark(&path, &[]) {
             Ok(true) => {}
@@ -133,8 +167,10 @@ impl SplitJob {
         }
         // Nothing is shown to a peer of which it could not be kept that it has seen it.
         let path = self.mark_of(attempt, UNCONFIRMED);
-        let reserved = self.mark(&path, &[]);
-        reserved.map(drop).map_err(|e| cannot(&path, &e))
+        match self.mark(&path, &[]) {
+            Ok(_) => Ok(lock),
+            Err(e) => Err(cannot(&path, &e)),
+        }
     }
 
     /// Keeps that the peer has what it gets of the bucket.
@@ -180,6 +216,14 @@ impl SplitJob {
             what: "job",
             problem: "over, since a task of the peer misbehaved",
         })
+    }
+
+    /// What the peer hears where a job does not go on because of this.
+    pub(crate) fn parting(error: &Error) -> WireError {
+        match error.class() {
+            ErrorClass::Peer => SplitJob::farewell(),
+            _ => WireError::limit(Limit::Storage, "its job cannot go on yet"),
+        }
     }
 
     /// Makes sure that the peer's driver is one of this job.
@@ -258,6 +302,15 @@ impl<'a> Judge<'a> {
         self.over.into_inner().unwrap_or(error)
     }
 
+    /// Refuses to put anything at stake in a job that another task has ended.
+    fn check_not_over(&self) -> Result<(), WireError> {
+        self.job.check_not_over().map_err(|error| {
+            let parting = SplitJob::parting(&error);
+            let _ = self.over.set(error);
+            parting
+        })
+    }
+
     /// Ends the job.
     fn end(&self, why: String) {
         let (job, when) = (self.job, self.when.clone());
@@ -308,6 +361,9 @@ impl AttemptLog for TaskLog<'_> {
 
 impl Watch for TaskLog<'_> {
     fn at_stake(&self, at_stake: bool) -> Result<(), WireError> {
+        if at_stake {
+            self.judge.check_not_over()?;
+        }
         self.judge.job.stake(self.attempt, at_stake)
     }
 

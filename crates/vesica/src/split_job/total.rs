@@ -593,13 +593,13 @@ mod tests {
             log.at_stake(true).unwrap();
             log.at_stake(false).unwrap();
             near.check_settled().unwrap();
-            near.check_open(of(0, 1)).unwrap();
+            drop(near.check_open(of(0, 1)).unwrap());
             log.at_stake(true).unwrap();
             // A task at another bucket, which runs meanwhile, goes on.
             near.check_not_over().unwrap();
             match by_driver {
                 true => is_over(near.check_settled()),
-                false => is_over(near.check_open(of(0, 1))),
+                false => is_over(near.check_open(of(0, 1)).map(drop)),
             }
             is_over(near.check_not_over());
         }
@@ -612,7 +612,7 @@ mod tests {
         for says_why in [true, false] {
             let job = Job::new();
             let [near, _] = &job.sides;
-            near.check_open(of(0)).unwrap();
+            drop(near.check_open(of(0)).unwrap());
             match says_why {
                 true => {
                     let judge = Judge::new(near, "attempt 0 at bucket 1".into());
@@ -625,6 +625,52 @@ mod tests {
             let begun = near.path(Content::Bits, of(0)).with_extension("begun");
             assert!(!begun.exists());
         }
+    }
+
+    /// Two tasks have met their peers before either has begun.
+    #[test]
+    fn one_of_two_attempts_at_a_bucket_begins() {
+        let of = |number| Attempt { bucket: 0, number };
+        let job = Job::new();
+        let [near, _] = &job.sides;
+        let running = near.begin(of(0)).unwrap();
+        for number in 0..2 {
+            let error = near.begin(of(number)).unwrap_err();
+            assert!(is(&error, &JobProblem::Running(0)), "{error}");
+            assert_eq!(error.class(), ErrorClass::Resource);
+        }
+        drop(running);
+        let error = near.begin(of(0)).unwrap_err();
+        assert!(is(&error, &JobProblem::Attempted(of(0))), "{error}");
+        drop(near.begin(of(1)).unwrap());
+    }
+
+    /// Another task has ended the job while this one was on its way there.
+    #[test]
+    fn nothing_is_put_at_stake_in_a_job_that_is_over() {
+        let job = Job::new();
+        let [near, _] = &job.sides;
+        let attempt = Attempt {
+            bucket: 0,
+            number: 0,
+        };
+        let log = TaskLog {
+            attempt,
+            judge: Judge::new(near, "attempt 0 at bucket 0".into()),
+        };
+        let (mut ours, mut theirs) = vesica_testing::pair_within(Duration::from_secs(5));
+        let mut channel = WatchedChannel::new(&mut ours, &log);
+        let other = Judge::new(near, "attempt 0 at bucket 7".into());
+        other.failed(&SplitJob::farewell(), false);
+        channel.at_stake(true);
+        let error = channel.send(TALLY, vec![0]).unwrap_err();
+        assert_eq!(error.blame(), Blame::Peer, "{error}");
+        assert!(!near.mark_of(attempt, "staked").exists());
+        channel.abort(&error);
+        assert!(theirs.recv(TALLY, 1).is_err());
+        let error = log.judge.judged(SessionError::from(error).into());
+        let since = "is of a job that is over since attempt 0 at bucket 7: ";
+        assert!(error.to_string().contains(since), "{error}");
     }
 
     /// What cannot be kept is not put at stake, and the peer is not to blame.

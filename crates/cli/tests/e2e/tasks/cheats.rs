@@ -1,9 +1,12 @@
 //! Tasks of a peer that cheats, against the binary: whoever is caught once gets no other attempt, and one that has had an
 //! answer gets no second one.
 
+use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
 use vesica_session::{
@@ -13,9 +16,9 @@ use vesica_session::{
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit};
 
-use super::{attempts, place_of_keys, split_keys, start, succeed, task};
+use super::{attempts, place_of_keys, split_keys, start, succeed, task, tasks};
 use crate::cheats::{CASES, Case, Cheat, Cheating, options};
-use crate::support::{Place, Running};
+use crate::support::{Ended, Place, Running};
 
 /// Keys of each side, in one bucket.
 const KEYS: u64 = 40;
@@ -339,11 +342,109 @@ fn a_stake_that_stays_ends_the_job() {
             name => driver(name),
         };
         for words in [first, driver("attempts")] {
-            place.run(&words).expect_failure(
-                5,
-                "is of a job that is over since attempt 0 at bucket 0: the peer could see whether it would be caught",
-            );
+            over_at_stake(&place.run(&words));
             assert!(place.path("far/over.json").exists());
+        }
+    }
+}
+
+thread_local! {
+    /// Hears that a frame is held back, and says when it goes out.
+    static HELD: RefCell<Option<(Sender<()>, Receiver<()>)>> = const { RefCell::new(None) };
+}
+
+/// The first attempt of a sender's task, by `vole`, which waits for this frame of an honest receiver while something else is
+/// done. Says how the task has ended.
+fn waiting_for(frame: &'static str, place: &Place, meanwhile: impl FnOnce(&mut Running)) -> Ended {
+    succeed(split_keys(
+        place,
+        ["near", "far"],
+        "--protocol vole --attempts 3",
+    ));
+    let (mut running, endpoint) = listening(place, "far", FIRST);
+    let insider = Insider::of(place, "near");
+    let case = Case {
+        what: frame,
+        role: Role::Receiver,
+        terms: "",
+        words: "",
+        cheat: Cheat::Changes(frame, 0, |_| {
+            HELD.with_borrow(|held| {
+                let (reached, go_on) = held.as_ref().unwrap();
+                reached.send(()).unwrap();
+                let _ = go_on.recv();
+            });
+        }),
+        code: 0,
+        line: "",
+    };
+    let ((reached, is_reached), (go_on, goes_on)) = (channel(), channel());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            HELD.set(Some((reached, goes_on)));
+            assert!(insider.cheat(FIRST, &case, &endpoint));
+        });
+        is_reached.recv_timeout(Duration::from_secs(30)).unwrap();
+        meanwhile(&mut running);
+        drop(go_on);
+        running.wait()
+    })
+}
+
+/// Frames of a receiver for which the sender waits with nothing at stake, and with something.
+const WAITED_FOR: [(&str, bool); 2] = [("VOLE combination", false), ("VOLE opening", true)];
+
+fn over_at_stake(ended: &Ended) {
+    let line = "is of a job that is over since attempt 0 at bucket 0: the peer could see whether it would be caught";
+    ended.expect_failure(5, line);
+}
+
+#[test]
+fn a_bucket_has_one_attempt_at_a_time() {
+    for (frame, is_at_stake) in WAITED_FOR {
+        let place = place_of_keys(KEYS);
+        let ended = waiting_for(frame, &place, |_| {
+            assert_eq!(
+                place.path("far/bucket-0.attempt-0.staked").exists(),
+                is_at_stake
+            );
+            let line = "has an attempt at bucket 0 running, and makes one at a time";
+            let words = "bucket --job far --bucket 0 --attempt 1 --connect 127.0.0.1:1 --wait 1";
+            let other = place.run(words);
+            other.expect_failure(7, line);
+            assert!(other.hint().contains("wait for that task"), "{}", other.err);
+            assert!(!place.path("far/bucket-0.attempt-1.begun").exists());
+            if !is_at_stake {
+                return;
+            }
+            // The peer's driver hears that this one cannot go on, and of no misbehaviour.
+            let [near, far] = attempts(&place, ["near", "far"]);
+            far.expect_failure(7, line);
+            near.expect_failure(7, "the peer gave up: its job cannot go on yet");
+        });
+        ended.expect_success();
+        assert!(place.path("far/bucket-0.attempt-0.confirmed").exists());
+        for job in ["near", "far"] {
+            assert!(!place.path(&format!("{job}/over.json")).exists(), "{frame}");
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_killed_ends_the_job_if_something_is_at_stake() {
+    for (frame, is_at_stake) in WAITED_FOR {
+        let place = place_of_keys(KEYS);
+        waiting_for(frame, &place, |far| {
+            far.process.kill().unwrap();
+            far.process.wait().unwrap();
+        });
+        let next = |job| (job, 0, 1);
+        match is_at_stake {
+            true => {
+                let words = "bucket --job far --bucket 0 --attempt 1 --connect 127.0.0.1:1";
+                over_at_stake(&place.run(words));
+            }
+            false => succeed(tasks(&place, next("near"), next("far"))),
         }
     }
 }
