@@ -154,10 +154,17 @@ fn dial(
     let wait = Wait::new(options);
     let mut rest = FIRST_PAUSE;
     let mut last: Option<Problem> = None;
-    let (mut told, mut left) = (None, String::new());
+    let (mut told, mut left, mut crossed) = (None, String::new(), None);
     loop {
-        let problem = match try_once(address, visit, transport, &wait, options)? {
-            Tried::Met(connection) => match stay(*connection, options)? {
+        let problem = match try_once(address, visit, transport, &wait, options) {
+            // Whom this side seeks may listen there next.
+            Err(error @ Error::WrongPeer { got, .. }) if options.known.contains(&got) => {
+                let problem = Problem::other(&error);
+                crossed = Some(error);
+                problem
+            }
+            Err(error) => return Err(error),
+            Ok(Tried::Met(connection)) => match stay(*connection, options)? {
                 Ok(connection) => return Ok(connection),
                 Err(incident) => {
                     rest = FIRST_PAUSE;
@@ -170,7 +177,7 @@ fn dial(
                     Problem::other(incident)
                 }
             },
-            Tried::Failed(problem) => match last {
+            Ok(Tried::Failed(problem)) => match last {
                 // Time may have run out in the middle of this attempt: a cause that the one before found says more.
                 Some(found)
                     if wait.is_last()
@@ -181,8 +188,11 @@ fn dial(
                 }
                 _ => problem,
             },
-            Tried::GivenUp => last.unwrap_or_else(Problem::given_up),
+            Ok(Tried::GivenUp) => last.unwrap_or_else(Problem::given_up),
         };
+        if let Some(error) = crossed.take_if(|_| wait.is_last()) {
+            return Err(error);
+        }
         if let Some(problem) = told.filter(|_| wait.is_last()) {
             return Err(Error::PeerProblem(problem));
         }

@@ -60,7 +60,8 @@ pub struct ConnectOptions {
     /// A peer at the same place, to which no emulated link leads.
     pub beside: Option<Fingerprint>,
     /// Keys of others that a side which connects knows. It refuses their holders as it does everybody but its peer, but lets
-    /// them see its own key before, so that both know whom they have met.
+    /// them see its own key before, so that both know whom they have met; and tries again, since whom it seeks may listen at
+    /// the same address next.
     pub known: Vec<Fingerprint>,
     /// Bits per second of the link, if they are known. They decide what a job leaves open ([`Connection::link`]).
     pub bandwidth: Option<u64>,

@@ -154,6 +154,31 @@ pub enum JobProblem {
         /// Whose.
         of_peer: bool,
     },
+    /// A driver has another identity, or another peer, than the one that split the table.
+    #[error(
+        "has a job that was split {} {split}, and not {} {given}",
+        if *is_peers { "with the peer" } else { "by the identity" },
+        if *is_peers { "with" } else { "by" }
+    )]
+    OtherDriver {
+        /// Whether it is the peer that is another one.
+        is_peers: bool,
+        /// Who it was.
+        split: Fingerprint,
+        /// Who it is now.
+        given: Fingerprint,
+    },
+    /// The peer's task for another attempt has come.
+    #[error(
+        "has met the peer's task for attempt {} at bucket {} in the place of that for attempt {} at bucket {}",
+        theirs.number, theirs.bucket, ours.number, ours.bucket
+    )]
+    OtherAttempt {
+        /// What this side's task is for.
+        ours: Attempt,
+        /// What the peer's is for.
+        theirs: Attempt,
+    },
     /// A task of this side has come in the place of the peer's.
     #[error("is this side's, and so is the task that has come in the place of the peer's")]
     OwnSide,
@@ -256,6 +281,18 @@ impl JobProblem {
             JobProblem::NoSuchAttempt { .. } | JobProblem::Attempted(_) => advice![
                 Command::Attempts,
                 " prints the attempts that both sides make next",
+            ],
+            JobProblem::OtherDriver { is_peers: true, .. } => advice![
+                "name the peer with which the table was split, as ",
+                Argument::Peer,
+            ],
+            JobProblem::OtherDriver { .. } => {
+                "give the identity with which the table was split".into()
+            }
+            JobProblem::OtherAttempt { .. } => advice![
+                "make the same attempts on both sides, in one order; ",
+                Command::Attempts,
+                " prints the next ones",
             ],
             JobProblem::Running(_) => advice![
                 "wait for that task to end, or end it; then ",
@@ -454,7 +491,7 @@ impl Error {
                 ..
             } => ErrorClass::Data,
             Error::Job {
-                problem: JobProblem::OtherTask(_),
+                problem: JobProblem::OtherTask(_) | JobProblem::OtherAttempt { .. },
                 ..
             } => ErrorClass::Network,
             Error::Job {

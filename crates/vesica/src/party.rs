@@ -590,6 +590,7 @@ impl Party {
         let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
         let (job, place) = job.inspect_err(|error| self.tell_of(intent, error))?;
+        let drivers = [self.identity.fingerprint(), self.peer];
         warn_of_weights(&job, observer);
         with_threads(self.resources.threads, || {
             let listener = self.bind(observer)?;
@@ -602,7 +603,9 @@ impl Party {
             let ((_, mut keys, ()), agreed) = self
                 .agree(intent, Some(tasks), read, listener, observer)
                 .map_err(Error::of_tasks)?;
-            keep_split(agreed, role, &place, tasks, |job| job.cut_set(&mut keys))
+            keep_split(agreed, role, drivers, &place, tasks, |job| {
+                job.cut_set(&mut keys)
+            })
         })?
     }
 
@@ -627,6 +630,7 @@ impl Party {
         let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
         let (job, place) = job.inspect_err(|error| self.tell_of(intent, error))?;
+        let drivers = [self.identity.fingerprint(), self.peer];
         warn_of_weights(&job, observer);
         let listener = self.bind(observer)?;
         let count = |observer: &mut dyn Observer| {
@@ -646,7 +650,7 @@ impl Party {
             .agree(intent, Some(tasks), count, listener, observer)
             .map_err(Error::of_tasks)?;
         let mut failed = None;
-        let kept = keep_split(agreed, role, &place, tasks, |job| {
+        let kept = keep_split(agreed, role, drivers, &place, tasks, |job| {
             (table.cut)(job).map_err(|error| {
                 failed = Some(error);
                 WireError::limit(Limit::Storage, "its buckets cannot be cut")
@@ -667,6 +671,7 @@ impl Party {
         job: &SplitJob,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Attempt>, Error> {
+        job.check_drivers(self.identity.fingerprint(), self.peer)?;
         let listener = self.bind(observer)?;
         let intent = Intent::Attempts(job.role());
         self.part_unless_settled(job, intent, listener.as_ref())?;
@@ -684,6 +689,7 @@ impl Party {
     /// of the attempts that count.
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
         job.check_adds_up()?;
+        job.check_drivers(self.identity.fingerprint(), self.peer)?;
         let listener = self.bind(observer)?;
         let intent = Intent::Total(job.role());
         self.part_unless_settled(job, intent, listener.as_ref())?;
@@ -1107,11 +1113,18 @@ fn check_columns_of_peer(
 fn keep_split(
     mut agreed: Agreed,
     role: Role,
+    drivers: [Fingerprint; 2],
     place: &JobPlace,
     tasks: Tasks,
     cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
 ) -> Result<SplitJob, Error> {
-    let job = SplitJob::new(place.path(), role, agreed.agreement(), tasks.valid_for);
+    let job = SplitJob::new(
+        place.path(),
+        role,
+        drivers,
+        agreed.agreement(),
+        tasks.valid_for,
+    );
     let job = job.inspect_err(|error| agreed.give_up(error));
     let mut job = job.map_err(SessionError::from)?;
     let peers = agreed.exchange_task_keys(role, &job.task_keys()?)?;

@@ -54,7 +54,7 @@ const CALLERS: [&str; 2] = ["spark.json", "spark.json.part"];
 /// Longest `job.json`, in bytes: the keys of 16 attempts at each of 1024 buckets take 1.1 MiB.
 const MAX_JOB: u64 = 2 << 20;
 /// Version of the files.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const SALT: usize = 32;
 
 /// What files hold.
@@ -90,6 +90,8 @@ pub enum TaskEndpoint {
 pub struct SplitJob {
     directory: PathBuf,
     role: Role,
+    /// The identity of this side's driver, and that of the peer's.
+    drivers: [Fingerprint; 2],
     agreement: Agreement,
     key: Zeroizing<[u8; 32]>,
     /// When the keys of this side's tasks cease to count, in seconds since 1970.
@@ -101,11 +103,19 @@ pub struct SplitJob {
 
 vesica_primitives::opaque!(SplitJob, directory, role, agreement);
 
+/// What `job.json` of any version has.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
 /// `job.json`.
 #[derive(Serialize, Deserialize)]
 struct Record {
     format: u32,
     role: Role,
+    identity: String,
+    peer: String,
     contract: Contract,
     value: String,
     key: String,
@@ -195,10 +205,11 @@ impl Keys {
 }
 
 impl SplitJob {
-    /// A job without buckets, under this agreement. Its tasks can begin for so long.
+    /// A job without buckets, under this agreement of drivers with these identities. Its tasks can begin for so long.
     pub(crate) fn new(
         directory: &Path,
         role: Role,
+        drivers: [Fingerprint; 2],
         agreement: &Agreement,
         valid_for: Duration,
     ) -> Result<SplitJob, WireError> {
@@ -207,6 +218,7 @@ impl SplitJob {
         Ok(SplitJob {
             directory: directory.to_owned(),
             role,
+            drivers,
             agreement: agreement.clone(),
             key,
             expires: now().saturating_add(valid_for.as_secs()),
@@ -341,6 +353,8 @@ impl SplitJob {
         let record = Record {
             format: FORMAT,
             role: self.role,
+            identity: self.drivers[0].to_string(),
+            peer: self.drivers[1].to_string(),
             contract: self.agreement.contract.clone(),
             value: hex(&self.agreement.params.session),
             key: hex(&self.key),
@@ -398,10 +412,13 @@ impl SplitJob {
             _ => e.to_string(),
         })?;
         let text = Zeroizing::new(text);
-        let record: Record = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
-        if record.format != FORMAT {
-            return Err(format!("its files are of version {}", record.format));
+        let Version { format } = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        if format != FORMAT {
+            return Err(format!(
+                "its files are of version {format}, which the version of this program finishes that split it"
+            ));
         }
+        let record: Record = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         let value = of_hex(&record.value)?;
         let agreement = Agreement::of_job(
             record.role,
@@ -418,16 +435,20 @@ impl SplitJob {
         if name == JOB && hashes.len() != agreement.contract.buckets as usize {
             return Err("it does not have all buckets".into());
         }
+        let fingerprint = |text: &String| {
+            let read = text.parse::<Fingerprint>();
+            read.map_err(|_| "what has a key has no fingerprint".to_owned())
+        };
         let fingerprints: Vec<Fingerprint> = (record.peer_tasks.iter())
-            .map(|text| text.parse::<Fingerprint>())
-            .collect::<Result<_, _>>()
-            .map_err(|_| "a task of the peer has no fingerprint")?;
+            .map(fingerprint)
+            .collect::<Result<_, _>>()?;
         if fingerprints.len() != TaskKeys::count(&agreement.contract) {
             return Err("it does not have the keys of all the peer's tasks".into());
         }
         Ok(SplitJob {
             directory: directory.to_owned(),
             role: record.role,
+            drivers: [fingerprint(&record.identity)?, fingerprint(&record.peer)?],
             key: Zeroizing::new(of_hex(&record.key)?),
             expires: record.expires,
             peers: TaskKeys {
@@ -447,6 +468,25 @@ impl SplitJob {
     /// This side's part.
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// Refuses a driver with another identity or another peer than the one that split the table.
+    pub(crate) fn check_drivers(
+        &self,
+        identity: Fingerprint,
+        peer: Fingerprint,
+    ) -> Result<(), Error> {
+        let [own, theirs] = self.drivers;
+        for (is_peers, split, given) in [(false, own, identity), (true, theirs, peer)] {
+            if split != given {
+                return Err(self.problem(JobProblem::OtherDriver {
+                    is_peers,
+                    split,
+                    given,
+                }));
+            }
+        }
+        Ok(())
     }
 
     fn problem(&self, problem: JobProblem) -> Error {
@@ -664,18 +704,11 @@ impl SplitJob {
         let SessionError::WrongPeer { got, .. } = error else {
             return error.into();
         };
-        let differs = |field, ours: u32, theirs: u32| {
-            SessionError::from(WireError::ContractDiffers {
-                field,
-                ours: ours.to_string(),
-                theirs: theirs.to_string(),
-            })
-        };
         match self.peers.attempt(self.contract(), got) {
-            Some(other) if other.bucket != attempt.bucket => {
-                differs("bucket", attempt.bucket, other.bucket).into()
-            }
-            Some(other) => differs("attempt", attempt.number, other.number).into(),
+            Some(theirs) => self.problem(JobProblem::OtherAttempt {
+                ours: attempt,
+                theirs,
+            }),
             None => match self.task_keys() {
                 Ok(ours) if ours.fingerprints.contains(&got) => self.problem(JobProblem::OwnSide),
                 _ => self.problem(JobProblem::OtherTask(got)),

@@ -95,7 +95,8 @@ fn tasks_within(
     let Some(endpoint) = far.endpoint_if_any() else {
         panic!("{}", far.wait().err);
     };
-    [task(place, near, &endpoint).wait(), far.wait()]
+    let words = format!("{endpoint} --wait {seconds}");
+    [task(place, near, &words).wait(), far.wait()]
 }
 
 fn tasks(place: &Place, near: (&str, u32, u32), far: (&str, u32, u32)) -> [Ended; 2] {
@@ -175,13 +176,25 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     fail(("near", 0, 0), ("far-2", 0, 0), 4, line);
     let line = "is this side's, and so is the task";
     fail(("near", 0, 0), ("near", 1, 0), 6, line);
-    // The one that listens hears who has come, and that nobody else has.
-    let line = "disagree on bucket: here 1, there 2";
-    let far = fail(("near", 1, 0), ("far", 2, 0), 6, line);
-    far.expect_failure(6, "disagree on bucket: here 2, there 1");
-    let line = "disagree on attempt: here 0, there 1";
-    let far = fail(("near", 3, 0), ("far", 3, 1), 6, line);
-    far.expect_failure(6, "disagree on attempt: here 1, there 0");
+    // Both hear who has come, and that nobody else has.
+    let met = |[theirs, ours]: [[u32; 2]; 2]| {
+        let of = |[bucket, number]: [u32; 2]| format!("attempt {number} at bucket {bucket}");
+        format!(
+            "has met the peer's task for {} in the place of that for {}",
+            of(theirs),
+            of(ours)
+        )
+    };
+    for [near, far] in [[[1, 0], [2, 0]], [[3, 0], [3, 1]]] {
+        let (ours, theirs) = (("near", near[0], near[1]), ("far", far[0], far[1]));
+        let ended = fail(ours, theirs, 4, &met([far, near]));
+        ended.expect_failure(4, &met([near, far]));
+        assert!(
+            ended.hint().contains("`vesica attempts` prints"),
+            "{}",
+            ended.err
+        );
+    }
     // Whoever comes to the port of a task proves nothing about its peer.
     assert!(!place.path("near/over.json").exists() && !place.path("far/over.json").exists());
     let refused = |words: &str, code, line: &str| {
@@ -224,6 +237,68 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     place
         .run(&again)
         .expect_failure(2, "holds other files, such as bucket-0.attempt-0.begun");
+}
+
+/// The loops of both sides may be at other attempts for a while.
+#[test]
+fn tasks_that_cross_meet_once_the_attempts_are_the_same() {
+    let place = place_of_keys(20);
+    succeed(split_keys(&place, ["near", "far"], "--attempts 2"));
+    let mut early = task(&place, ("far", 0, 0), "--listen 127.0.0.1:0 --wait 1");
+    let address = early.address();
+    let near = task(
+        &place,
+        ("near", 0, 1),
+        &format!("--connect {address} --wait 20"),
+    );
+    early
+        .wait()
+        .expect_failure(4, "has met the peer's task for attempt 1 at bucket 0");
+    let far = task(
+        &place,
+        ("far", 0, 1),
+        &format!("--listen {address} --wait 20"),
+    );
+    succeed([near.wait(), far.wait()]);
+}
+
+/// Who has another identity, or names another peer, than the driver that split the table meets nobody.
+#[test]
+fn drivers_are_those_that_split_the_table() {
+    let place = place_of_keys(20);
+    let words = "--reveal size --security semi-honest";
+    succeed(split_keys(&place, ["near", "far"], words));
+    let (receiver, sender) = (place.receiver, place.sender);
+    place.run("keygen --out third.key").expect_success();
+    let third = place.run("fingerprint --identity third.key");
+    let third = third.text().trim_end();
+    let by =
+        format!("near has a job that was split by the identity {receiver}, and not by {third}");
+    let with =
+        format!("near has a job that was split with the peer {sender}, and not with {third}");
+    for command in ["attempts", "total"] {
+        let refused = |identity: &str, peer: &str, line: &str, hint: &str| {
+            let ended = place.run(&format!(
+                "{command} --job near --identity {identity}.key --peer {peer} --connect 127.0.0.1:1 --wait 1"
+            ));
+            ended.expect_failure(2, line);
+            assert!(ended.hint().contains(hint), "{}", ended.err);
+        };
+        refused("third", &sender.to_string(), &by, "give the identity");
+        refused("receiver", third, &with, "--peer");
+    }
+    // A job of the version before does not say who they are.
+    let job = place.read("near/job.json");
+    place.write(
+        "near/job.json",
+        job.replace("\"format\": 3", "\"format\": 2"),
+    );
+    place
+        .run("bucket --job near --bucket 0 --connect 127.0.0.1:1")
+        .expect_failure(
+            2,
+            "has no job of this version: its files are of version 2, which the version",
+        );
 }
 
 /// What is in a directory, in order.

@@ -309,8 +309,11 @@ mod tests {
 
     impl Job {
         fn new() -> Job {
+            Job::between([(), ()].map(|()| Identity::generate().unwrap()))
+        }
+
+        fn between(identities: [Identity; 2]) -> Job {
             let place = tempfile::tempdir().unwrap();
-            let identities = [(), ()].map(|()| Identity::generate().unwrap());
             let sides = both(|role, endpoint| {
                 let [receiver, sender] = &identities;
                 let (keys, of) = match role {
@@ -551,7 +554,8 @@ mod tests {
     /// Of two jobs of the same parties one is over, and its driver meets that of the other.
     #[test]
     fn a_driver_of_another_job_ends_none() {
-        let [over, healthy] = [Job::new(), Job::new()];
+        let over = Job::new();
+        let healthy = Job::between(over.identities.clone());
         let judge = Judge::new(&over.sides[1], "attempt 0 at bucket 0".into());
         judge.failed(&SplitJob::farewell(), false);
         let [near, far] = both(|role, endpoint| {
