@@ -79,7 +79,8 @@ def receive(
     gateway       `host:port` of the gateway at which the tasks of both sides meet: `vesica gateway --admit
                   STAGING/JOB/gateway.json`, started by either side
     rows          `matching`, the `rest`, or `all` with a column `in_both`
-    task_memory   approximate memory of a task, by which the number of buckets is chosen; the smaller one of both sides counts
+    task_memory   approximate memory of a task, by which the number of buckets is chosen; the smaller one of both sides counts.
+                  Numbers take 129M or more
     task_threads  threads of a task; `spark.task.cpus` if not given
     slots         tasks at once; as many as the cluster has cores for, if not given. More than the other side has only wait
     attempts      how often a bucket may be tried, 1 to 16; the smaller number of both sides counts. `max_peer_items` limits

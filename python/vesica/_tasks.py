@@ -259,7 +259,7 @@ def split(
 
     role         `receiver` or `sender`
     job          a directory for the job, which only this user may read; tasks need all of it
-    task_memory  approximate memory of a task, by which the number of buckets is chosen
+    task_memory  approximate memory of a task, by which the number of buckets is chosen; numbers take 129M or more
     attempts     how often a bucket may be tried, 1 to 16; the smaller number of both sides counts. `max_peer_items` limits what
                  the peer may bring in all of them
     valid_for    for how many seconds tasks can begin

@@ -40,7 +40,7 @@ pub(crate) struct Split {
     #[arg(long, value_name = "DIR")]
     pub(crate) job: OwnDirectory,
     /// Approximate memory of a task, such as 512M or 4G, which decides the number of buckets; the smaller one of both sides
-    /// counts
+    /// counts. Numbers take 129M or more, however few keys there are
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1G")]
     pub(crate) task_memory: u64,
     /// How often a bucket may be tried, 1 to 16; the smaller number of both sides counts

@@ -17,25 +17,48 @@ use crate::{Error, JobProblem, WorkDirProblem};
 
 /// A directory that no other driver makes a job in, as long as this is held.
 pub(crate) struct JobPlace {
-    directory: PathBuf,
     lock: File,
+    directory: Directory,
+}
+
+/// Goes again with whoever has made it, if nothing has come into it.
+struct Directory {
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.is_new {
+            // One with a job stays.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
 }
 
 impl JobPlace {
     /// Makes a directory, or takes over one in which a driver was killed.
     ///
     /// # Errors
-    /// Job: it is unsafe, cannot be locked, or has a job or other files, of which none is changed. `WorkDir`: another driver has it. Resource: it
+    /// Job: there is none to make it in, it is unsafe, cannot be locked, or has a job or other files, of which none is changed. `WorkDir`: another driver has it. Resource: it
     /// cannot be made, or what is left there cannot be removed.
     pub(crate) fn prepare(directory: &Path) -> Result<JobPlace, Error> {
-        let made = private_directory(directory).map_err(|e| cannot(directory, &e))?;
-        if let Some(reason) = made {
+        let is_new = directory.symlink_metadata().is_err();
+        let safe = private_directory(directory).map_err(|e| match missing(directory) {
+            Some(above) => problem(directory, JobProblem::Nowhere(above.to_owned())),
+            None => cannot(directory, &e),
+        })?;
+        let made = Directory {
+            path: directory.to_owned(),
+            is_new,
+        };
+        if let Some(reason) = safe {
             return Err(problem(directory, JobProblem::Unsafe(reason)));
         }
         // Nothing is made in a directory that is refused.
         leftovers(directory)?;
         let place = JobPlace {
-            directory: directory.to_owned(),
+            directory: made,
             lock: take_lock(directory).map_err(|error| match error {
                 // It is for tasks on other machines, too, unlike that of a run.
                 Error::WorkDir {
@@ -54,18 +77,26 @@ impl JobPlace {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.directory
+        &self.directory.path
     }
 }
 
 impl Drop for JobPlace {
     fn drop(&mut self) {
-        let path = self.directory.join(LOCK);
+        let path = self.path().join(LOCK);
         if is_at(&self.lock, &path) {
             // One that stays is empty, and is taken again.
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// The first directory on the way to this one that is none.
+fn missing(directory: &Path) -> Option<&Path> {
+    let above = directory.ancestors().skip(1);
+    above
+        .take_while(|above| !above.as_os_str().is_empty() && !above.is_dir())
+        .last()
 }
 
 fn problem(directory: &Path, problem: JobProblem) -> Error {
@@ -257,7 +288,7 @@ mod tests {
         assert_eq!(near.err().unwrap().class(), ErrorClass::Resource);
         assert!(far.is_err());
         let near = place.path().join("near");
-        assert_eq!(names(&place.path().join("far")).unwrap(), [""; 0]);
+        assert!(!place.path().join("far").exists());
         // Who cuts a bucket later leaves nothing.
         let late = late.unwrap().cut(0, Vec::new(), Vec::new());
         assert_eq!(late.err().unwrap().class(), ErrorClass::Usage);

@@ -244,6 +244,57 @@ fn whatever_goes_wrong_with_a_job_has_a_hint() {
     silent_ports(&place, &hint);
 }
 
+/// Each is refused with what to do, and what was made for it is gone.
+#[test]
+fn a_split_that_fails_leaves_nothing() {
+    let place = place_of_keys(20);
+    place.write("file", "");
+    let split = |job: &str, words: &str| {
+        place.run(&format!(
+            "split --role receiver --input ours.csv --key id --job {job} --identity receiver.key --peer {} \
+             --connect 127.0.0.1:1 --wait 0.2 {words}",
+            place.sender
+        ))
+    };
+    for (job, missing) in [
+        ("gone/job", "gone"),
+        ("gone/far/job", "gone"),
+        ("file/job", "file"),
+    ] {
+        let ended = split(job, "");
+        let line = format!("the directory {job} cannot be made: there is no directory {missing}");
+        ended.expect_failure(2, &line);
+        assert!(
+            ended.hint().starts_with("make that directory first"),
+            "{}",
+            ended.err
+        );
+    }
+    split("job", "").expect_failure(4, "nobody listens");
+    assert!(!place.path("job").exists());
+    // One that was there stays, as empty as it was.
+    std::fs::create_dir(place.path("job")).unwrap();
+    split("job", "").expect_failure(4, "nobody listens");
+    assert_eq!(std::fs::read_dir(place.path("job")).unwrap().count(), 0);
+    let words = "--reveal size --security semi-honest --task-memory 1M";
+    let ended = split_keys(&place, ["near", "far"], words);
+    let told = ended
+        .iter()
+        .find(|side| side.err.contains("bytes of memory"))
+        .unwrap();
+    let line = "do not suffice for a bucket of 20 items of the receiver and 20 of the sender: the smallest takes circuit-okvs 13";
+    told.expect_failure(7, line);
+    assert!(
+        told.hint()
+            .ends_with("all of it is for a bucket, and 129M are enough"),
+        "{}",
+        told.err
+    );
+    for job in ["near", "far"] {
+        assert!(!place.path(job).exists(), "{job}");
+    }
+}
+
 /// What listens is no gateway, or not what a task takes it for.
 fn silent_ports(place: &Place, hint: &dyn Fn(Ended, i32, &str, &str)) {
     let words = format!(
