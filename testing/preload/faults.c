@@ -196,6 +196,11 @@ static int is_counted(enum class class, long descriptor) {
     return S_ISREG(there.st_mode) || S_ISDIR(there.st_mode);
 }
 
+static int is_socket(long descriptor) {
+    struct stat there;
+    return faults_system_call(SYS_fstat, descriptor, (long)&there, 0, 0, 0, 0) == 0 && S_ISSOCK(there.st_mode);
+}
+
 /* The path that a call names, from the root. */
 static size_t full_path(char *out, int directory, const char *path) {
     size_t used = 0;
@@ -306,9 +311,15 @@ static void trapped(int signal, siginfo_t *info, void *context) {
             }
         }
     }
+    int is_logged = log != NULL && call < calls + CALLS;
+    if (is_logged && call->class == WRITE && is_socket(arguments[0])) {
+        /* The answer may be here, and what follows from it logged, before this thread goes on. */
+        record(call, arguments, 0);
+        is_logged = 0;
+    }
     long result = faults_system_call(info->si_syscall, arguments[0], arguments[1], arguments[2], arguments[3],
                                      arguments[4], arguments[5]);
-    if (log != NULL && call < calls + CALLS && result >= 0)
+    if (is_logged && result >= 0)
         record(call, arguments, result);
     registers[REG_RAX] = result;
 }
