@@ -2,6 +2,8 @@
 //! of them: keys, tokens, random names.
 
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
+use std::ops::Range;
 use std::path::Path;
 
 /// Fewer letters and digits on end are read by people whatever they are: ends of names, short hashes, numbers of versions.
@@ -9,6 +11,9 @@ const MIN_PIECE: usize = 5;
 
 /// Random letters and digits of a word from which it may be a secret.
 const MIN_RANDOM: usize = 24;
+
+/// Numbers of bytes on end from which they may be a secret.
+const MIN_BYTES: usize = 16;
 
 /// Letters and digits on end without a vowel, which no word has.
 const UNSPOKEN: usize = 7;
@@ -20,7 +25,7 @@ const LONGEST_PATH: usize = 4096;
 /// every second, in base32 every third; in names, one for each word or number.
 const MAX_ALIKE: usize = 5;
 
-/// A text without words that nobody but a program reads. What names a file that is there stays, and so do fingerprints, UUIDs,
+/// A text without words that nobody but a program reads, whole, in groups of one length or as a list of numbers. What names a file that is there stays, and so do fingerprints, UUIDs,
 /// and names of 128 and 384 bits in hexadecimal digits. Of a path the directories that are there stay, and of an address its
 /// server.
 ///
@@ -32,9 +37,10 @@ const MAX_ALIKE: usize = 5;
 /// assert_eq!(legible("part-00000-of-00016: no such file"), "part-00000-of-00016: no such file");
 /// ```
 pub fn legible(text: &str) -> Cow<'_, str> {
+    let text = without_groups(text);
     let ends_word = |c: char| c.is_whitespace() || "'\"`<>,;()[]{}|".contains(c);
     if !text.split(ends_word).any(is_random) {
-        return text.into();
+        return text;
     }
     let words = text.split_inclusive(ends_word).map(|piece| {
         let word = piece.strip_suffix(ends_word).unwrap_or(piece);
@@ -44,6 +50,82 @@ pub fn legible(text: &str) -> Cow<'_, str> {
         }
     });
     words.collect::<String>().into()
+}
+
+/// A text without random words in groups with the same between them, such as `d2:fc:3c` and `[210, 252, 60]`.
+fn without_groups(text: &str) -> Cow<'_, str> {
+    let groups = groups(text);
+    let between = |group: usize| {
+        let between = &text[groups[group - 1].end..groups[group].start];
+        between.lines().next()
+    };
+    let (mut kept, mut done, mut first) = (String::new(), 0, 0);
+    while first < groups.len() {
+        let goes_on = |group: usize| {
+            let [here, before] = [group, group - 1].map(|group| &text[groups[group].clone()]);
+            let is_alike = here.len() == before.len() || is_byte(here) && is_byte(before);
+            is_alike && between(group) == between(first + 1)
+        };
+        let all = (first + 1..groups.len()).take_while(|group| goes_on(*group));
+        let mut end = first + 1 + all.count();
+        // What is before other groups may be the first of them.
+        let mut next = end.max(first + 2) - 1;
+        if is_secret(text, &groups[first..end]) {
+            // The last group may lack something.
+            let is_rest = |group: &usize| between(*group) == between(first + 1);
+            let rest = Some(end).filter(|end| *end < groups.len()).filter(is_rest);
+            end += usize::from(rest.is_some_and(|rest| groups[rest].len() < groups[first].len()));
+            kept += &text[done..groups[first].start];
+            kept.push('…');
+            done = groups[end - 1].end;
+            next = end;
+        }
+        first = next;
+    }
+    match done {
+        0 => text.into(),
+        done => (kept + &text[done..]).into(),
+    }
+}
+
+/// Letters and digits on end, of base64 too.
+fn groups(text: &str) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    for (at, byte) in text.bytes().enumerate() {
+        match groups.last_mut() {
+            _ if !(byte.is_ascii_alphanumeric() || b"+/_".contains(&byte)) => {}
+            Some(last) if last.end == at => last.end += 1,
+            _ => groups.push(at..at + 1),
+        }
+    }
+    groups
+}
+
+fn is_byte(group: &str) -> bool {
+    group.len() <= 3 && group.parse::<u8>().is_ok()
+}
+
+/// Whether groups may be those of a secret: of many bytes, or of letters and digits without any order. Those of names, as in
+/// `c10, c11, c12`, are made in one way.
+fn is_secret(text: &str, groups: &[Range<usize>]) -> bool {
+    let whole: String = groups.iter().map(|group| &text[group.clone()]).collect();
+    if whole.len() < MIN_RANDOM {
+        return false;
+    }
+    if groups.iter().all(|group| is_byte(&text[group.clone()])) {
+        return groups.len() >= MIN_BYTES;
+    }
+    let form = |group: &Range<usize>| {
+        let bytes = text[group.clone()].bytes();
+        bytes.map(kind).collect::<Vec<_>>()
+    };
+    let pairs = groups.windows(2);
+    let others = pairs.filter(|pair| form(&pair[0]) != form(&pair[1]));
+    let is_address = || text[groups[0].start..groups[groups.len() - 1].end].parse::<Ipv6Addr>();
+    3 * others.count() >= groups.len() - 1
+        && groups.len() > 1
+        && whole.len() <= MAX_ALIKE * changes_of(&whole)
+        && is_address().is_err()
 }
 
 /// A random word as far as people read it.
@@ -108,12 +190,16 @@ fn is_random(word: &str) -> bool {
 /// How often a letter or digit is of another kind than the one before it: of upper case, of lower case or a digit. Words
 /// begin in upper case and go on in lower case.
 fn changes_of(piece: &str) -> usize {
-    let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     let changes = |pair: &&[u8]| {
         let begins_word = pair[0].is_ascii_uppercase() && pair[1].is_ascii_lowercase();
         kind(pair[0]) != kind(pair[1]) && !begins_word
     };
     piece.as_bytes().windows(2).filter(changes).count()
+}
+
+/// Whether a letter or digit is a digit, and whether it is of upper case.
+fn kind(byte: u8) -> (bool, bool) {
+    (byte.is_ascii_digit(), byte.is_ascii_uppercase())
 }
 
 /// The most letters and digits on end without a vowel, of which half are letters.
@@ -182,6 +268,11 @@ mod tests {
             "/usr/lib/x86_64-linux-gnu/libadbc_driver_postgresql.so.1.2.3",
             "fe80::1ff:fe23:4567:890a, 2001:db8:85a3:8d3:1319:8a2e:370:7348",
             "1234567890123456789012345678901234567890",
+            "2001:0db8:85a3:08d3:1319:8a2e:0370:7348",
+            "no column is called \"c\"; there are c1, c2, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21",
+            "rows 1, 2, 3, 5, 8, 13, 21, 34 and 55, and 10 of 16 GB by 10:15 on 2026-11-28",
+            "10.0.0.1, 10.0.0.2, 10.0.0.3: none of them answers",
+            "this word and that word with this side here",
         ] {
             assert_eq!(legible(text), text);
         }
@@ -192,6 +283,59 @@ mod tests {
         let random = "hT7dk2Xw91mZQpLr5sVbYc3N";
         assert_eq!(legible(&("/a".repeat(100_000) + "/" + random)), "…");
         assert_eq!(legible(&("--a=".repeat(100_000) + random)), "--a=…");
+    }
+
+    #[test]
+    fn groups_are_words_too() {
+        let hex = "d2fc3c9a07b1e6584f10aa93c57e2b68d90134f8627bce55a1903d4e6f82b7c4";
+        let base64 = "8uGM5pA7R1ybK0vTq4nXw3ZcJ6sLmYd9HfOeBtSgDxE";
+        let in_groups = |secret: &str, length: usize, between: &str| {
+            let groups = secret.as_bytes().chunks(length);
+            let groups: Vec<_> = groups.map(|group| str::from_utf8(group).unwrap()).collect();
+            groups.join(between)
+        };
+        let bytes: Vec<u8> = (0..32u32).map(|i| (i * i * 77 + 210) as u8).collect();
+        let all = [
+            (hex, 1),
+            (hex, 2),
+            (hex, 4),
+            (hex, 8),
+            (base64, 4),
+            (base64, 8),
+        ];
+        let grouped = all.iter().flat_map(|(secret, length)| {
+            let ends = [":", " ", ", ", "-", "','", "\",\n  \""];
+            ends.map(|between| in_groups(secret, *length, between))
+        });
+        let upper = grouped.clone().map(|secret| secret.to_uppercase());
+        let lists = [
+            format!("{bytes:?}"),
+            format!("{bytes:02x?}"),
+            format!("{bytes:#04x?}"),
+            format!(
+                "b'{}'",
+                bytes
+                    .iter()
+                    .map(|byte| format!("\\x{byte:02x}"))
+                    .collect::<String>()
+            ),
+            // As `openssl pkey -text` prints them.
+            in_groups(hex, 2, ":")
+                .as_bytes()
+                .chunks(45)
+                .map(|line| format!("    {}\n", str::from_utf8(line).unwrap()))
+                .collect(),
+        ];
+        for secret in grouped.chain(upper).chain(lists) {
+            let said = legible(&format!("identity {secret}: no such file")).into_owned();
+            // What stands before the first group may stay.
+            let letters = said.chars().filter(char::is_ascii_alphanumeric).count();
+            assert!(
+                letters <= "b identity nosuchfile".len() - 2,
+                "{secret}: {said}"
+            );
+            assert!(said.ends_with("such file"), "{said}");
+        }
     }
 
     #[test]
