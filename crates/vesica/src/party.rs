@@ -1088,7 +1088,7 @@ pub fn collect(
 }
 
 /// Fails if the result cannot have the columns that the sender hands over, which the contract names; nothing derived from a
-/// key has been sent by then. The peer is told.
+/// key has been sent by then. The peer is told that this side cannot take part, and not why.
 fn check_columns_of_peer(
     role: Role,
     source: &Source,
@@ -1100,11 +1100,8 @@ fn check_columns_of_peer(
     };
     let checked = file.check_columns(source, &columns_of_peer(terms));
     checked.map_err(|error| {
-        agreed.give_up(&WireError::ContractImpossible {
-            field: "columns handed over",
-            problem: "the receiver's result has no room for the columns that are handed over"
-                .into(),
-        });
+        // Which columns the result's table has is not for the peer.
+        agreed.give_up(&WireError::limit(Limit::System, "it cannot take part"));
         error.into()
     })
 }
