@@ -11,7 +11,7 @@ use adbc_core::options::{IngestMode as Mode, OptionConnection, OptionStatement, 
 use adbc_core::{Connection, Optionable, Statement};
 use adbc_driver_manager::ManagedConnection;
 use arrow_array::cast::AsArray;
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, new_null_array};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use vesica_files::{Argument, advice};
@@ -329,40 +329,70 @@ impl TargetTable {
         statement.execute_update().map(|_| ())
     }
 
-    /// Writes all rows, or none. Columns after the first `own` are the peer's.
-    fn ingest(&self, rows: StreamReader<BufReader<ScratchReader>>, own: usize) -> Result<()> {
+    /// Writes all rows, or none. Columns after the first `own` are the peer's. Returns how many of their values are null since
+    /// the database has no room for them, or its table refuses them.
+    fn ingest(&self, rows: &ReadRows<'_>, own: usize) -> Result<u64> {
         let kind = self.database.kind;
-        let written = || {
-            let (rows, failure) = DriverRows::new(rows, kind, own)?;
-            let mut connection = self.database.connect(Access::Write)?;
-            let columns = rows.schema();
-            let begun = self.begin(&mut connection, &columns, true);
-            begun.map_err(|error| match error.kind() {
-                // It is so for columns of the peer, or since the run has begun.
-                ErrorKind::Usage { reason, .. } => failed("the rows do not go there", reason),
-                _ => error,
-            })?;
-            let Err(e) = self.write(&mut connection, Box::new(rows)) else {
-                return Ok(connection);
+        let write = || {
+            let refused = match self.begin_write(rows, own, &[]) {
+                Err(refused) if kind.undoes_tables() => refused,
+                written => return written,
             };
-            let _ = connection.rollback();
-            let of_rows = failure
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            Err(of_rows.unwrap_or_else(|| self.refused(&e, true)))
+            let mut without: Vec<usize> = (own..rows()?.schema().fields().len()).collect();
+            if without.is_empty() {
+                return Err(refused);
+            }
+            // Perhaps the database's encoding or a constraint of the table refuses what the peer has handed over, with which no
+            // peer is to spoil a result: its columns are null but for those that are taken.
+            drop(self.begin_write(rows, own, &without)?);
+            for column in without.clone() {
+                let mut less = without.clone();
+                less.retain(|other| *other != column);
+                if self.begin_write(rows, own, &less).is_ok() {
+                    without = less;
+                }
+            }
+            self.begin_write(rows, own, &without)
         };
         let ingest = || {
-            let mut connection = written().map_err(|error| match kind.undoes_tables() {
+            let (mut connection, lost) = write().map_err(|error| match kind.undoes_tables() {
                 true => error.and("; nothing was written"),
                 false => error,
             })?;
-            connection.commit().map_err(|e| {
+            let committed = connection.commit().map_err(|e| {
                 let words = "it does not say whether the rows are there";
                 failed(of_status(e.status), words)
-            })
+            });
+            committed.map(|()| lost)
         };
         catching(ingest).map_err(|panic| failed("broke off", &panic))?
+    }
+
+    /// Writes all rows in a transaction, with null in the columns `without`, and how many values are null that were none. It is
+    /// rolled back unless it is committed.
+    fn begin_write(
+        &self,
+        rows: &ReadRows<'_>,
+        own: usize,
+        without: &[usize],
+    ) -> Result<(ManagedConnection, u64)> {
+        let (rows, met) = DriverRows::new(rows()?, self.database.kind, own, without)?;
+        let mut connection = self.database.connect(Access::Write)?;
+        let columns = rows.schema();
+        let begun = self.begin(&mut connection, &columns, true);
+        begun.map_err(|error| match error.kind() {
+            // It is so for columns of the peer, or since the run has begun.
+            ErrorKind::Usage { reason, .. } => failed("the rows do not go there", reason),
+            _ => error,
+        })?;
+        let written = self.write(&mut connection, Box::new(rows));
+        let mut met = met.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(e) = written else {
+            return Ok((connection, met.lost));
+        };
+        let _ = connection.rollback();
+        let of_rows = met.failure.take();
+        Err(of_rows.unwrap_or_else(|| self.refused(&e, true)))
     }
 }
 
@@ -398,12 +428,27 @@ fn check_columns(kind: Kind, there: &Schema, columns: &Schema) -> Result<()> {
     Ok(())
 }
 
-/// Rows as a driver takes them. What is wrong with them is kept, since the driver passes on no more than words.
+/// Reads the rows of a result, from the first on.
+type ReadRows<'a> = dyn Fn() -> Result<StreamReader<BufReader<ScratchReader>>> + 'a;
+
+/// Rows as a driver takes them, whose columns after the first `own` are the peer's.
 struct DriverRows {
     rows: StreamReader<BufReader<ScratchReader>>,
     kind: Kind,
+    own: usize,
+    /// The columns that are null.
+    without: Vec<usize>,
     schema: SchemaRef,
-    failure: Arc<Mutex<Option<Error>>>,
+    met: Arc<Mutex<Met>>,
+}
+
+/// What is met in rows while the driver has them.
+#[derive(Default)]
+struct Met {
+    /// What is wrong with them: the driver passes on no more than words.
+    failure: Option<Error>,
+    /// Values of the peer that are null, since the database does not take them.
+    lost: u64,
 }
 
 impl DriverRows {
@@ -411,17 +456,36 @@ impl DriverRows {
         rows: StreamReader<BufReader<ScratchReader>>,
         kind: Kind,
         own: usize,
-    ) -> Result<(DriverRows, Arc<Mutex<Option<Error>>>)> {
-        let schema = kind.schema(&rows.schema(), own)?;
-        let failure = Arc::default();
-        let shared = Arc::clone(&failure);
+        without: &[usize],
+    ) -> Result<(DriverRows, Arc<Mutex<Met>>)> {
+        let met = Arc::default();
         let rows = DriverRows {
+            schema: kind.schema(&rows.schema(), own)?,
             rows,
             kind,
-            schema,
-            failure,
+            own,
+            without: without.to_vec(),
+            met: Arc::clone(&met),
         };
-        Ok((rows, shared))
+        Ok((rows, met))
+    }
+
+    /// The next rows, and how many values they lack.
+    fn read(
+        &self,
+        rows: std::result::Result<RecordBatch, ArrowError>,
+    ) -> Result<(RecordBatch, u64)> {
+        let (rows, mut lost) =
+            self.kind
+                .rows(&rows.map_err(unreadable)?, &self.schema, self.own)?;
+        let mut columns = rows.columns().to_vec();
+        for column in &self.without {
+            let column = &mut columns[*column];
+            lost += (column.len() - column.logical_null_count()) as u64;
+            *column = new_null_array(column.data_type(), column.len());
+        }
+        let rows = RecordBatch::try_new(self.schema.clone(), columns);
+        Ok((rows.map_err(|e| Error::corrupt(e.to_string()))?, lost))
     }
 }
 
@@ -429,14 +493,20 @@ impl Iterator for DriverRows {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let rows = self.rows.next()?.map_err(unreadable);
-        let rows = rows.and_then(|rows| self.kind.rows(&rows, &self.schema));
-        Some(rows.map_err(|error| {
-            let words = error.to_string();
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert(error);
-            ArrowError::ComputeError(words)
-        }))
+        let rows = self.rows.next()?;
+        let read = self.read(rows);
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(match read {
+            Ok((rows, lost)) => {
+                met.lost += lost;
+                Ok(rows)
+            }
+            Err(error) => {
+                let words = error.to_string();
+                met.failure.get_or_insert(error);
+                Err(ArrowError::ComputeError(words))
+            }
+        })
     }
 }
 
@@ -490,12 +560,15 @@ impl Ingest {
         self.table.check(columns, self.own)
     }
 
-    /// Writes the rows, which have come as an Arrow stream, to the table.
-    pub(crate) fn commit(self) -> Result<()> {
-        let rows = self.rows.finish().map_err(unwritable)?;
-        let rows = BufReader::new(ScratchReader::new(Arc::new(rows)));
-        let rows = StreamReader::try_new(rows, None).map_err(unreadable)?;
-        self.table.ingest(rows, self.own)
+    /// Writes the rows, which have come as an Arrow stream, to the table. Returns how many values of the peer are null since
+    /// the database does not take them.
+    pub(crate) fn commit(self) -> Result<u64> {
+        let rows = Arc::new(self.rows.finish().map_err(unwritable)?);
+        let read = || {
+            let rows = BufReader::new(ScratchReader::new(rows.clone()));
+            StreamReader::try_new(rows, None).map_err(unreadable)
+        };
+        self.table.ingest(&read, self.own)
     }
 }
 
@@ -507,7 +580,7 @@ impl Limits for Ingest {
     fn check(&self, rows: &RecordBatch) -> Result<()> {
         let kind = self.table.database.kind;
         let schema = kind.schema(&rows.schema(), rows.num_columns())?;
-        kind.rows(rows, &schema).map(drop)
+        kind.rows(rows, &schema, rows.num_columns()).map(drop)
     }
 }
 

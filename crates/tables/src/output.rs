@@ -255,20 +255,21 @@ impl Output {
     }
 
     /// Puts the finished file in its place: flushed to the disk, then renamed. Writes rows to a table, in one transaction.
+    /// Returns how many values of the peer's columns are null since the database does not take them.
     ///
     /// # Errors
     /// Resource: the disk is full. Usage: the directory is gone. Data: the database refuses the rows. Nothing is left then.
-    pub fn commit(self) -> Result<()> {
+    pub fn commit(self) -> Result<u64> {
         let name = self.name;
-        let committed = match self.target {
-            Target::Stdout(held) => give_out(held).map_err(unwritable),
-            Target::File(file) => file.commit().map_err(unwritable),
+        let put = match self.target {
+            Target::Stdout(held) => give_out(held),
+            Target::File(file) => file.commit(),
             #[cfg(feature = "object-stores")]
-            Target::Object(upload) => upload.commit().map_err(unwritable),
+            Target::Object(upload) => upload.commit(),
             #[cfg(feature = "adbc")]
-            Target::Table(rows) => rows.commit(),
+            Target::Table(rows) => return rows.commit().map_err(|e| e.in_path(&name)),
         };
-        committed.map_err(|e| e.in_path(&name))
+        put.map(|()| 0).map_err(|e| unwritable(e).in_path(&name))
     }
 
     /// Lets `f` write a piece of text of its own, buffered, and compressed if the name asks for it. Other pieces may follow:

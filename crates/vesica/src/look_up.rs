@@ -19,7 +19,7 @@ use vesica_wire::{Blame, Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::apart::check_apart;
-use crate::party::beside;
+use crate::party::{beside, warn_of_lost};
 use crate::published::check_key;
 use crate::{Error, ErrorClass, Observer};
 
@@ -388,7 +388,7 @@ impl OpenLookUp {
             let written = write_rows(source, looked_up.matched(), &mut file)?;
             let interrupt = &self.options.connect.interrupt;
             interrupt.check().map_err(SessionError::from)?;
-            file.commit()?;
+            warn_of_lost(file.commit()?, observer);
             looked_up.report.rows_written = Some(written);
             observer.wrote(written);
         }

@@ -1006,7 +1006,7 @@ impl Party {
             observer.writing();
             report.rows_written = Some(write_rows(source, matched, &mut file)?);
             self.check_interrupt()?;
-            file.commit()?;
+            warn_of_lost(file.commit()?, observer);
             if let Some(rows) = report.rows_written {
                 observer.wrote(rows);
             }
@@ -1186,6 +1186,16 @@ pub(crate) fn with_column_types(
         terms.types = types.iter().map(ColumnType::to_string).collect();
     }
     Ok(job)
+}
+
+/// Warns of so many values of the peer that a result lacks. The peer has gone, and is not told.
+pub(crate) fn warn_of_lost(lost: u64, observer: &mut dyn Observer) {
+    if lost > 0 {
+        let lost = many(lost, "value");
+        let warning =
+            format!("the database does not take {lost} of the peer's, and has null instead");
+        observer.warning(&warning.into());
+    }
 }
 
 /// Warns where a minimum does not bound what a result tells.

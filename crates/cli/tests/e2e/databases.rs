@@ -420,6 +420,74 @@ fn columns_of_the_peer_that_a_table_does_not_take() {
     assert_eq!(psql("SELECT * FROM strict"), "1|7");
 }
 
+/// What the peer hands over never fails a result: what the database has no room for is null, and so is a column
+/// with a value that the table refuses.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn values_of_the_peer_that_a_database_does_not_keep() {
+    let place = Place::new();
+    secret(&place, "postgresql", &postgresql());
+    secret(&place, "sqlite", "sqlite:kept.db");
+    place.write("ours.csv", "id\n1\n2\n3\n");
+    let typed = query(
+        "SELECT '1' AS id, 'NaN'::float8 AS f, date '12345-01-01' AS d, 7::bigint AS n \
+         UNION ALL SELECT '2', 0.5, date '2000-01-01', 8 ORDER BY id",
+        "id",
+    );
+    let typed = typed.with("--database-file postgresql --output theirs.parquet");
+    let typed = typed.option("--driver", &driver("postgresql"));
+    exchange(&place, &typed, &Arguments::new("ours.csv", "id")).expect_success();
+    let columns = "id text, peer_f float8, peer_d date, peer_n bigint";
+    psql(&format!(
+        "DROP TABLE IF EXISTS bounded, own; CREATE TABLE bounded ({columns} CHECK (peer_n < 8)); \
+         CREATE TABLE own ({columns}, CHECK (id < '2'))"
+    ));
+    let tables = format!(
+        "CREATE TABLE bounded ({columns} CHECK (peer_n < 8)); CREATE TABLE own ({columns}, CHECK (id < '2'))"
+    );
+    sqlite(&place, "kept.db", &tables);
+    let theirs = Arguments::new("theirs.parquet", "id").with("--value f,d,n");
+    let run = |name: &str, words: &str| {
+        let ours = Arguments::new("ours.csv", "id").with("--take-values --database-file");
+        let ours = ours.with(name).with(words);
+        exchange(&place, &ours.option("--driver", &driver(name)), &theirs)
+    };
+    let lost = |name: &str, words: &str, lost: Option<&str>| {
+        let pair = run(name, words);
+        pair.expect_success();
+        let said = lost.map(|lost| format!("the database does not take {lost} of the peer's"));
+        let warned = pair.receiver.err.contains("does not take");
+        assert_eq!(warned, lost.is_some(), "{}", pair.receiver.err);
+        assert!(pair.receiver.err.contains(&said.unwrap_or_default()));
+    };
+    let append = "--output-table-mode append --output-table";
+    lost("sqlite", "--output-table made", Some("2 values"));
+    lost("sqlite", &format!("{append} bounded"), Some("4 values"));
+    let rows = |table: &str| in_sqlite(&place, "kept.db", &format!("SELECT * FROM {table}"));
+    let first = "('1', None, None, 7)";
+    let both = format!("[{first}, ('2', 0.5, '2000-01-01', 8)]");
+    assert_eq!(rows("made"), both);
+    let none_of_n = "[('1', None, None, None), ('2', 0.5, '2000-01-01', None)]";
+    assert_eq!(rows("bounded"), none_of_n);
+    lost(
+        "postgresql",
+        "--output-table-mode replace --output-table kept_all",
+        None,
+    );
+    lost("postgresql", &format!("{append} bounded"), Some("2 values"));
+    let rows = |table: &str| psql(&format!("SELECT * FROM {table} ORDER BY id"));
+    let first = "1|NaN|12345-01-01|7";
+    assert_eq!(rows("kept_all"), format!("{first}\n2|0.5|2000-01-01|8"));
+    assert_eq!(rows("bounded"), "1|NaN|12345-01-01|\n2|0.5|2000-01-01|");
+    // What is wrong with the receiver's own is for it to see to.
+    for name in ["sqlite", "postgresql"] {
+        let pair = run(name, &format!("{append} own"));
+        pair.receiver.expect_failure(3, "nothing was written");
+        pair.sender.expect_success();
+    }
+    assert_eq!(psql("SELECT count(*) FROM own"), "0");
+}
+
 /// What a table in the place of another would not have, and who holds the other.
 #[test]
 #[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]

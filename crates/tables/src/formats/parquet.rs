@@ -685,21 +685,28 @@ impl ColumnFormat for Rows {
         let failure = out.failure();
         let schema = rows.schema.clone();
         let to = failure.watch(|| RowGroups::new(out, schema, options))?;
-        let most = rows.part.most_at_once();
-        Ok(Box::new(Writer { to, failure, most }))
+        Ok(Box::new(Writer {
+            to,
+            failure,
+            own: (0..rows.schema.fields().len() - rows.added.len()).collect(),
+            most: rows.part.most_at_once(),
+        }))
     }
 }
 
 struct Writer<W: Write + Send> {
     to: RowGroups<W>,
     failure: Failure,
-    /// Bytes that a row may have: the writer copies every value, however many share its memory.
+    /// The columns of this side, and the bytes that a row of them may have: the writer copies every value, however many share
+    /// its memory. What the peer adds is bounded already, and known only where its row matches.
+    own: Vec<usize>,
     most: u64,
 }
 
 impl<W: Write + Send> RowWriter for Writer<W> {
     fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        columnar::check_bytes(rows, self.most)?;
+        let own = self.failure.watch(|| rows.project(&self.own))?;
+        columnar::check_bytes(&own, self.most)?;
         self.failure.watch(|| self.to.write(rows))
     }
 

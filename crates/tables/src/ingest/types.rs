@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
 use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow_select::concat::concat;
 
 use crate::conform::{may_refuse, not_kept, of_type};
 use crate::database::Kind;
@@ -109,7 +110,7 @@ impl Kind {
         })
     }
 
-    /// Whether [`Kind::rows`] refuses some values of a type.
+    /// Whether [`Kind::rows`] refuses some values of a type, of this side's columns.
     pub(super) fn may_refuse(self, of: &DataType) -> bool {
         self.ingested(of)
             .is_some_and(|to| may_refuse(of, &to) || limits::has_limits(self, &to))
@@ -154,30 +155,60 @@ impl Kind {
         Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?)))
     }
 
-    /// Rows under such a schema.
-    pub(super) fn rows(self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-        let column = |column: &ArrayRef, field: &Arc<Field>| {
-            let (from, to) = (column.data_type(), field.data_type());
-            let is_written_out = from.is_numeric() || from.is_temporal();
-            if is_written_out && *to == DataType::Utf8 {
-                return texts(column);
-            }
-            let changed = catching(|| of_type(column, to)).map_err(Error::corrupt)?;
-            let changed = changed.map_err(|e| not_kept(e, self.name()).in_column(field.name()))?;
-            match limits::beyond(self, &changed) {
-                Some(value) => {
-                    let (value, by) = (value.to_owned(), self.name());
-                    Err(Error::new(ErrorKind::NotKept { value, by }).in_column(field.name()))
-                }
-                None => Ok(changed),
-            }
-        };
-        let columns = batch.columns().iter().zip(schema.fields());
-        let columns = columns.map(|(array, field)| column(array, field));
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    /// Rows under such a schema, whose columns after the first `own` are the peer's. A value of the peer that there is no room
+    /// for is null, and counted: it is known only where its row matches, and the result is not for the peer to spoil.
+    pub(super) fn rows(
+        self,
+        batch: &RecordBatch,
+        schema: &SchemaRef,
+        own: usize,
+    ) -> Result<(RecordBatch, u64)> {
+        let mut lost = 0;
+        let columns = batch.columns().iter().zip(schema.fields()).enumerate();
+        let columns = columns.map(|(index, (array, field))| match index < own {
+            true => self.column(array, field),
+            false => self.column_of_peer(array, field, &mut lost),
+        });
         let columns = columns.collect::<Result<_>>()?;
-        RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-            .map_err(|e| Error::corrupt(e.to_string()))
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let rows = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+        Ok((rows.map_err(|e| Error::corrupt(e.to_string()))?, lost))
+    }
+
+    /// A column under the type of a field of such a schema.
+    fn column(self, array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+        let (from, to) = (array.data_type(), field.data_type());
+        let is_written_out = from.is_numeric() || from.is_temporal();
+        if is_written_out && *to == DataType::Utf8 {
+            return texts(array);
+        }
+        let changed = catching(|| of_type(array, to)).map_err(Error::corrupt)?;
+        let changed = changed.map_err(|e| not_kept(e, self.name()).in_column(field.name()))?;
+        match limits::beyond(self, &changed) {
+            Some(value) => {
+                let (value, by) = (value.to_owned(), self.name());
+                Err(Error::new(ErrorKind::NotKept { value, by }).in_column(field.name()))
+            }
+            None => Ok(changed),
+        }
+    }
+
+    /// The same with null in place of values that are refused, which `lost` counts. They are few, and found by halves.
+    fn column_of_peer(self, array: &ArrayRef, field: &Field, lost: &mut u64) -> Result<ArrayRef> {
+        match (self.column(array, field), array.len()) {
+            (Err(error), 0 | 1) if matches!(error.kind(), ErrorKind::NotKept { .. }) => {
+                *lost += 1;
+                Ok(new_null_array(field.data_type(), array.len()))
+            }
+            (Err(error), length) if matches!(error.kind(), ErrorKind::NotKept { .. }) => {
+                let middle = length / 2;
+                let first = self.column_of_peer(&array.slice(0, middle), field, lost)?;
+                let rest = array.slice(middle, length - middle);
+                let rest = self.column_of_peer(&rest, field, lost)?;
+                concat(&[&first, &rest]).map_err(|e| Error::corrupt(e.to_string()))
+            }
+            (column, _) => column,
+        }
     }
 
     /// Whether a column of a table keeps the values of a column that is appended. PostgreSQL's driver hands over bytes, which
@@ -248,13 +279,35 @@ mod tests {
     use arrow_buffer::OffsetBuffer;
 
     fn batch(column: ArrayRef) -> RecordBatch {
-        RecordBatch::try_from_iter([("c", column)]).unwrap()
+        RecordBatch::try_from_iter_with_nullable([("c", column, true)]).unwrap()
     }
 
+    /// A column of this side's, as it is ingested. As one of the peer's it has the same values, but null for one that is
+    /// refused, whatever is beside it.
     fn ingested(kind: Kind, column: ArrayRef) -> Result<ArrayRef> {
         let batch = batch(column);
         let schema = kind.schema(&batch.schema(), 1)?;
-        Ok(kind.rows(&batch, &schema)?.column(0).clone())
+        let rows = |own| kind.rows(&batch, &schema, own);
+        let found = rows(1).map(|(rows, lost)| {
+            assert_eq!(lost, 0);
+            rows.column(0).clone()
+        });
+        let (of_peer, lost) = rows(0).unwrap();
+        let of_peer = of_peer.column(0);
+        let each = (0..batch.num_rows()).map(|row| kind.rows(&batch.slice(row, 1), &schema, 1));
+        let each: Vec<_> = each
+            .map(|one| Some(one.ok()?.0.column(0).clone()))
+            .collect();
+        for (row, one) in each.iter().enumerate() {
+            let kept = of_peer.slice(row, 1);
+            match one {
+                Some(one) => assert_eq!(kept.to_data(), one.to_data(), "{kind:?}"),
+                None => assert!(kept.is_null(0), "{kind:?}"),
+            }
+        }
+        assert_eq!(lost, each.iter().filter(|one| one.is_none()).count() as u64);
+        assert_eq!(found.is_err(), lost > 0);
+        found
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::*;
-use crate::possible::plain_extremes;
+use crate::possible::{HandedExtremes, ROWS, plain_extremes};
 use arrow_array::{ArrayRef, Int64Array};
 use vesica_tables::*;
 
@@ -73,4 +73,35 @@ fn values_at_the_edges_of_types_are_written_or_refused_before() {
         counts.len() == 4 && counts.values().all(|count| *count > 20),
         "{counts:?}"
     );
+}
+
+/// What the peer hands over does not fail a result: values that the database has no room for are null, and no others.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn values_of_the_peer_at_the_edges_of_types_are_written_or_null() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.db");
+    std::fs::write(&file, []).unwrap();
+    let sqlite = format!("sqlite:{}", file.display());
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+    let rows = batch(&[("k", numbers)]);
+    let options = SourceOptions::default();
+    let source = Source::from_batches("frame", rows.schema(), vec![rows], &options).unwrap();
+    let keys = read_keys(&source, &key("k")).unwrap();
+    let handed = HandedExtremes::new();
+    for (uri, name, expected) in [
+        ("postgresql:///postgres", "postgresql", 25),
+        (&*sqlite, "sqlite", 14),
+    ] {
+        let database = AdbcDatabase::new(uri, Some(&driver(name))).unwrap();
+        let table = TargetTable::new("of_peer", IngestMode::Replace, database).unwrap();
+        let to = Destination::Table(&table);
+        let mut output = Output::open(to, &source, place.path()).unwrap();
+        output.check_columns(&source, &handed.columns).unwrap();
+        let all = keys.rows_of(&[true; ROWS]);
+        let matched = Matched::new(&all, Some(handed.with(&keys)));
+        write_rows(&source, matched, &mut output).unwrap();
+        let lost = output.commit();
+        assert_eq!(lost.map_err(|e| e.to_string()), Ok(expected), "{name}");
+    }
 }

@@ -354,30 +354,150 @@ fn what_passes_its_check_can_be_written_whatever_its_values() {
     assert!(of.len() >= 7, "{of:?}");
 }
 
+/// Rows of [`HandedExtremes`].
+pub(crate) const ROWS: usize = 6;
+
+/// What a peer hands over with each of some rows: a column of each type, with the values at its edges.
+pub(crate) struct HandedExtremes {
+    pub(crate) columns: Vec<PeerColumn>,
+    labels: Vec<u8>,
+}
+
+impl HandedExtremes {
+    pub(crate) fn new() -> HandedExtremes {
+        let mut columns = Vec::new();
+        let mut labels = vec![Vec::new(); ROWS];
+        for (column, values) in plain_extremes().iter().enumerate() {
+            let mut of = ColumnType::TEXT;
+            for (row, label) in labels.iter_mut().enumerate() {
+                let handed = (row < values.len()).then(|| handed(values.slice(row, 1)));
+                match handed.flatten() {
+                    Some((of_value, text)) => {
+                        of = of_value;
+                        label.extend(text);
+                    }
+                    None => label.extend([0, 0]),
+                }
+            }
+            let name = column.to_string();
+            columns.push(PeerColumn { name, of });
+        }
+        let bytes = labels.iter().map(Vec::len).max().unwrap();
+        labels.iter_mut().for_each(|label| label.resize(bytes, 0));
+        let labels = labels.concat();
+        HandedExtremes { columns, labels }
+    }
+
+    /// With these keys, one of each row.
+    pub(crate) fn with<'a>(&'a self, keys: &'a Keys) -> HandedOver<'a> {
+        HandedOver::new(&self.columns, keys, &self.labels, self.labels.len() / ROWS)
+    }
+}
+
+/// A value as it is handed over, with its length, and the type of its column; nothing of what is not handed over, or is no text
+/// of its column.
+fn handed(value: ArrayRef) -> Option<(ColumnType, Vec<u8>)> {
+    let rows = batch(&[("k", Arc::new(Int64Array::from(vec![0]))), ("v", value)]);
+    let options = SourceOptions::default();
+    let table = Source::from_batches("frame", rows.schema(), vec![rows], &options).unwrap();
+    let names = ["v".to_owned()];
+    let of = table.column_types(&names).unwrap().remove(0);
+    let texts = TextColumns::labels(&key("k"), &names, 128).unwrap();
+    let keys = read_keys_within(&table, &key("k"), &[], Some(&texts), u64::MAX, "".as_ref());
+    let Ok(KeyStore::Memory(keys)) = keys else {
+        return None;
+    };
+    let label = keys.labels().unwrap();
+    let columns = names.map(|name| PeerColumn {
+        name,
+        of: of.clone(),
+    });
+    let all = keys.rows_of(&[true]);
+    let handed_over = HandedOver::new(&columns, &keys, label, 128);
+    let is_none = Matched::new(&all, Some(handed_over)).unreadable().is_some();
+    let length = usize::from(u16::from_le_bytes([label[0], label[1]]).max(1)) + 1;
+    (!is_none).then(|| (of, label[..length].to_vec()))
+}
+
+/// Whatever the peer hands over goes into every result.
+#[test]
+fn what_the_peer_hands_over_can_be_written_whatever_its_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+    let handed = HandedExtremes::new();
+    let texts = [
+        "k\n0\n1\n2\n3\n4\n5\n".to_owned(),
+        (0..ROWS).map(|row| format!("{{\"k\":{row}}}\n")).collect(),
+    ];
+    let texts = ["t.csv", "t.jsonl"].into_iter().zip(texts);
+    let texts = texts.map(|(name, text)| (name, source(name, text)));
+    let mut written = 0;
+    for (name, table) in tables_of(&numbers).into_iter().chain(texts) {
+        let keys = read_keys(&table, &key("k")).unwrap();
+        let rows = keys.rows_of(&[true; ROWS]);
+        let matched = Matched::new(&rows, Some(handed.with(&keys)));
+        assert_eq!(matched.unreadable(), None);
+        for to in OUTPUTS {
+            let mut output = Output::create(&directory.path().join(to), &table).unwrap();
+            output.check_columns(&table, &handed.columns).unwrap();
+            let result = write_rows(&table, matched, &mut output).map_err(|e| e.to_string());
+            assert_eq!(result, Ok(ROWS as u64), "{name} to {to}");
+            assert_eq!(output.commit().unwrap(), 0);
+            written += 1;
+        }
+    }
+    assert_eq!(written, 36);
+}
+
+/// Rows of a list of one text, and of a list of so many.
+fn long_rows(text: &str, length: usize) -> RecordBatch {
+    let mut lists = ListBuilder::new(StringDictionaryBuilder::<Int32Type>::new());
+    for length in [1, length] {
+        for _ in 0..length {
+            lists.values().append_value(text);
+        }
+        lists.append(true);
+    }
+    batch(&[
+        ("k", Arc::new(Int64Array::from(vec![1, 2]))),
+        ("v", Arc::new(lists.finish())),
+    ])
+}
+
+/// A row that is as long as a row may be has room for what the peer hands over.
+#[test]
+fn what_the_peer_hands_over_makes_no_row_too_long() {
+    let options = SourceOptions {
+        memory: Some(1 << 20),
+        ..SourceOptions::default()
+    };
+    let rows = arrow_file(&long_rows(&"x".repeat((1 << 20) - 1), 64));
+    let table = Source::from_bytes("t.arrow", rows, options).unwrap();
+    let keys = read_keys(&table, &key("k")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut output = Output::create(&directory.path().join("o.parquet"), &table).unwrap();
+    output.check_rows(&table, keys.counts()).unwrap();
+    let (name, of) = ("c".to_owned(), ColumnType::TEXT);
+    let columns = [PeerColumn { name, of }];
+    let label = [&101u16.to_le_bytes()[..], &[b'y'; 100]].concat();
+    let labels = label.repeat(2);
+    let rows = keys.rows_of(&[true; 2]);
+    let handed_over = HandedOver::new(&columns, &keys, &labels, label.len());
+    let written = write_rows(&table, Matched::new(&rows, Some(handed_over)), &mut output);
+    assert_eq!(written.map_err(|e| e.to_string()), Ok(2));
+}
+
 /// Dictionaries let a row be longer than all that is read of it.
 #[test]
 fn a_row_that_is_too_long_is_known_before_it_matches() {
     let long = "x".repeat(1 << 20);
-    let list = |length: usize| {
-        let mut lists = ListBuilder::new(StringDictionaryBuilder::<Int32Type>::new());
-        for length in [1, length] {
-            for _ in 0..length {
-                lists.values().append_value(&long);
-            }
-            lists.append(true);
-        }
-        batch(&[
-            ("k", Arc::new(Int64Array::from(vec![1, 2]))),
-            ("v", Arc::new(lists.finish())),
-        ])
-    };
     let options = SourceOptions {
         memory: Some(1 << 20),
         ..SourceOptions::default()
     };
     let directory = tempfile::tempdir().unwrap();
     for (length, passes) in [(10, true), (70, false)] {
-        let rows = list(length);
+        let rows = long_rows(&long, length);
         for (name, bytes) in [
             ("t.arrow", arrow_file(&rows)),
             ("t.parquet", parquet(&rows)),
