@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use vesica::Interrupt;
+use vesica_wire::Error as WireError;
 
 use crate::failure::{Failure, INTERRUPTED, NETWORK, RESOURCE};
 use crate::log::{self, Level};
@@ -99,15 +100,27 @@ impl Signals {
 
     fn arrived(&self, code: u8) {
         STOPPED.store(code, Ordering::SeqCst);
+        let is_of_user = code == INTERRUPTED;
         if self.listens.load(Ordering::SeqCst) && !self.interrupt.is_raised() {
-            self.interrupt.raise();
-            log::say(Level::Info, "stopping; press Ctrl-C again to end at once");
+            let line = match is_of_user {
+                true => "stopping; press Ctrl-C again to end at once",
+                false => "stopping, as a signal asks; another one ends this at once",
+            };
+            match is_of_user {
+                true => self.interrupt.raise(),
+                false => self.interrupt.terminate(),
+            }
+            log::say(Level::Info, line);
             return;
         }
         remove_temporaries();
         vesica::abort_uploads();
         // The run may be ending by itself at this moment, and one line is enough.
-        let _ = Failure::new(code, "interrupted").report();
+        let why = match is_of_user {
+            true => WireError::Interrupted,
+            false => WireError::Terminated,
+        };
+        let _ = Failure::new(code, why.to_string()).report();
         std::process::exit(i32::from(code));
     }
 }

@@ -118,6 +118,9 @@ pub enum Error {
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
+    /// The system, or whoever runs the process, has told it to end.
+    #[error("told to end by a signal")]
+    Terminated,
     /// The program that this side is a part of stopped the run.
     #[error("stopped by the program that runs it")]
     Stopped,
@@ -182,9 +185,12 @@ impl Error {
         Error::limit(Limit::Threads, format!("no thread to be had: {cause}"))
     }
 
-    /// Whether this side's own flag was raised, by its user or its program.
+    /// Whether this side's own flag was raised, by its user, its program or a signal.
     pub fn is_interrupt(&self) -> bool {
-        matches!(self, Error::Interrupted | Error::Stopped)
+        matches!(
+            self,
+            Error::Interrupted | Error::Terminated | Error::Stopped
+        )
     }
 
     /// Who has to act on it. If the peer gave up, that is whom the peer blames. To the peer, a side that was interrupted or
@@ -198,6 +204,7 @@ impl Error {
             | Error::Overdue(_)
             | Error::ThirdParty(_)
             | Error::Interrupted
+            | Error::Terminated
             | Error::Stopped => Blame::Network,
             Error::PeerAborted { blame, .. } => *blame,
             Error::PeerMisbehaved(_) => Blame::Peer,

@@ -41,6 +41,7 @@ pub(crate) fn encode_abort(why: &Error) -> Option<Vec<u8>> {
     let reason = match why {
         Error::PeerAborted { .. } | Error::Closed | Error::Connection(_) => return None,
         Error::Interrupted => "interrupted by the user".to_owned(),
+        Error::Terminated => "told to end by a signal".to_owned(),
         Error::Stopped => "stopped by its program".to_owned(),
         Error::TimedOut(silence) => format!("heard nothing for {} s", silence.as_secs_f32()),
         Error::Stalled(time) => format!("heard only heartbeats for {} s", time.as_secs_f32()),

@@ -17,8 +17,8 @@ pub const POLL: Duration = Duration::from_millis(25);
 
 /// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`].
 ///
-/// Clones share one flag. A Ctrl-C handler [raises](Interrupt::raise) it, and a program that gives up [stops](Interrupt::stop)
-/// what shares it: the peer hears which of the two it was.
+/// Clones share one flag. A Ctrl-C handler [raises](Interrupt::raise) it, one of other signals [ends](Interrupt::terminate), and
+/// a program that gives up [stops](Interrupt::stop) what shares it: the peer hears which of these it was.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Flag>);
 
@@ -33,6 +33,7 @@ struct Flag {
 
 const BY_USER: u8 = 1;
 const BY_PROGRAM: u8 = 2;
+const BY_SIGNAL: u8 = 3;
 
 impl Interrupt {
     /// A flag that is not raised.
@@ -84,6 +85,20 @@ impl Interrupt {
     /// Asks everything that shares the flag to stop, for a reason of the program that no user has given.
     pub fn stop(&self) {
         self.raise_by(BY_PROGRAM);
+    }
+
+    /// Asks everything that shares the flag to stop, for whoever has told the process to end.
+    pub fn terminate(&self) {
+        self.raise_by(BY_SIGNAL);
+    }
+
+    /// Asks the same for the reason for which another flag is raised; of the program if that is none.
+    pub fn raise_as(&self, other: &Interrupt) {
+        match other.check() {
+            Err(Error::Interrupted) => self.raise(),
+            Err(Error::Terminated) => self.terminate(),
+            _ => self.stop(),
+        }
     }
 
     fn raise_by(&self, whom: u8) {
@@ -173,8 +188,8 @@ impl Interrupt {
         }
     }
 
-    /// Fails with [`Error::Interrupted`] or [`Error::Stopped`] when the flag is raised, and with [`Error::Overdue`] when it has
-    /// raised itself.
+    /// Fails with [`Error::Interrupted`], [`Error::Terminated`] or [`Error::Stopped`] when the flag is raised, and with
+    /// [`Error::Overdue`] when it has raised itself.
     pub fn check(&self) -> Result<(), Error> {
         let Flag {
             raised,
@@ -184,6 +199,7 @@ impl Interrupt {
         match raised.load(Ordering::SeqCst) {
             0 => {}
             BY_PROGRAM => return Err(Error::Stopped),
+            BY_SIGNAL => return Err(Error::Terminated),
             _ => return Err(Error::Interrupted),
         }
         parent.as_ref().map_or(Ok(()), Interrupt::check)?;
@@ -210,20 +226,27 @@ mod tests {
 
     #[test]
     fn a_flag_says_who_raised_it_first() {
-        let [user, program] = [(); 2].map(|()| Interrupt::new());
+        let [user, program, signal] = [(); 3].map(|()| Interrupt::new());
         user.raise();
         program.stop();
+        signal.terminate();
         for (flag, other) in [
             (&user, Interrupt::stop as fn(&_)),
-            (&program, Interrupt::raise),
+            (&program, Interrupt::terminate),
+            (&signal, Interrupt::raise),
         ] {
             let before = flag.child().check().unwrap_err();
             other(flag);
             let after = flag.check().unwrap_err();
             assert_eq!(before.to_string(), after.to_string());
+            let same = Interrupt::new();
+            same.raise_as(&flag.child());
+            let after = same.check().unwrap_err();
+            assert_eq!(before.to_string(), after.to_string());
         }
         assert!(matches!(user.check(), Err(Error::Interrupted)));
         assert!(matches!(program.check(), Err(Error::Stopped)));
+        assert!(matches!(signal.check(), Err(Error::Terminated)));
     }
 
     #[test]

@@ -620,7 +620,7 @@ fn more_columns_than_a_database_takes() {
         }
     }
     server.signal(nix::sys::signal::Signal::SIGTERM);
-    server.wait().expect_failure(143, "interrupted");
+    server.wait().expect_failure(143, "told to end by a signal");
 }
 
 /// Names that a database takes for one, but the peer does not.
@@ -868,5 +868,5 @@ fn results_of_other_commands_in_tables() {
         "[('7', 'a', 1, 'Chur'), ('8', 'b', 0, None), ('9', 'c', 1, 'Bern')]"
     );
     server.signal(nix::sys::signal::Signal::SIGTERM);
-    server.wait().expect_failure(143, "interrupted");
+    server.wait().expect_failure(143, "told to end by a signal");
 }

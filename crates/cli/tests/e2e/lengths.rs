@@ -360,7 +360,7 @@ fn bytes_of_look_ups_tell_nothing_of_matches() {
         });
     }
     server.signal(nix::sys::signal::Signal::SIGTERM);
-    server.wait().expect_failure(143, "interrupted");
+    server.wait().expect_failure(143, "told to end by a signal");
 }
 
 /// What the gate is worth: a run whose sizes follow its matches is seen, one byte per match in a message too.

@@ -266,7 +266,10 @@ fn a_peer_that_stalls() {
 #[test]
 fn ctrl_c_on_either_side() {
     use nix::sys::signal::Signal;
-    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+    for (signal, code, words) in [
+        (Signal::SIGINT, 130, "interrupted"),
+        (Signal::SIGTERM, 143, "told to end by a signal"),
+    ] {
         let (place, receiver, sender) = long_place();
         let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 2"));
         let before = place.names();
@@ -275,8 +278,8 @@ fn ctrl_c_on_either_side() {
         let mut connecting = place.receiver(&receiver, &listening.endpoint());
         connecting.wait_for("connected to ");
         connecting.signal(signal);
-        connecting.wait().expect_failure(code, "interrupted");
-        listening.wait().expect_failure(4, "interrupted");
+        connecting.wait().expect_failure(code, words);
+        listening.wait().expect_failure(4, words);
         assert_eq!(place.names(), before);
 
         // The sender is.
@@ -284,15 +287,15 @@ fn ctrl_c_on_either_side() {
         let connecting = place.receiver(&receiver, &listening.endpoint());
         listening.wait_for("connected to ");
         listening.signal(signal);
-        listening.wait().expect_failure(code, "interrupted");
-        connecting.wait().expect_failure(4, "interrupted");
+        listening.wait().expect_failure(code, words);
+        connecting.wait().expect_failure(4, words);
         assert_eq!(place.names(), before);
 
         // Whoever waits is.
         let mut waiting = place.receiver(&receiver.clone().with("--report report.json"), LISTEN);
         waiting.wait_for("read ");
         waiting.signal(signal);
-        waiting.wait().expect_failure(code, "interrupted");
+        waiting.wait().expect_failure(code, words);
         let report = place.read("report.json");
         assert!(
             report.contains(&format!("\"exit_code\": {code}")),

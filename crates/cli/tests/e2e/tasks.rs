@@ -755,7 +755,7 @@ fn tasks_meet_at_a_gateway() {
     }
     gateway.signal(nix::sys::signal::Signal::SIGTERM);
     let gateway = gateway.wait();
-    gateway.expect_failure(143, "interrupted");
+    gateway.expect_failure(143, "told to end by a signal");
     let line = "0 pairs of tasks, and 0 waiting for theirs; 4 pairs so far";
     assert!(gateway.err.contains(line), "{}", gateway.err);
     collect(&place, "near", "ours.csv").expect_success();
