@@ -2,11 +2,16 @@
 
 use std::collections::VecDeque;
 
+use zeroize::Zeroizing;
+
 use crate::columns_read::ColumnsRead;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::keys::RowValues;
+use crate::labels::TextColumns;
 use crate::sink::{At, Sink};
 use crate::value::{Canonical, Item, Row};
+
+type Label = Zeroizing<Vec<u8>>;
 
 /// Makes items of rows, some at a time.
 struct RowItems<'a> {
@@ -14,6 +19,8 @@ struct RowItems<'a> {
     canonical: Canonical<'a>,
     /// Values and texts of the rows that are pending in `canonical`, if there are columns of such.
     values: VecDeque<RowValues>,
+    /// Of the row whose texts take the most bytes, of those that do not fit.
+    widest: Option<(usize, Error)>,
 }
 
 impl<'a> RowItems<'a> {
@@ -22,6 +29,7 @@ impl<'a> RowItems<'a> {
             wanted,
             canonical: Canonical::new(wanted.key),
             values: VecDeque::new(),
+            widest: None,
         }
     }
 
@@ -37,7 +45,8 @@ impl<'a> RowItems<'a> {
             let columns = (self.wanted.first_value()..).zip(self.wanted.values);
             // The values and texts of a row without a key are not looked at: the row never matches.
             let texts = self.wanted.texts.filter(|_| has_key);
-            let label = texts.map(|texts| texts.of_row(row, self.wanted.first_text()));
+            let first = self.wanted.first_text();
+            let label = texts.map(|texts| self.fitting(texts, texts.of_row(row, first), at));
             let mut units = columns.map(|(index, column)| match has_key {
                 true => column.units(row.value(index)).map_err(in_place),
                 false => Ok(0),
@@ -50,6 +59,27 @@ impl<'a> RowItems<'a> {
             });
         }
         Ok(full)
+    }
+
+    /// What goes with a row. One that does not fit is complained of once all rows are read, so that it is known what all need.
+    fn fitting(&mut self, texts: &TextColumns, label: Result<Label>, at: At) -> Result<Label> {
+        let error = match label {
+            Err(error) => error,
+            fits => return fits,
+        };
+        let ErrorKind::TextsTooLong { needed, .. } = *error.kind() else {
+            return Err(error);
+        };
+        if self.widest.as_ref().is_none_or(|(most, _)| needed > *most) {
+            self.widest = Some((needed, error.at_row(at.row, at.line)));
+        }
+        Ok(Zeroizing::new(vec![0; texts.bytes()]))
+    }
+
+    /// Fails if the texts of a row did not fit.
+    fn check(&mut self) -> Result<()> {
+        let widest = self.widest.take();
+        widest.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     /// Passes on what came of all rows since the last call, in order. A row whose values could not be read is left out.
@@ -92,6 +122,7 @@ impl<'a, T: TakeItems> ItemSink<'a, T> {
 
     pub(crate) fn finish(mut self) -> Result<T> {
         self.drain()?;
+        self.rows.check()?;
         Ok(self.to)
     }
 
@@ -116,7 +147,8 @@ impl<T: TakeItems> Sink for ItemSink<'_, T> {
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        let earlier = self.drain().and_then(|()| self.to.check());
+        let earlier = self.drain().and_then(|()| self.rows.check());
+        let earlier = earlier.and_then(|()| self.to.check());
         earlier.err().unwrap_or(error)
     }
 }

@@ -266,6 +266,14 @@ fn what_cannot_be_handed_over_is_refused() {
         (ErrorClass::Data, Some(2))
     );
     assert!(!error.to_string().contains("zzz"), "{error}");
+    // All rows are looked at, so that what is declared next is enough.
+    let longer = format!("{long}z,{0}{0}\nu,{0}\n", "z".repeat(10));
+    let error = read(&longer, &["a"], 8);
+    assert!(matches!(
+        error.kind(),
+        ErrorKind::TextsTooLong { needed: 22, .. }
+    ));
+    assert_eq!(error.place().row, Some(3));
     let error = read("key,a\nx,1\nx,2\n", &["a"], 8);
     let ErrorKind::LabelsDiffer { first } = error.kind() else {
         panic!("{error}");
