@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use vesica::{Advice, Intent, PathKind, Paths, add_database, holds_key};
+use vesica::{Advice, DirectoryKind, Intent, PathKind, Paths, add_database, holds_key};
 
 use crate::errors::{Failure, InPython};
 use crate::identity::{Identity, KeyPair};
@@ -39,7 +39,13 @@ impl Arguments {
             let kind = match kind.as_str() {
                 "table" => PathKind::Table,
                 "set" => PathKind::Set,
-                "directory" => PathKind::Directory,
+                "work directory" => PathKind::Directory(DirectoryKind::WorkDir),
+                "courier directory" => PathKind::Directory(DirectoryKind::Courier),
+                "job directory" => PathKind::Directory(DirectoryKind::Job),
+                "staging directory" => PathKind::Directory(DirectoryKind::Jobs),
+                "database directory" => PathKind::Directory(DirectoryKind::Database),
+                "state directory" => PathKind::Directory(DirectoryKind::LookUp),
+                "store directory" => PathKind::Directory(DirectoryKind::Store),
                 _ => PathKind::File,
             };
             let name = format!("`{name}`");

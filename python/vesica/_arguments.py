@@ -26,8 +26,20 @@ InputPath = Path
 """A file that is read."""
 OutputPath = Path
 """A file, or an object, that is written."""
-OwnDirectory = Path
-"""A directory that belongs to the function."""
+WorkDirectory = Path
+"""The directory with which a run goes on."""
+CourierDirectory = Path
+"""The directory of a run by files."""
+JobDirectory = Path
+"""The directory of a job."""
+StagingDirectory = Path
+"""A directory for jobs."""
+DatabaseDirectory = Path
+"""The database of a published set."""
+StateDirectory = Path
+"""The state of look-ups."""
+StoreDirectory = Path
+"""A store of halves."""
 InputSet = Path
 """A published set that is read; with `fetch` it is written."""
 OutputSet = Path
@@ -41,7 +53,13 @@ Database = Any
 _USES = {
     "InputPath": ("file", False),
     "OutputPath": ("file", True),
-    "OwnDirectory": ("directory", True),
+    "WorkDirectory": ("work directory", True),
+    "CourierDirectory": ("courier directory", True),
+    "JobDirectory": ("job directory", True),
+    "StagingDirectory": ("staging directory", True),
+    "DatabaseDirectory": ("database directory", True),
+    "StateDirectory": ("state directory", True),
+    "StoreDirectory": ("store directory", True),
     "InputSet": ("set", False),
     "OutputSet": ("set", True),
     "Rows": ("table", False),

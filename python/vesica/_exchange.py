@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import _vesica
-from ._arguments import Database, InputPath, OutputPath, OwnDirectory, Rows, checked
+from ._arguments import CourierDirectory, Database, InputPath, OutputPath, Rows, checked
 from ._progress import Listener, ProgressOption
 from ._runs import Format, Mode, Result, Texts, reading_of, terms_of
 from ._vesica import Identity
@@ -38,7 +38,7 @@ def exchange(
     role: Literal["receiver", "sender"],
     identity: Identity,
     peer: str,
-    state: OwnDirectory,
+    state: CourierDirectory,
     output: OutputPath | None = None,
     output_table: str | None = None,
     output_table_mode: Mode = "create",

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from . import _vesica
 from ._arguments import (
     Database,
+    DatabaseDirectory,
     InputPath,
     InputSet,
     OutputPath,
     OutputSet,
-    OwnDirectory,
     Rows,
+    StateDirectory,
     check_arguments,
     checked,
     naming,
@@ -40,7 +41,7 @@ def publish(
     *,
     on: Texts,
     identity: Identity,
-    database: OwnDirectory,
+    database: DatabaseDirectory,
     output: OutputSet,
     add: Rows = None,
     remove: Rows = None,
@@ -104,7 +105,7 @@ def publish(
 
 @checked
 def serve(
-    database: OwnDirectory,
+    database: DatabaseDirectory,
     address: str,
     *,
     identity: Identity,
@@ -258,7 +259,7 @@ def open_lookup(
     on: Texts,
     link: Link,
     fetch: bool = False,
-    state: OwnDirectory | None = None,
+    state: StateDirectory | None = None,
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
@@ -308,7 +309,7 @@ def lookup(
     set: InputSet,
     link: Link,
     fetch: bool = False,
-    state: OwnDirectory | None = None,
+    state: StateDirectory | None = None,
     output: OutputPath | None = None,
     output_table: str | None = None,
     output_table_mode: Mode = "create",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import pyarrow
 
 from . import _vesica
-from ._arguments import OwnDirectory, checked
+from ._arguments import StagingDirectory, checked
 from ._errors import DataError, Error, NetworkError, UsageError
 from ._progress import Listener, Progress
 from ._runs import Result, texts
@@ -56,7 +56,7 @@ def receive(
     on: str | list[str],
     link: Link,
     job: str,
-    staging: OwnDirectory,
+    staging: StagingDirectory,
     gateway: str,
     rows: str = "matching",
     task_memory: int | str = "1G",
@@ -111,7 +111,7 @@ def send(
     on: str | list[str],
     link: Link,
     job: str,
-    staging: OwnDirectory,
+    staging: StagingDirectory,
     gateway: str,
     rows: str = "matching",
     task_memory: int | str = "1G",

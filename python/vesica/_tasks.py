@@ -13,8 +13,8 @@ from . import _vesica
 from ._arguments import (
     Database,
     InputPath,
+    JobDirectory,
     OutputPath,
-    OwnDirectory,
     Path,
     Rows,
     check_arguments,
@@ -65,7 +65,7 @@ class SplitJob:
     """
 
     @checked
-    def __init__(self, directory: OwnDirectory) -> None:
+    def __init__(self, directory: JobDirectory) -> None:
         """Opens the job that a directory has.
 
         Raises UsageError if there is none of this version.
@@ -248,7 +248,7 @@ def split(
     table: Rows = None,
     *,
     role: str,
-    job: OwnDirectory,
+    job: JobDirectory,
     task_memory: int | str = "1G",
     attempts: int = 4,
     valid_for: float = 604800,

@@ -44,8 +44,9 @@ use crate::failure::{Failure, InCommand};
 use crate::log::{self, LogFormat};
 use crate::offline::{Dealer, Generator, Offline};
 use crate::paths::{
-    self, DatabaseUri, DriverName, FetchedSet, InputPath, InputSet, InputTable, OutputPath,
-    OutputSet, OwnDirectory,
+    self, CourierDirectory, DatabaseDirectory, DatabaseUri, DriverName, FetchedSet, InputPath,
+    InputSet, InputTable, JobDirectory, OutputPath, OutputSet, StateDirectory, StoreDirectory,
+    WorkDirectory,
 };
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
@@ -463,7 +464,7 @@ pub(crate) struct Meeting {
     offline: Option<String>,
     /// With --protocol ole: directory of prepared correlations (see `vesica offline`); the run uses up one pair
     #[arg(help_heading = "Prepared correlations", long, value_name = "DIR")]
-    offline_store: Option<OwnDirectory>,
+    offline_store: Option<StoreDirectory>,
     /// With --offline dealer or tee: use only a pair whose dealer, or both of whose generators, were attested as this, in the
     /// form that `vesica offline ls` prints: a platform, or "PLATFORM MEASUREMENT". If not given, any pair without a
     /// simulated report
@@ -502,7 +503,7 @@ pub(crate) struct Meeting {
     /// Directory from which a run resumes after a failure: run the same command again, on both sides. A result that was found
     /// but not written is written without the peer. Created if missing, and removed once the result is written
     #[arg(long, value_name = "DIR")]
-    work_dir: Option<OwnDirectory>,
+    work_dir: Option<WorkDirectory>,
     /// Accept a table without a usable key, which matches nothing; otherwise that is an error
     #[arg(long)]
     pub(crate) allow_empty: bool,
@@ -773,7 +774,7 @@ pub(crate) struct Exchange {
     /// Directory for this side's encrypted state between steps; the first step creates it. A copy of it is not accepted.
     /// Remove it when the run is over
     #[arg(long, value_name = "DIR")]
-    pub(crate) state: OwnDirectory,
+    pub(crate) state: CourierDirectory,
     /// The peer's message; not for offer
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<InputPath>,
@@ -1224,7 +1225,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop
 
 /// Checks what is typed about a database. What is in the environment is for any run that needs it.
 fn check_database(options: &ArgMatches) -> Result<(), Failure> {
-    if let Ok(Some(directory)) = options.try_get_one::<OwnDirectory>("database") {
+    if let Ok(Some(directory)) = options.try_get_one::<DatabaseDirectory>("database") {
         // That of a published set is a directory.
         return match is_uri(&directory.to_string_lossy()) {
             false => Ok(()),

@@ -23,7 +23,7 @@ use crate::conditions::Conditions;
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::log::{self, Level};
 use crate::memory::peak_memory_bytes;
-use crate::paths::{InputPath, OwnDirectory};
+use crate::paths::{InputPath, StoreDirectory};
 use crate::patience::{Patience, seconds};
 use crate::progress::{Progress, ProgressMode};
 use crate::signals::Signals;
@@ -120,7 +120,7 @@ struct Make {
     peer_shown: PeerShown,
     /// Directory for the half, created if missing
     #[arg(long, value_name = "DIR")]
-    offline_store: OwnDirectory,
+    offline_store: StoreDirectory,
     #[command(flatten)]
     patience: Patience,
     /// How to show progress on standard error
@@ -132,7 +132,7 @@ struct Make {
 struct Ls {
     /// Directory of halves
     #[arg(long, value_name = "DIR")]
-    offline_store: OwnDirectory,
+    offline_store: StoreDirectory,
     /// The identity that uses the store
     #[arg(long, value_name = "FILE")]
     identity: InputPath,
@@ -149,7 +149,7 @@ struct Named {
     names: Vec<Name>,
     /// Directory of halves
     #[arg(long, value_name = "DIR")]
-    offline_store: OwnDirectory,
+    offline_store: StoreDirectory,
     /// The identity that stored them
     #[arg(long, value_name = "FILE")]
     identity: InputPath,

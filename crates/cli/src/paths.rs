@@ -9,7 +9,7 @@ use clap::builder::{
     MapValueParser, PathBufValueParser, StringValueParser, TypedValueParser, ValueParserFactory,
 };
 use clap::{Arg, ArgMatches, Command};
-use vesica::{PathKind, Paths, add_database};
+use vesica::{DirectoryKind, PathKind, Paths, add_database};
 
 use crate::failure::InCommand;
 
@@ -73,8 +73,18 @@ paths! {
     InputTable(PathBuf, PathBufValueParser) PathUse::Reads(PathKind::Table);
     /// A file, or an object, that is written.
     OutputPath(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::File);
-    /// A directory that belongs to the command.
-    OwnDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory);
+    /// The directory with which a run goes on.
+    WorkDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::WorkDir));
+    /// The directory of a run by files.
+    CourierDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Courier));
+    /// The directory of a job.
+    JobDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Job));
+    /// The database of a published set.
+    DatabaseDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Database));
+    /// The state of look-ups.
+    StateDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::LookUp));
+    /// A store of halves.
+    StoreDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Store));
     /// A published set that is written.
     OutputSet(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Set);
     /// A published set that is read, and fetched if that is asked for.

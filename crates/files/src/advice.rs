@@ -45,6 +45,7 @@ named! {
     Driver "driver",
     Encoding "encoding",
     Endorsements "endorsements",
+    Fetch "fetch",
     Input "input",
     Key "key",
     Lambda "lambda",

@@ -1,6 +1,5 @@
 //! Directories for what only this user may change.
 
-#[cfg(unix)]
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -48,17 +47,21 @@ impl fmt::Display for UnsafeDirectory {
 }
 
 /// Makes a directory for this user only, unless there is one. Returns why it is unsafe for files that only this user may
-/// write, if it is.
+/// write, if it is; one that was made does not stay then.
 ///
 /// # Errors
 /// The operating system's.
 pub fn private_directory(path: &Path) -> io::Result<Option<UnsafeDirectory>> {
-    make(path)?;
-    unsafe_directory(path)
+    let is_new = make(path)?;
+    let problem = unsafe_directory(path);
+    if is_new && !matches!(problem, Ok(None)) {
+        let _ = fs::remove_dir(path);
+    }
+    problem
 }
 
-/// Makes a directory for this user only, unless there is one.
-fn make(path: &Path) -> io::Result<()> {
+/// Makes a directory for this user only, unless there is one. Returns whether there was none.
+fn make(path: &Path) -> io::Result<bool> {
     #[cfg(unix)]
     let made = {
         use std::os::unix::fs::DirBuilderExt;
@@ -67,10 +70,10 @@ fn make(path: &Path) -> io::Result<()> {
     #[cfg(windows)]
     let made = crate::windows::create_directory(path);
     match made {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         // Without a name that lasts, what is synchronised in it is lost with it.
-        Ok(()) => keep_name(path),
-        failed => failed,
+        Ok(()) => keep_name(path).map(|()| true),
+        Err(e) => Err(e),
     }
 }
 

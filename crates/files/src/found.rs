@@ -1,5 +1,6 @@
 //! What is there where something else was expected, in words.
 
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -38,11 +39,111 @@ const TABLES: &[(&[u8], &str)] = &[
     (b"\x28\xb5\x2f\xfd", "a file compressed with zstd"),
 ];
 
-/// What is at a path, such as "a directory" or "a published set", as far as its first bytes tell; "a fingerprint" if the path
-/// itself is one, and nothing is there. `None` if nothing is there or it cannot be read. Nothing of its content is told.
+/// What a directory is for that a command has made for itself. No command uses one of another kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DirectoryKind {
+    /// What another run goes on with.
+    WorkDir,
+    /// How far a run by files has come.
+    Courier,
+    /// A job for tasks.
+    Job,
+    /// Several of them, each in a directory in it.
+    Jobs,
+    /// The private side of a published set.
+    Database,
+    /// What later look-ups need not ask.
+    LookUp,
+    /// Stored halves of correlations.
+    Store,
+}
+
+impl DirectoryKind {
+    /// All that are known by what is in them.
+    pub const ALL: &[DirectoryKind] = &[
+        DirectoryKind::WorkDir,
+        DirectoryKind::Courier,
+        DirectoryKind::Job,
+        DirectoryKind::Database,
+        DirectoryKind::LookUp,
+        DirectoryKind::Store,
+    ];
+
+    /// What messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DirectoryKind::WorkDir => "the work directory of a run",
+            DirectoryKind::Courier => "the state of a run by files",
+            DirectoryKind::Job => "the directory of a job",
+            DirectoryKind::Jobs => "a directory for jobs",
+            DirectoryKind::Database => "the database of a published set",
+            DirectoryKind::LookUp => "the state of look-ups",
+            DirectoryKind::Store => "a store of halves",
+        }
+    }
+
+    /// The files of which it has one at least, in any version, and what these begin with.
+    fn marks(self) -> &'static [(&'static str, &'static [u8])] {
+        match self {
+            DirectoryKind::WorkDir => &[("journal", b"vesicaj")],
+            DirectoryKind::Courier => &[("run", b"vesicac")],
+            DirectoryKind::Job => &[
+                ("job.json", b"{\n  \"format\":"),
+                ("draft.json", b"{\n  \"format\":"),
+            ],
+            DirectoryKind::Jobs => &[],
+            DirectoryKind::Database => &[
+                ("key", b"vesica database "),
+                ("publishing-journal", b"vesica publishing "),
+            ],
+            DirectoryKind::LookUp => &[("state", b"vesica look-up ")],
+            DirectoryKind::Store => &[(".half", b"vesicao")],
+        }
+    }
+
+    /// Whether a command has made this directory for such a use.
+    pub fn is_at(self, directory: &Path) -> bool {
+        self.marks().iter().any(|(name, begin)| {
+            if !name.starts_with('.') {
+                return begins(&directory.join(name), begin);
+            }
+            // One of the files whose names end so.
+            let mut files = fs::read_dir(directory).into_iter().flatten().flatten();
+            files.any(|file| {
+                let ends = file
+                    .file_name()
+                    .as_encoded_bytes()
+                    .ends_with(name.as_bytes());
+                ends && begins(&file.path(), begin)
+            })
+        })
+    }
+
+    /// What a command has made this directory for, if one has.
+    pub fn of(directory: &Path) -> Option<DirectoryKind> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|kind| kind.is_at(directory))
+    }
+}
+
+/// Whether a file is there that begins so.
+fn begins(path: &Path, with: &[u8]) -> bool {
+    let mut head = Vec::new();
+    let file = open_regular(path).map(|file| file.take(with.len() as u64));
+    let read = file.and_then(|mut file| file.read_to_end(&mut head));
+    read.is_ok() && head == with
+}
+
+/// What is at a path, such as "a directory" or "a published set", as far as its first bytes tell, and of a directory
+/// [what it is for](DirectoryKind); "a fingerprint" if the path itself is one, and nothing is there. `None` if nothing is there
+/// or it cannot be read. Nothing of its content is told.
 pub fn found_at(path: &Path) -> Option<&'static str> {
     match path.metadata() {
-        Ok(there) if there.is_dir() => return Some("a directory"),
+        Ok(there) if there.is_dir() => {
+            let own = DirectoryKind::of(path).map(DirectoryKind::name);
+            return Some(own.unwrap_or("a directory"));
+        }
         Ok(_) => {}
         Err(_) => {
             let is_one = path.to_str().is_some_and(is_fingerprint);
@@ -138,8 +239,26 @@ mod tests {
             (b"vesica,id\n1,2\n", "a text file"),
             (b"PAR1\x15", "a Parquet file"),
         ] {
-            std::fs::write(at("file"), content).unwrap();
+            fs::write(at("file"), content).unwrap();
             assert_eq!(found_at(&at("file")), Some(expected));
+        }
+    }
+
+    /// The command's tests have the commands make them.
+    #[test]
+    fn a_directory_is_known_by_what_is_in_it() {
+        for kind in DirectoryKind::ALL {
+            for (name, begin) in kind.marks() {
+                let place = tempfile::tempdir().unwrap();
+                let name = name.replace(".half", "abcd.half");
+                fs::write(place.path().join("lock"), "").unwrap();
+                fs::write(place.path().join(&name), "notes").unwrap();
+                assert_eq!(found_at(place.path()), Some("a directory"));
+                fs::write(place.path().join(&name), [begin, &b" 9"[..]].concat()).unwrap();
+                assert_eq!(found_at(place.path()), Some(kind.name()));
+                let known = DirectoryKind::ALL.iter();
+                assert_eq!(known.filter(|kind| kind.is_at(place.path())).count(), 1);
+            }
         }
     }
 }

@@ -121,6 +121,15 @@ impl Place {
     }
 }
 
+/// Whether an open file is the one that has this name.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let there = path.symlink_metadata();
+    match (Place::of(file), there) {
+        (Ok(file), Ok(there)) => Place::at(path, &there) == Some(file),
+        _ => false,
+    }
+}
+
 /// Whether a file has more than one name.
 ///
 /// # Errors

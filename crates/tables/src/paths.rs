@@ -11,11 +11,11 @@ use std::io;
 use std::iter;
 use std::path::{Component, Path, PathBuf};
 
-use vesica_files::{Place, directory_of, found_at, holds_key, redirected};
+use vesica_files::{DirectoryKind, Place, directory_of, found_at, holds_key, redirected};
 
 use crate::error::{Error, ErrorKind, Overlap, Result};
 use crate::files::{Found, expand, would_find};
-use crate::objects::address::Address;
+use crate::objects::address::{Address, shown};
 #[cfg(feature = "object-stores")]
 use crate::objects::find::environment;
 use crate::objects::stored::StoredObject;
@@ -33,7 +33,7 @@ pub enum PathKind {
     /// A database in a file, with its journals beside it.
     Database,
     /// A directory in which are the command's own files alone.
-    Directory,
+    Directory(DirectoryKind),
     /// No path, but an address of a server or database.
     Address,
 }
@@ -55,6 +55,10 @@ impl PathKind {
             }
             _ => self.beside().iter().any(|suffix| rest == suffix.as_bytes()),
         }
+    }
+
+    fn is_directory(self) -> bool {
+        matches!(self, PathKind::Directory(_))
     }
 
     /// What may be beside such a file, without the numbers.
@@ -174,8 +178,9 @@ impl Paths {
     }
 
     /// Fails if a path is a private key or has a line end; if what is written would take the place of anything else, or be
-    /// among the files of an input; if anything is in a directory that belongs to the command; and if it is a fingerprint, or
-    /// leads to a directory in the place of a file or the other way round.
+    /// among the files of an input; if anything is in a directory that belongs to the command; if it is a fingerprint, or
+    /// leads to a directory in the place of a file or the other way round, or to one that a command has made for something
+    /// else; and if there is no directory for what is written.
     ///
     /// # Errors
     /// Usage: it would.
@@ -203,29 +208,57 @@ impl Paths {
 impl Named {
     /// Fails if something of another kind is there, or the path is no path but a fingerprint.
     fn check_kind(&self) -> Result<()> {
-        let expected = match self.kind {
-            PathKind::File => "a file",
-            PathKind::Table => "a table",
-            PathKind::Set => "a published set",
-            PathKind::Directory => "a directory",
+        let there = self.path.metadata().ok();
+        let is_directory = there.as_ref().is_some_and(|there| there.is_dir());
+        let is_file = there.is_some() && !is_directory;
+        let (expected, fits) = match self.kind {
+            PathKind::File => ("a file", is_file),
+            PathKind::Set => ("a published set", is_file),
+            PathKind::Table => (
+                "a table",
+                is_file || is_directory && DirectoryKind::of(&self.path).is_none(),
+            ),
+            PathKind::Directory(kind) if is_directory => (
+                kind.name(),
+                kind.is_at(&self.path) || DirectoryKind::of(&self.path).is_none(),
+            ),
+            PathKind::Directory(_) => ("a directory", false),
             PathKind::Database | PathKind::Address => return Ok(()),
         };
-        let fits = match self.path.metadata() {
-            Ok(there) => match self.kind {
-                PathKind::Table => true,
-                PathKind::Directory => there.is_dir(),
-                _ => !there.is_dir(),
-            },
-            Err(_) => false,
-        };
-        // What fits is not opened.
+        // A file that fits is not opened.
         let found = (!fits).then(|| found_at(&self.path)).flatten();
         match found {
             Some(found) => Err(Error::usage(format!(
-                "{} is {found}, and not {expected}",
-                self.what
+                "{} {} is {found}, and not {expected}",
+                self.what,
+                shown(&self.path)
             ))),
-            None => Ok(()),
+            None => self.check_directory(),
+        }
+    }
+
+    /// Fails if it is written to a directory that is not there.
+    fn check_directory(&self) -> Result<()> {
+        let is_name = !self.path.as_os_str().is_empty() && self.path.as_os_str() != "-";
+        let is_local =
+            is_name && self.kind != PathKind::Address && Address::of(&self.path).is_none();
+        if !self.is_written || !is_local {
+            return Ok(());
+        }
+        let directory = directory_of(&self.path);
+        let is_missing = match directory.metadata() {
+            Ok(there) => !there.is_dir(),
+            // Whatever else keeps it from being used is complained of then.
+            Err(e) => e.kind() == io::ErrorKind::NotFound,
+        };
+        match is_missing {
+            true => Err(Error::usage(format!(
+                "{} {}: there is no directory {}",
+                self.what,
+                shown(&self.path),
+                shown(directory)
+            ))),
+            false => Ok(()),
         }
     }
 
@@ -321,7 +354,7 @@ impl<'a> Located<'a> {
             _ if self.is_beside(other) => Overlap::Among,
             _ if other.is_beside(self) => return Some((other, Overlap::Among, self)),
             kind if self.is_same(other) => {
-                let are_to_be = [kind, self.named.kind] == [PathKind::Directory; 2];
+                let are_to_be = kind.is_directory() && self.named.kind.is_directory();
                 match are_to_be || self.named.path.is_dir() {
                     true => Overlap::SameDirectory,
                     false if self.named.is_standard || other.named.is_standard => {
@@ -330,7 +363,7 @@ impl<'a> Located<'a> {
                     false => Overlap::Same,
                 }
             }
-            PathKind::Directory if self.is_inside(other) => Overlap::Inside,
+            PathKind::Directory(_) if self.is_inside(other) => Overlap::Inside,
             // What is read there might be taken for the command's own, and removed.
             _ if self.holds(other) => return Some((other, Overlap::Inside, self)),
             PathKind::Table if self.is_among(other) => Overlap::Among,
@@ -377,7 +410,7 @@ impl<'a> Located<'a> {
 
     /// Whether it is a directory of the command's own, and another or one of its files is in it.
     fn holds(&self, other: &Located<'_>) -> bool {
-        if self.named.kind != PathKind::Directory {
+        if !self.named.kind.is_directory() {
             return false;
         }
         let is_table = other.named.kind == PathKind::Table;
@@ -396,7 +429,7 @@ impl<'a> Located<'a> {
             (Some(directory), Some(name)) => would_find(&input.named.path, directory, name),
             _ => false,
         };
-        let is_directory = self.named.kind == PathKind::Directory;
+        let is_directory = self.named.kind.is_directory();
         let by_name =
             |path: &PathBuf| would_find(path) || is_directory && would_find(&path.join("any"));
         self.paths.iter().any(by_name) || self.is_found(input)

@@ -14,6 +14,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use vesica_files::DirectoryKind;
 use vesica_session::terms::{KEY_CLASSES, LEARNS};
 use vesica_session::{
     Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Report,
@@ -302,7 +303,8 @@ impl<'a> Courier<'a> {
         let (party, again) = (self.party, taken == Taken::Before);
         let has_rows = step == CourierStep::Finish && self.gets == Gets::Rows;
         check_apart(&[source], output, |paths| {
-            paths.writes("the state", PathKind::Directory, &self.kept.path);
+            let kind = PathKind::Directory(DirectoryKind::Courier);
+            paths.writes("the state", kind, &self.kept.path);
         })?;
         let job = with_column_types(self.job.clone(), source, self.key)?;
         let output = output.filter(|_| has_rows);

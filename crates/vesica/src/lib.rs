@@ -109,7 +109,9 @@ pub use work_dir::prepare_work_dir;
 
 #[cfg(feature = "adbc")]
 pub use options::{adbc_database, add_database};
-pub use vesica_files::{Advice, Argument, Command, Face, Part, WholeFile, holds_key, spelled};
+pub use vesica_files::{
+    Advice, Argument, Command, DirectoryKind, Face, Part, WholeFile, holds_key, spelled,
+};
 pub use vesica_lookup::{
     Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, ServerEvent, Service,
     SetProblem, StoreProblem,

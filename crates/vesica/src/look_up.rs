@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
-use vesica_files::many;
+use vesica_files::{DirectoryKind, many};
 use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
 use vesica_session::{
     ConnectOptions, Connection, Deadline, Endpoint, Error as SessionError, Fingerprint, Identity,
@@ -135,7 +135,8 @@ impl LookUp {
                 false => paths.reads("the set", PathKind::Set, &self.set),
             }
             if let Some(state) = &self.state {
-                paths.writes("the state", PathKind::Directory, state);
+                let kind = PathKind::Directory(DirectoryKind::LookUp);
+                paths.writes("the state", kind, state);
             }
         })
     }
@@ -469,6 +470,7 @@ impl OpenLookUp {
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
+        observer.phase("look-up");
         let queries = digests.len() as u64 + self.state.pending();
         let [bytes, blocks] = [QUERY_BYTES, QUERY_BLOCKS].map(|of_one| queries * of_one);
         server.deadline.of_exchange(start, bytes, blocks);
@@ -488,7 +490,6 @@ impl OpenLookUp {
         start: Instant,
         observer: &mut dyn Observer,
     ) -> Result<Server, Error> {
-        observer.phase("look-up");
         let header = self.set.header();
         let deadline = connection.deadline();
         deadline.of_exchange(start, 0, 0);

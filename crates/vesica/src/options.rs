@@ -5,9 +5,9 @@ use std::path::Path;
 #[cfg(feature = "adbc")]
 use vesica_files::Argument::{Database, DatabaseFile, Driver};
 use vesica_files::Argument::{Offline, Protocol};
-use vesica_files::{Advice, advice, found_at, machine_memory};
 #[cfg(feature = "adbc")]
-use vesica_files::{Argument, Face};
+use vesica_files::Face;
+use vesica_files::{Advice, Argument, advice, found_at, machine_memory};
 use vesica_psi::Spec;
 use vesica_session::{
     LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, ProtocolRequest, Registry, Reveal, Reveals, Role,
@@ -203,10 +203,20 @@ pub fn add_database(
 pub fn parse_address(text: &str) -> Result<String, Error> {
     if !is_address(text) {
         let form = "an address is HOST:PORT, as localhost:7340 or [::1]:7340";
-        return Err(usage(match found_at(Path::new(text)) {
-            Some(found) => format!("this is {found}, and {form}"),
-            None => form.to_owned(),
-        }));
+        let found = found_at(Path::new(text));
+        return Err(Error::Usage {
+            problem: match found {
+                Some(found) => format!("this is {found}, and {form}"),
+                None => form.to_owned(),
+            },
+            remedy: (found == Some("a fingerprint")).then(|| {
+                advice![
+                    "name the peer with ",
+                    Argument::Peer,
+                    ", and here where it listens",
+                ]
+            }),
+        });
     }
     Ok(text.to_owned())
 }

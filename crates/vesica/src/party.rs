@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vesica_files::{Advice, Argument, Command, advice, directory_of, many};
+use vesica_files::{Advice, Argument, Command, DirectoryKind, advice, directory_of, many};
 use vesica_psi::Output as Learnt;
 use vesica_session::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, KEY_CLASSES, LEARNS, MAX_BUCKET_ATTEMPTS,
@@ -964,14 +964,22 @@ impl Party {
     /// Refuses an output in the place of what is read, or in a directory that belongs to the run.
     fn check_apart(&self, source: &Source, output: Option<Destination<'_>>) -> Result<(), Error> {
         let owned = [
-            ("the work directory", &self.resources.work_dir),
+            (
+                "the work directory",
+                DirectoryKind::WorkDir,
+                &self.resources.work_dir,
+            ),
             #[cfg(feature = "offline")]
-            ("the store", &self.resources.offline_store),
+            (
+                "the store",
+                DirectoryKind::Store,
+                &self.resources.offline_store,
+            ),
         ];
         check_apart(&[source], output, |paths| {
-            for (what, directory) in owned {
+            for (what, kind, directory) in owned {
                 if let Some(directory) = directory {
-                    paths.writes(what, PathKind::Directory, directory);
+                    paths.writes(what, PathKind::Directory(kind), directory);
                 }
             }
         })
@@ -1065,7 +1073,8 @@ pub fn collect(
 ) -> Result<RowSet, Error> {
     let directory = beside(output);
     check_apart(&[source], output, |paths| {
-        paths.writes("the job", PathKind::Directory, job.directory());
+        let kind = PathKind::Directory(DirectoryKind::Job);
+        paths.writes("the job", kind, job.directory());
     })?;
     let file = output
         .map(|output| Output::open(output, source, &directory))

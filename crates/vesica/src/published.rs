@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use vesica_files::{Advice, directory_of};
+use vesica_files::{Advice, DirectoryKind, directory_of};
 use vesica_lookup::{
     Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, has_begun,
 };
@@ -104,7 +104,8 @@ impl Publication {
         let scratch = directory_of(output);
         check_apart(&[source], None, |paths| {
             paths.writes("the set", PathKind::Set, output);
-            paths.writes("its database", PathKind::Directory, &self.database);
+            let kind = PathKind::Directory(DirectoryKind::Database);
+            paths.writes("its database", kind, &self.database);
         })?;
         let share = share(self.memory);
         let payload = self.payload.as_ref().map(|terms| {
@@ -263,7 +264,8 @@ impl SetUpdate {
         let sources: Vec<&Source> = add.into_iter().chain(remove).collect();
         check_apart(&sources, None, |paths| {
             paths.writes("the set", PathKind::Set, &self.set);
-            paths.writes("its database", PathKind::Directory, &self.database);
+            let kind = PathKind::Directory(DirectoryKind::Database);
+            paths.writes("its database", kind, &self.database);
         })?;
         let (scratch, share) = (directory_of(&self.set), share(self.memory));
         let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;

@@ -20,8 +20,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+pub(crate) use vesica_files::is_at;
 use vesica_files::{
-    FileId, NotLocked, Place, PrivateFile, is_exhausted, is_unfinished, keep_name, own_options,
+    FileId, NotLocked, PrivateFile, is_exhausted, is_unfinished, keep_name, own_options,
     private_directory,
 };
 use vesica_primitives::sealed::Sealed;
@@ -361,15 +362,6 @@ pub fn prepare_work_dir(path: &Path) -> Result<(), Error> {
         Ok(None) => Ok(()),
         Ok(Some(why)) => Err(refused(path, WorkDirProblem::Unsafe(why))),
         Err(e) => Err(failed(path, &e)),
-    }
-}
-
-/// Whether an open file is the one that has this name.
-pub(crate) fn is_at(file: &File, path: &Path) -> bool {
-    let there = path.symlink_metadata();
-    match (Place::of(file), there) {
-        (Ok(file), Ok(there)) => Place::at(path, &there) == Some(file),
-        _ => false,
     }
 }
 

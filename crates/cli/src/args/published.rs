@@ -10,8 +10,8 @@ use vesica::{
 };
 
 use super::{
-    FetchedSet, InputPath, InputSet, InputTable, OutputPath, OutputSet, OutputTable, OwnDirectory,
-    Table, TableForm, parse_threads,
+    DatabaseDirectory, FetchedSet, InputPath, InputSet, InputTable, OutputPath, OutputSet,
+    OutputTable, StateDirectory, Table, TableForm, parse_threads,
 };
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
@@ -48,7 +48,7 @@ pub(crate) struct Publish {
     /// Directory for the secret key and the count of queries, created if missing. After a failure the same command resumes
     /// from it. Whoever has it and the identity can test guesses of every key of the set, for ever
     #[arg(long, value_name = "DIR")]
-    pub(crate) database: OwnDirectory,
+    pub(crate) database: DatabaseDirectory,
     /// File of the set, for clients. By itself it shows how many keys there are, but not which; what else it shows is in
     /// docs/look-up.md
     #[arg(help_heading = "Result", long, value_name = "SET.vset")]
@@ -88,7 +88,7 @@ pub(crate) struct Publish {
 pub(crate) struct Serve {
     /// Directory that `vesica publish` has made
     #[arg(long, value_name = "DIR")]
-    pub(crate) database: OwnDirectory,
+    pub(crate) database: DatabaseDirectory,
     /// Listen for clients at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: String,
@@ -135,7 +135,7 @@ pub(crate) struct Lookup {
     /// Directory for the server's answers, encrypted under the identity, created if missing. Later look-ups do not pay for
     /// the same key again, and one after an interruption has what that has paid for. Each set has its own
     #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<OwnDirectory>,
+    pub(crate) state: Option<StateDirectory>,
     /// Where `vesica serve` listens, HOST:PORT
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) connect: String,

@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 use vesica::{Endpoint, Fingerprint, TaskEndpoint, parse_address, parse_bytes};
 
 use super::{
-    InputPath, Meeting, MeetingPoint, OutputPath, OutputTable, OwnDirectory, Table, parse_threads,
+    InputPath, JobDirectory, Meeting, MeetingPoint, OutputPath, OutputTable, Table, parse_threads,
 };
 use crate::failure::Failure;
 use crate::offline::Side;
@@ -38,7 +38,7 @@ pub(crate) struct Split {
     pub(crate) link: Meeting,
     /// Directory for the job, which only this user may read. Tasks need all of it; job.json in it has the keys to the rest
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: OwnDirectory,
+    pub(crate) job: JobDirectory,
     /// Approximate memory of a task, such as 512M or 4G, which decides the number of buckets; the smaller one of both sides
     /// counts. Numbers take 129M or more, however few keys there are
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1G")]
@@ -87,7 +87,7 @@ impl TaskMeetingPoint {
 pub(crate) struct Bucket {
     /// Directory of the job, made by `vesica split`
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: OwnDirectory,
+    pub(crate) job: JobDirectory,
     /// The bucket, counted from 0
     #[arg(long, value_name = "N")]
     pub(crate) bucket: u32,
@@ -129,7 +129,7 @@ pub(crate) struct Gateway {
 pub(crate) struct Attempts {
     /// Directory of the job, made by `vesica split`, with the results of tasks
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: OwnDirectory,
+    pub(crate) job: JobDirectory,
     #[command(flatten)]
     pub(crate) point: MeetingPoint,
     /// This side's identity, with which the table was split
@@ -150,7 +150,7 @@ pub(crate) struct Attempts {
 pub(crate) struct Total {
     /// Directory of the job, made by `vesica split`, with the results of all buckets
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: OwnDirectory,
+    pub(crate) job: JobDirectory,
     /// Open the total, and listen for the peer's driver at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
@@ -193,7 +193,7 @@ impl Total {
 pub(crate) struct Collect {
     /// Directory of the job, with the results of all buckets
     #[arg(long, value_name = "DIR")]
-    pub(crate) job: OwnDirectory,
+    pub(crate) job: JobDirectory,
     #[command(flatten)]
     pub(crate) table: Table,
     /// File for the matching rows; its name decides the format, else it is that of the input. `-` is standard output

@@ -2,14 +2,17 @@
 //! declarations.
 
 use std::any::TypeId;
+use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 
 use clap::Arg;
-use vesica::Fingerprint;
+use vesica::{DirectoryKind, Fingerprint};
 use vesica_cli::{PathKind, PathUse};
 
 use crate::declared::{Declared, commands, id};
-use crate::support::{Ended, Place, Running};
+use crate::support::{Arguments, Ended, Place, Running, exchange};
+use crate::tasks::{place_of_keys, split_keys, succeed};
 
 /// A place with something of each kind: `table.csv`, `directory`, and the identities.
 fn place() -> Place {
@@ -40,7 +43,7 @@ fn what_is_in_the_place_of_a_path_is_named() {
             let (expected, other) = match kind {
                 PathKind::File => ("a file", Some(("directory", "a directory"))),
                 PathKind::Set => ("a published set", Some(("directory", "a directory"))),
-                PathKind::Directory => ("a directory", Some(("table.csv", "a text file"))),
+                PathKind::Directory(_) => ("a directory", Some(("table.csv", "a text file"))),
                 PathKind::Table => ("a table", None),
                 kind => panic!("what is expected of {kind:?}?"),
             };
@@ -48,13 +51,121 @@ fn what_is_in_the_place_of_a_path_is_named() {
             for (value, found) in things.into_iter().flatten() {
                 let ended = ended(&place, &declared, arg, value);
                 let name = arg.get_long().unwrap_or(id(arg));
-                let words = format!("--{name} is {found}, and not {expected}");
+                let words = format!("--{name} {value} is {found}, and not {expected}");
                 ended.expect_failure(2, &words);
                 tried += 1;
             }
         }
     }
     assert!(tried > 150, "{tried}");
+}
+
+/// A directory of each kind, as commands make it.
+fn directories() -> (Place, [(DirectoryKind, &'static str); 6]) {
+    let place = place_of_keys(10);
+    let run = |words: String| place.run(&words).expect_success();
+    let both = ["ours.csv", "theirs.csv"].map(|input| Arguments::new(input, "id"));
+    let [receiver, sender] = both;
+    let receiver = receiver.output("/dev/full").with("--work-dir work");
+    let pair = exchange(&place, &receiver, &sender);
+    pair.receiver.expect_failure(7, "/dev/full");
+    let (peer, table) = (place.sender, "--input ours.csv --key id");
+    run(format!(
+        "exchange offer --role receiver {table} --identity receiver.key --peer {peer} --state courier --out offered"
+    ));
+    succeed(split_keys(&place, ["job", "far"], ""));
+    run(format!(
+        "publish {table} --identity sender.key --database database --output set.vset"
+    ));
+    place.write("clients", place.receiver.to_string());
+    let mut server = place.start_after(
+        "true",
+        "serve --database database --clients clients --quota 10 --identity sender.key --listen 127.0.0.1:0",
+    );
+    let endpoint = server.endpoint();
+    run(format!(
+        "lookup {table} --identity receiver.key --peer {peer} --set set.vset --state state {endpoint}"
+    ));
+    drop(server);
+    place
+        .deal(
+            "--offline dealer --items 32 --receiver-size 10 --sender-size 10",
+            "",
+        )
+        .iter()
+        .for_each(Ended::expect_success);
+    let all = [
+        (DirectoryKind::WorkDir, "work"),
+        (DirectoryKind::Courier, "courier"),
+        (DirectoryKind::Job, "job"),
+        (DirectoryKind::Database, "database"),
+        (DirectoryKind::LookUp, "state"),
+        (DirectoryKind::Store, "receiver.store"),
+    ];
+    assert!(
+        DirectoryKind::ALL
+            .iter()
+            .eq(all.iter().map(|(kind, _)| kind))
+    );
+    (place, all)
+}
+
+fn names(directory: &Path) -> Vec<OsString> {
+    let names = fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_directory_of_another_command_is_named_and_left() {
+    let (place, directories) = directories();
+    let (mut tried, mut fit) = (0, 0);
+    for declared in commands() {
+        for (arg, of) in declared.paths() {
+            let (PathUse::Writes(kind) | PathUse::Reads(kind)) = of else {
+                continue;
+            };
+            let expected = match kind {
+                PathKind::Directory(kind) => kind.name(),
+                PathKind::Table => "a table",
+                _ => continue,
+            };
+            for (other, directory) in directories {
+                if kind == PathKind::Directory(other) {
+                    fit += 1;
+                    continue;
+                }
+                let before = names(&place.path(directory));
+                let ended = ended(&place, &declared, arg, directory);
+                let name = arg.get_long().unwrap_or(id(arg));
+                let found = other.name();
+                let words = format!("--{name} {directory} is {found}, and not {expected}");
+                ended.expect_failure(2, &words);
+                assert_eq!(names(&place.path(directory)), before);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100 && fit > 15, "{tried}, {fit}");
+}
+
+#[test]
+fn a_directory_that_is_missing_is_named() {
+    let place = place();
+    let mut tried = 0;
+    for declared in commands() {
+        for (arg, of) in declared.paths() {
+            if matches!(of, PathUse::Writes(_)) {
+                let ended = ended(&place, &declared, arg, "none/x");
+                let name = arg.get_long().unwrap_or(id(arg));
+                let words = format!("--{name} none/x: there is no directory none");
+                ended.expect_failure(2, &words);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 25, "{tried}");
 }
 
 #[test]
@@ -85,6 +196,10 @@ fn what_is_in_the_place_of_an_address_or_a_fingerprint_is_named() {
                     false => format!("this is {found}, and not a fingerprint"),
                 };
                 assert!(ended.err.contains(&words), "{words}: {}", ended.err);
+                if is_address && found == "a fingerprint" {
+                    let hint = ended.hint();
+                    assert!(hint.contains("name the peer with --peer"), "{hint}");
+                }
                 match is_address {
                     true => addresses += 1,
                     false => fingerprints += 1,

@@ -61,13 +61,17 @@ fn kind(of: PathUse) -> PathKind {
     }
 }
 
+fn is_directory(of: PathUse) -> bool {
+    matches!(kind(of), PathKind::Directory(_))
+}
+
 /// What is there under the usual name of every path.
 fn furnish(place: &Place) {
     for declared in commands() {
         for (arg, of) in declared.paths() {
             let path = place.path(&file(of, id(arg)));
             match kind(of) {
-                PathKind::Directory => fs::create_dir_all(path).unwrap(),
+                PathKind::Directory(_) => fs::create_dir_all(path).unwrap(),
                 _ if path.exists() => {}
                 _ => fs::write(path, format!("# the {}", id(arg))).unwrap(),
             }
@@ -124,7 +128,7 @@ fn ways(place: &Place, of: PathUse, path: &str) -> Vec<String> {
     let mut ways = vec![path.to_owned(), format!("./d/../{path}")];
     ways.extend(link("soft", symlink(at(path), at("soft"))));
     match kind(of) {
-        PathKind::Directory => {
+        PathKind::Directory(_) => {
             ways.push(format!("{path}/new"));
             ways.push("soft/new".to_owned());
         }
@@ -138,7 +142,7 @@ fn ways(place: &Place, of: PathUse, path: &str) -> Vec<String> {
         PathKind::Database => ways.push(format!("{path}-wal")),
         _ => {}
     }
-    if kind(of) != PathKind::Directory {
+    if !is_directory(of) {
         ways.extend(link("hard", fs::hard_link(at(path), at("hard"))));
     }
     ways
@@ -375,7 +379,7 @@ fn nothing_is_read_from_a_directory_of_the_commands_own() {
     for declared in commands() {
         for pair in pairs(&declared).iter().filter(|pair| pair.is_possible()) {
             let (other, its) = pair.other;
-            if kind(pair.writes.1) != PathKind::Directory {
+            if !is_directory(pair.writes.1) {
                 continue;
             }
             let table = (kind(its) == PathKind::Table).then_some("own/*");
@@ -437,7 +441,7 @@ fn nothing_is_written_among_the_files_of_an_input() {
                 ("d", "hard"),
                 ("d/p*", "hard"),
             ] {
-                if way == "hard" && kind(pair.writes.1) == PathKind::Directory {
+                if way == "hard" && is_directory(pair.writes.1) {
                     continue;
                 }
                 let line = pair.line(&place, way);

@@ -1,15 +1,17 @@
 use super::*;
 
+const OWN: PathKind = PathKind::Directory(DirectoryKind::WorkDir);
+
 /// How an output would take the place of an input of this kind.
 fn overlap(output: &Path, kind: PathKind, other: &Path) -> Option<Overlap> {
     let mut paths = Paths::default();
     paths.writes("the output", PathKind::File, output);
     paths.reads("the other", kind, other);
-    let error = paths.check().err()?;
-    let ErrorKind::TakesPlace { how, .. } = error.kind() else {
-        panic!("{error}");
-    };
-    Some(*how)
+    match paths.check().err()?.kind() {
+        ErrorKind::TakesPlace { how, .. } => Some(*how),
+        // A directory may not be there.
+        _ => None,
+    }
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {
@@ -74,7 +76,7 @@ fn whatever_leads_to_a_file() {
     std::os::unix::fs::symlink(at("hard"), at("soft")).unwrap();
     std::fs::hard_link(at("d.db-wal"), at("hard wal")).unwrap();
     use Overlap::{Among, Inside, Same, SameDirectory};
-    use PathKind::{Database, Directory, File, Set, Table};
+    use PathKind::{Database, File, Set, Table};
     for (output, kind, other, expected) in [
         ("hard", File, "a.csv", Some(Same)),
         ("soft", Table, "a.csv", Some(Same)),
@@ -93,26 +95,26 @@ fn whatever_leads_to_a_file() {
         ("d.db-journal", Database, "d.db", Some(Among)),
         ("hard wal", Database, "d.db", Some(Same)),
         ("d.db-2", Database, "d.db", None),
-        ("job", Directory, "job", Some(SameDirectory)),
-        ("job/x", Directory, "job", Some(Inside)),
-        ("job/deep/new", Directory, "job", Some(Inside)),
-        ("to job/new", Directory, "job", Some(Inside)),
-        ("job/new", Directory, "to job", Some(Inside)),
-        ("dangling", Directory, "job", Some(Inside)),
+        ("job", OWN, "job", Some(SameDirectory)),
+        ("job/x", OWN, "job", Some(Inside)),
+        ("job/deep/new", OWN, "job", Some(Inside)),
+        ("to job/new", OWN, "job", Some(Inside)),
+        ("job/new", OWN, "to job", Some(Inside)),
+        ("dangling", OWN, "job", Some(Inside)),
         ("twice", File, "job/new", Some(Same)),
         ("job/new", File, "twice", Some(Same)),
         ("thrice", File, "job/new", Some(Same)),
         ("thrice", File, "dangling", Some(Same)),
-        ("thrice", Directory, "job", Some(Inside)),
+        ("thrice", OWN, "job", Some(Inside)),
         ("twice", Table, "job", Some(Among)),
         ("twice", File, "job/other", None),
         ("round", File, "round", Some(Same)),
         ("round", File, "twice", None),
-        ("to later/new", Directory, "later", Some(Inside)),
+        ("to later/new", OWN, "later", Some(Inside)),
         ("to later/new", File, "later/new", Some(Same)),
-        ("later/new", Directory, "later", Some(Inside)),
-        ("job/../later/./new", Directory, "later", Some(Inside)),
-        ("job2", Directory, "job", None),
+        ("later/new", OWN, "later", Some(Inside)),
+        ("job/../later/./new", OWN, "later", Some(Inside)),
+        ("job2", OWN, "job", None),
         ("/dev/null", File, "/dev/null", None),
     ] {
         let found = overlap(&at(output), kind, &at(other));
@@ -127,12 +129,12 @@ fn names_that_differ_by_case_where_that_is_ignored() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     use Overlap::{Among, Inside, Same};
-    use PathKind::{Directory, File, Set};
+    use PathKind::{File, Set};
     let cases = [
         ("New.csv", File, "new.csv", Some(Same)),
         ("STRASSE", File, "straße", Some(Same)),
         ("s.VSET.2", Set, "S.vset", Some(Among)),
-        ("Own/new", Directory, "own", Some(Inside)),
+        ("Own/new", OWN, "own", Some(Inside)),
         ("new.csv", File, "new.tsv", None),
     ];
     std::fs::write(at("here"), "").unwrap();
@@ -163,15 +165,20 @@ fn everything_that_is_written_is_compared() {
         for (kind, name) in writes {
             paths.writes(*name, *kind, &at(name));
         }
-        paths.check().map_err(|error| error.to_string())
+        let directory = place.path().display().to_string();
+        let checked = paths.check();
+        checked.map_err(|error| error.to_string().replace(&directory, "HERE"))
     };
-    use PathKind::{Database, Directory, File, Set};
-    check(&[(File, "a"), (File, "b"), (Directory, "c")]).unwrap();
+    use PathKind::{Database, File, Set, Table};
+    check(&[(File, "a"), (File, "b"), (OWN, "c")]).unwrap();
+    std::fs::create_dir(at("state")).unwrap();
+    std::fs::write(at("state/state"), "vesica look-up 4\n").unwrap();
+    check(&[(PathKind::Directory(DirectoryKind::LookUp), "state")]).unwrap();
     // A table of the result beside one that is asked for.
     check(&[(Database, "d"), (Database, "d")]).unwrap();
     for (writes, words) in [
         (
-            &[(Directory, "in")][..],
+            &[(OWN, "in")][..],
             "in and the input are the same directory",
         ),
         (
@@ -179,14 +186,8 @@ fn everything_that_is_written_is_compared() {
             "in/a would be one of the files of the input",
         ),
         (&[(File, "a"), (File, "a")], "a and a are the same file"),
-        (
-            &[(File, "d/a"), (Directory, "d")],
-            "d/a is in the directory of d",
-        ),
-        (
-            &[(Directory, "d"), (Directory, "d/e")],
-            "d/e is in the directory of d",
-        ),
+        (&[(File, "d/a"), (OWN, "d")], "d/a is in the directory of d"),
+        (&[(OWN, "d"), (OWN, "d/e")], "d/e is in the directory of d"),
         (
             &[(File, "s.2"), (Set, "s")],
             "s.2 would be one of the files of s",
@@ -195,14 +196,33 @@ fn everything_that_is_written_is_compared() {
             &[(Set, "s"), (File, "s.part")],
             "s.part would be one of the files of s",
         ),
-        (&[(File, "other")], "other is a directory, and not a file"),
         (
-            &[(Set, "other")],
-            "other is a directory, and not a published set",
+            &[(File, "other")],
+            "other HERE/other is a directory, and not a file",
         ),
         (
-            &[(Directory, "text")],
-            "text is a text file, and not a directory",
+            &[(Set, "other")],
+            "other HERE/other is a directory, and not a published set",
+        ),
+        (
+            &[(OWN, "text")],
+            "text HERE/text is a text file, and not a directory",
+        ),
+        (
+            &[(OWN, "state")],
+            "state HERE/state is the state of look-ups, and not the work directory of a run",
+        ),
+        (
+            &[(Table, "state")],
+            "state HERE/state is the state of look-ups, and not a table",
+        ),
+        (
+            &[(File, "none/a")],
+            "none/a HERE/none/a: there is no directory HERE/none",
+        ),
+        (
+            &[(OWN, "text/a")],
+            "text/a HERE/text/a: there is no directory HERE/text",
         ),
     ] {
         assert_eq!(check(writes).unwrap_err(), words);
@@ -235,7 +255,7 @@ fn nothing_is_read_from_a_directory_of_the_commands_own() {
     ] {
         let mut paths = Paths::default();
         paths.reads("the input", kind, &at(read));
-        paths.writes("the work directory", PathKind::Directory, &at("own"));
+        paths.writes("the work directory", OWN, &at("own"));
         let found = paths.check().map_err(|error| error.to_string());
         let words = "the input is in the directory of the work directory".to_owned();
         assert_eq!(found, if inside { Err(words) } else { Ok(()) }, "{read}");

@@ -153,9 +153,13 @@ fn refused_outputs() {
         assert_eq!(error.class(), class, "{error}");
         // What is in the place of something else is named by what it is for.
         let words = error.to_string();
-        if !["are the same file", "and not a file"]
-            .iter()
-            .any(|end| words.ends_with(end))
+        if ![
+            "are the same file",
+            "and not a file",
+            "there is no directory",
+        ]
+        .iter()
+        .any(|end| words.ends_with(end))
         {
             let path = target.display().to_string();
             assert_eq!(error.place().path.as_deref(), Some(&*path), "{error}");
