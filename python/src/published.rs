@@ -411,10 +411,6 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         },
         interval: INTERVAL,
     };
-    service
-        .check()
-        .map_err(vesica::Error::from)
-        .map_err(Failure::from)?;
     let timeout = seconds("timeout", options.timeout)?;
     let interrupt = Interrupt::new();
     let connecting = ConnectOptions {
@@ -429,6 +425,7 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
     let address = parse_address(&options.address).map_err(Failure::from)?;
     let open = || -> Result<_, Failure> {
         let database = Database::open(&options.database, &identity).map_err(vesica::Error::from)?;
+        database.check(&service).map_err(vesica::Error::from)?;
         Ok((database, Listener::bind(&address)?))
     };
     let (database, listener) = py.detach(open)?;

@@ -13,7 +13,7 @@ use vesica::{
     LookUp, LookUpReport, Observer, OnIncident, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
     Service, SetUpdate, Source, SourceOptions, half_of_the_machine,
 };
-use vesica_files::{many, read_regular};
+use vesica_files::{found_at, many, read_regular};
 use vesica_session::Listener;
 
 use crate::args::{Lookup, Publish, Serve};
@@ -155,6 +155,12 @@ fn clients(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
             "the list of clients has one fingerprint per line, as `vesica fingerprint` prints them";
         Failure::usage(format!("{}: {line}", path.display())).hint(hint)
     };
+    // Nothing else is read: a key would stay in memory.
+    if let Some(found) =
+        found_at(path).filter(|found| !["a text file", "an empty file"].contains(found))
+    {
+        return Err(wrong(format!("this is {found}, and not a list of clients")));
+    }
     let bytes = read_regular(path, MAX_CLIENTS).map_err(|e| match e.kind() {
         ErrorKind::NotFound => wrong("no such file".into()),
         _ => wrong(e.to_string()),
@@ -184,7 +190,6 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     let database = Database::open(&options.database, &identity)?;
     let queries = database.declared().queries;
     let mut progress = Progress::new(ProgressMode::Plain, signals.clone(), "opening the port");
-    let listener = Listener::bind(&options.listen)?;
     let threads = options
         .threads
         .or_else(|| std::thread::available_parallelism().ok());
@@ -196,6 +201,8 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         threads: threads.map_or(1, NonZeroUsize::get),
         interval: INTERVAL,
     };
+    database.check(&service)?;
+    let listener = Listener::bind(&options.listen)?;
     let connecting = ConnectOptions {
         wait: Duration::MAX,
         timeout: options.timeout,

@@ -26,9 +26,9 @@ use windows_sys::Win32::Security::{
     TOKEN_USER, TokenUser,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    CREATE_NEW, CreateDirectoryW, CreateFileW, FILE_ATTRIBUTE_NORMAL, FILE_SHARE_DELETE,
-    FILE_SHARE_READ, FILE_SHARE_WRITE, GetDiskFreeSpaceExW, LOCKFILE_EXCLUSIVE_LOCK,
-    LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, WRITE_DAC, WriteFile,
+    CREATE_NEW, CreateDirectoryW, CreateFileW, FILE_ATTRIBUTE_NORMAL, FILE_FLAG_OPEN_REPARSE_POINT,
+    FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, GetDiskFreeSpaceExW,
+    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, WRITE_DAC, WriteFile,
 };
 use windows_sys::Win32::System::Console::{GetStdHandle, STD_ERROR_HANDLE, SetConsoleCtrlHandler};
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
@@ -49,14 +49,31 @@ fn checked(returned: BOOL) -> io::Result<()> {
     }
 }
 
-/// A path as the system takes it: UTF-16, with a zero behind it.
+/// Units of UTF-16 from which on a directory's path has to be in the form without a limit.
+const LONG: usize = 248;
+
+/// A path as the system takes it: UTF-16, with a zero behind it. A long one is written in the form that has no limit, as the
+/// standard library does.
 fn wide(path: &Path) -> io::Result<Vec<u16>> {
-    let mut path: Vec<u16> = path.as_os_str().encode_wide().collect();
-    if path.contains(&0) {
+    let units = |path: &Path| path.as_os_str().encode_wide().collect::<Vec<u16>>();
+    let mut wide = units(path);
+    if wide.contains(&0) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    path.push(0);
-    Ok(path)
+    // A short one may be of a directory whose own is long.
+    let absolute = units(&std::path::absolute(path)?);
+    if absolute.len() >= LONG {
+        let starts = |start: &str| absolute.starts_with(&start.encode_utf16().collect::<Vec<_>>());
+        let (start, rest) = match () {
+            // It is in this form, or a device's.
+            _ if starts(r"\\?\") || starts(r"\\.\") => ("", &absolute[..]),
+            _ if starts(r"\\") => (r"\\?\UNC\", &absolute[2..]),
+            _ => (r"\\?\", &absolute[..]),
+        };
+        wide = start.encode_utf16().chain(rest.iter().copied()).collect();
+    }
+    wide.push(0);
+    Ok(wide)
 }
 
 /// Memory for what the system wants aligned to pointers.
@@ -149,7 +166,7 @@ fn attributes(descriptor: &mut Aligned) -> SECURITY_ATTRIBUTES {
 }
 
 /// Creates a file that is not there yet, with the owner and the list of a descriptor from its first moment on, for reading,
-/// writing and changing its list. Others may open it as those of the standard library.
+/// writing and changing its list. Others may open it as those of the standard library. No link of this name is followed.
 ///
 /// # Errors
 /// The file system's: [`io::ErrorKind::AlreadyExists`] if there is anything of this name.
@@ -165,7 +182,7 @@ pub fn create_file(path: &Path, descriptor: &Descriptor) -> io::Result<File> {
             FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
             &attributes,
             CREATE_NEW,
-            FILE_ATTRIBUTE_NORMAL,
+            FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT,
             null_mut(),
         )
     };

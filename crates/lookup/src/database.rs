@@ -1,21 +1,23 @@
 //! The private side of a published set: its secret key, what was published last, and the count of queries.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{File, remove_dir, remove_file};
 use std::io::{self, Read, Write};
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{NotLocked, WholeFile, open_own, open_regular, private_directory};
+use vesica_files::{NotLocked, WholeFile, is_at, open_own, open_regular, private_directory};
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::{ELEMENT_BYTES, Element, SecretKey};
 use vesica_session::codec::Reader;
 use vesica_session::{Identity, random};
 use zeroize::Zeroizing;
 
-use crate::error::{Error, SetProblem, StoreProblem};
+use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::server::Service;
 use crate::set::{PublishedSet, header_at};
 
 /// The file of the secret key.
@@ -225,7 +227,7 @@ pub(crate) struct Making {
     pub(crate) directory: PathBuf,
     /// What it holds already.
     pub(crate) current: Option<Contents>,
-    _locks: [File; 2],
+    _held: Held,
 }
 
 impl Making {
@@ -235,15 +237,17 @@ impl Making {
         identity: &Identity,
         replaces: bool,
     ) -> Result<Making, Error> {
-        match replaces {
-            true => check_published(directory)?,
-            false => check_private(directory)?,
+        if replaces {
+            check_published(directory)?;
         }
         let is_there = directory.join(KEY).exists();
         if is_there && !replaces && !Journal::is_in(directory) {
             return Err(Error::store(directory, StoreProblem::Taken));
         }
-        let locks = [lock(directory, PUBLISHING)?, lock(directory, LOCK)?];
+        let held = Held::take(
+            directory,
+            &[(PUBLISHING, Holder::Publisher), (LOCK, Holder::Server)],
+        )?;
         let current = match is_there || replaces {
             true => Some(Contents::read(directory, identity)?),
             false => None,
@@ -251,7 +255,7 @@ impl Making {
         Ok(Making {
             directory: directory.to_owned(),
             current,
-            _locks: locks,
+            _held: held,
         })
     }
 
@@ -336,8 +340,8 @@ pub struct Database {
     pub(crate) secret: SecretKey,
     pub(crate) declared: Declared,
     pub(crate) ledger: Ledger,
-    /// Locked as long as this is open.
-    _lock: File,
+    /// As long as this is open.
+    _held: Held,
 }
 
 impl Database {
@@ -348,7 +352,7 @@ impl Database {
     /// queries, or older than this or than its set.
     pub fn open(directory: &Path, identity: &Identity) -> Result<Database, Error> {
         check_published(directory)?;
-        let lock = lock(directory, LOCK)?;
+        let held = Held::take(directory, &[(LOCK, Holder::ServerOrPublisher)])?;
         let contents = Contents::read(directory, identity)?;
         contents.check_beside(directory, identity)?;
         let Contents {
@@ -365,7 +369,7 @@ impl Database {
             secret,
             declared,
             ledger,
-            _lock: lock,
+            _held: held,
         })
     }
 
@@ -381,6 +385,17 @@ impl Database {
 
     fn contents(&self) -> Result<Contents, Error> {
         Contents::read(&self.directory, &self.identity)
+    }
+
+    /// Fails if a service cannot be, as [`Database::serve`] does before it takes anybody.
+    ///
+    /// # Errors
+    /// Usage: no clients, threads or connections. Data: the files of the set are damaged, or not those that were published
+    /// last, or the database is older than they are.
+    pub fn check(&self, service: &Service) -> Result<(), Error> {
+        service.check()?;
+        let mut set = service.set.iter();
+        set.try_for_each(|set| self.check_set(set))
     }
 
     /// Fails unless the set in these files is the one that was published last.
@@ -421,17 +436,17 @@ fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
     Sealed::new(&key, &[b"key", salt])
 }
 
-/// Fails if nothing was published from the directory, or as [`check_private`] does. One that is not there is not made.
+/// Fails if nothing was published from the directory.
 pub(crate) fn check_published(directory: &Path) -> Result<(), Error> {
     let may_be_one = directory.is_dir() || !directory.exists();
-    if may_be_one && !directory.join(KEY).exists() {
-        return Err(Error::store(directory, StoreProblem::Empty));
+    match may_be_one && !directory.join(KEY).exists() {
+        true => Err(Error::store(directory, StoreProblem::Empty)),
+        false => Ok(()),
     }
-    check_private(directory)
 }
 
 /// Fails if other users can change what is in the directory, which is made if it is not there.
-pub(crate) fn check_private(directory: &Path) -> Result<(), Error> {
+fn check_private(directory: &Path) -> Result<(), Error> {
     let checked = private_directory(directory);
     let checked = checked.map_err(|e| match Error::io(directory, &e) {
         Error::Io { path, reason } => Error::store(&path, StoreProblem::Io(reason)),
@@ -443,14 +458,78 @@ pub(crate) fn check_private(directory: &Path) -> Result<(), Error> {
     }
 }
 
+/// A directory that is this process's, by files in it that are locked. If nothing else is in it at the end, these files are
+/// removed, and so is the directory if it was not there before.
+#[derive(Debug)]
+pub(crate) struct Held {
+    directory: PathBuf,
+    was_there: bool,
+    locks: Vec<(&'static str, File)>,
+}
+
+impl Held {
+    /// Locks files of a directory in this order; who else may have locked each is said with it.
+    ///
+    /// # Errors
+    /// Usage: the directory cannot be made, others can change what is in it, or another process has it.
+    pub(crate) fn take(directory: &Path, locks: &[(&'static str, Holder)]) -> Result<Held, Error> {
+        let mut held = Held {
+            directory: directory.to_owned(),
+            was_there: directory.exists(),
+            locks: Vec::new(),
+        };
+        check_private(directory)?;
+        for (name, holder) in locks {
+            let file = lock(directory, name, *holder)?;
+            held.locks.push((*name, file));
+        }
+        Ok(held)
+    }
+
+    /// Whether nothing but the locked files is in the directory.
+    fn is_empty(&self) -> bool {
+        // Another directory may have come in its place.
+        let is_lock = |name: OsString| {
+            let own = |(lock, file): &(&str, File)| {
+                name == *lock && is_at(file, &self.directory.join(lock))
+            };
+            self.locks.iter().any(own)
+        };
+        let there = self.directory.read_dir();
+        there.is_ok_and(|mut there| {
+            there.all(|entry| entry.is_ok_and(|entry| is_lock(entry.file_name())))
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            return;
+        }
+        // As well as it can: what stays is empty, and is taken again.
+        for (name, _file) in self.locks.drain(..) {
+            let _ = remove_file(self.directory.join(name));
+        }
+        if !self.was_there {
+            let _ = remove_dir(&self.directory);
+        }
+    }
+}
+
 /// Locks a file of the directory for this process.
-pub(crate) fn lock(directory: &Path, name: &str) -> Result<File, Error> {
+fn lock(directory: &Path, name: &str, holder: Holder) -> Result<File, Error> {
     let path: PathBuf = directory.join(name);
+    let in_use = || Error::store(directory, StoreProblem::InUse(holder));
     let file = open_own(&path, Some(0o600)).map_err(|e| Error::io(&path, &e))?;
     vesica_files::lock(&file).map_err(|cause| match cause {
-        NotLocked::InUse => Error::store(directory, StoreProblem::InUse),
+        NotLocked::InUse => in_use(),
         NotLocked::NoLocks => Error::store(directory, StoreProblem::NoLocks),
         NotLocked::Io(e) => Error::io(&path, &e),
     })?;
-    Ok(file)
+    match is_at(&file, &path) {
+        true => Ok(file),
+        // Another process has just ended, and taken the file with it.
+        false => Err(in_use()),
+    }
 }

@@ -49,6 +49,20 @@ pub enum SetProblem {
         /// The release that is there.
         got: u64,
     },
+    /// It is a later release in the place of the first, which is beside it.
+    #[error("is release {release} of a set, and not the set itself")]
+    LaterRelease {
+        /// Its number.
+        release: u64,
+        /// Where the first should be.
+        first: PathBuf,
+    },
+    /// Its server has another key: these are the files of the set under the one before.
+    #[error("was published anew: the server has another key")]
+    PublishedAnew {
+        /// All files of it that are here.
+        files: Vec<PathBuf>,
+    },
     /// Its publisher has made it after another release than the one before it.
     #[error("does not follow the release before it")]
     NotNext,
@@ -106,6 +120,24 @@ pub enum SetProblem {
     },
 }
 
+/// What a process does with a directory that it has locked. Displayed behind its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Holder {
+    /// It answers clients.
+    #[error("serves the set")]
+    Server,
+    /// It makes a set or a release.
+    #[error("publishes from it")]
+    Publisher,
+    /// Either.
+    #[error("serves the set, or makes another key")]
+    ServerOrPublisher,
+    /// It looks keys up.
+    #[error("looks keys up with it")]
+    LookUp,
+}
+
 /// What is wrong with a database or a directory of state. Displayed behind its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -119,9 +151,9 @@ pub enum StoreProblem {
     /// There is none.
     #[error("holds no published set")]
     Empty,
-    /// Another process serves it.
-    #[error("is in use by another process")]
-    InUse,
+    /// Another process has it.
+    #[error("is in use by another process, which {0}")]
+    InUse(Holder),
     /// Nobody can tell whether another process uses it.
     #[error("is on a file system without locks, where two processes could use it at once")]
     NoLocks,
@@ -261,6 +293,7 @@ impl Error {
             Error::Set {
                 problem:
                     SetProblem::NoFile
+                    | SetProblem::LaterRelease { .. }
                     | SetProblem::AnotherFile
                     | SetProblem::NotReplaced
                     | SetProblem::BeingFetched
@@ -270,7 +303,11 @@ impl Error {
                 ..
             } => ErrorClass::Usage,
             Error::HandedOut { .. } => ErrorClass::Peer,
-            Error::NotAClient { .. } => ErrorClass::Contract,
+            Error::NotAClient { .. }
+            | Error::Set {
+                problem: SetProblem::PublishedAnew { .. },
+                ..
+            } => ErrorClass::Contract,
             Error::Set { .. } => ErrorClass::Data,
             Error::Store {
                 problem:
@@ -308,6 +345,20 @@ impl Error {
                     Command::Publish,
                     " has written, or get it from the publisher",
                 ],
+                SetProblem::LaterRelease { first, .. } => format!(
+                    "name {}: the later releases are found beside it",
+                    first.display()
+                )
+                .into(),
+                SetProblem::PublishedAnew { files } => {
+                    let files: Vec<String> =
+                        files.iter().map(|file| file.display().to_string()).collect();
+                    format!(
+                        "remove {}, and the same again fetches the new set",
+                        files.join(" and ")
+                    )
+                    .into()
+                }
                 SetProblem::NotLast(_) => {
                     "put the files of all releases beside each other, or publish anew".into()
                 }
@@ -354,6 +405,15 @@ impl Error {
                 StoreProblem::OtherVersion(_) => {
                     "take the version that made it, or name another directory".into()
                 }
+                StoreProblem::InUse(holder) => match holder {
+                    Holder::Server => "stop that server, and start it again afterwards".into(),
+                    Holder::Publisher => "wait until that has ended".into(),
+                    Holder::ServerOrPublisher => "stop that, or wait until it has ended".into(),
+                    Holder::LookUp => advice![
+                        "wait until that has ended, or give this look-up another directory as ",
+                        Argument::State,
+                    ],
+                },
                 StoreProblem::NoLocks => "name a directory on a local disk".into(),
                 StoreProblem::Empty => advice![
                     Command::Publish,

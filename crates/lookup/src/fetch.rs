@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use vesica_files::{FileId, NotLocked, is_exhausted, lock, open_own, sync_name};
+use vesica_files::{NotLocked, is_at, is_exhausted, lock, open_own, sync_name};
 use vesica_session::codec::differ;
 use vesica_session::{Deadline, Fingerprint, Progress};
 use vesica_wire::{Error as WireError, FramedChannel, Limit, recv_exact};
@@ -68,7 +68,8 @@ impl Client {
         }
         let is_here = set.try_exists().map_err(|e| Error::io(set, &e))?;
         let here = is_here.then(|| PublishedSet::open(set, publisher));
-        let mut last = here.transpose()?.map(|set| set.header().clone());
+        let here = here.transpose()?;
+        let mut last = here.as_ref().map(|set| set.header().clone());
         let have = last.as_ref().map_or(0, |header| header.release);
         let mut begun = Part::begun(set, have + 1, publisher)?;
         let lacking = Lacking {
@@ -80,8 +81,11 @@ impl Client {
                 .map_or([0; 32], Header::hash),
         };
         let mut client = Client::meet(channel, Some(&lacking))?;
-        if let Some(header) = &last {
-            client.welcome.check_key(&header.oprf_key)?;
+        if let Some(here) = here
+            && client.welcome.check_key(&here.header().oprf_key).is_err()
+        {
+            let files = here.files();
+            return Err(Error::set(set, SetProblem::PublishedAnew { files }));
         }
         let released = client.release();
         if released < have.max(1) {
@@ -189,9 +193,7 @@ impl Part {
             NotLocked::NoLocks => self.wrong(SetProblem::NoLocks),
             NotLocked::Io(e) => self.fail(&e),
         })?;
-        let named = File::open(&self.path).and_then(|file| FileId::of(&file));
-        let is_named = named.ok() == Some(FileId::of(&self.file).map_err(|e| self.fail(&e))?);
-        match is_named {
+        match is_at(&self.file, &self.path) {
             true => Ok(()),
             false => Err(self.wrong(SetProblem::BeingFetched)),
         }

@@ -26,7 +26,7 @@ mod state;
 
 pub use client::{Client, QUERY_BLOCKS, QUERY_BYTES};
 pub use database::Database;
-pub use error::{Error, SetProblem, StoreProblem};
+pub use error::{Error, Holder, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
 pub use publish::{Content, Earlier, SetBuilder, Update, has_begun};
 pub use server::{Figures, ServerEvent, Service};

@@ -1,7 +1,7 @@
 //! Publishing: the values of keys, and the files of their masks.
 
 use std::collections::HashMap;
-use std::fs::{File, remove_file};
+use std::fs::remove_file;
 use std::path::{Path, PathBuf};
 
 use vesica_files::directory_of;
@@ -9,12 +9,13 @@ use vesica_primitives::parallel;
 use vesica_primitives::voprf::{Element, SecretKey};
 use vesica_session::{Fingerprint, Identity, random};
 
-use crate::database::{Contents, Last, Making, PUBLISHING, check_published, lock, place_of};
-use crate::error::{Error, SetProblem, StoreProblem};
+use crate::database::{Contents, Held, Last, Making, PUBLISHING, check_published, place_of};
+use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
 use crate::set::{
-    PublishedSet, check_replaceable, header_at, later_releases, release_path, write_release,
+    PublishedSet, check_replaceable, header_at, later_releases, problem_of_first, release_path,
+    write_release,
 };
 use crate::sort::{Entry, Sorter};
 
@@ -245,9 +246,13 @@ fn replaced(
     publisher: Fingerprint,
 ) -> Result<Vec<PathBuf>, Error> {
     let refuse = |path: &Path| Err(Error::set(path, SetProblem::NotReplaced));
-    let is_others = |header: Header| !making.had_key(&header.oprf_key);
-    if header_at(output, publisher).is_some_and(is_others) {
-        return refuse(output);
+    if let Some(header) = header_at(output, publisher) {
+        if let Some(problem) = problem_of_first(output, header.release) {
+            return Err(Error::set(output, problem));
+        }
+        if !making.had_key(&header.oprf_key) {
+            return refuse(output);
+        }
     }
     let mut later = Vec::new();
     for release in later_releases(output).map_err(|e| Error::io(output, &e))? {
@@ -313,8 +318,8 @@ pub struct Update {
     sorter: Sorter,
     /// Bytes of memory for masks to sort.
     memory: u64,
-    /// Locked as long as this is open.
-    _lock: File,
+    /// As long as this is open.
+    _held: Held,
 }
 
 impl Update {
@@ -333,7 +338,7 @@ impl Update {
     ) -> Result<Update, Error> {
         let path = set;
         check_published(database)?;
-        let _lock = lock(database, PUBLISHING)?;
+        let held = Held::take(database, &[(PUBLISHING, Holder::Publisher)])?;
         let mut contents = Contents::read(database, identity)?;
         let set =
             PublishedSet::open(path, identity.fingerprint()).map_err(|error| match error {
@@ -371,7 +376,7 @@ impl Update {
             path: path.to_owned(),
             withdrawn: HashMap::new(),
             memory,
-            _lock,
+            _held: held,
         })
     }
 

@@ -63,9 +63,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// # Errors
-    /// Usage: a server without clients, threads or connections.
-    pub fn check(&self) -> Result<(), Error> {
+    /// Fails for a server without clients, threads or connections.
+    pub(crate) fn check(&self) -> Result<(), Error> {
         match self.clients.is_empty() || self.threads == 0 || self.connections == 0 {
             true => Err(Error::Usage(
                 "a server has clients, threads and connections".into(),
@@ -146,15 +145,13 @@ impl Database {
         options: &ConnectOptions,
         tell: &(dyn Fn(ServerEvent<'_>) + Sync),
     ) -> Result<(), Error> {
-        service.check()?;
-        if let Some(set) = &service.set {
-            self.check_set(set)?;
-        }
-        let stop = options.interrupt.child();
+        self.check(service)?;
         let server = &Server {
             tell: Some(tell),
+            stop: options.interrupt.child(),
             ..Server::new(self, service, identity.fingerprint())
         };
+        let stop = &server.stop;
         let until = &ConnectOptions {
             interrupt: server.end.clone(),
             ..options.clone()
@@ -171,7 +168,7 @@ impl Database {
                     last = now;
                 }
                 server.finish_answers();
-                server.end.raise();
+                server.end.raise_as(stop);
             })
             .map_err(WireError::no_thread)?;
             let take = |connection: Connection| {
@@ -195,7 +192,7 @@ impl Database {
             let served: Result<(), SessionError> =
                 listener.serve(identity, &service.clients, Intent::Serve, until, take);
             // Whatever ended it ends the others.
-            stop.raise();
+            stop.raise_as(&options.interrupt);
             served
         });
         tell(ServerEvent::Figures(&server.figures()));
@@ -239,6 +236,8 @@ struct Server<'a> {
     stopping: AtomicBool,
     /// Answers in the making.
     answering: AtomicU64,
+    /// Has the server end.
+    stop: Interrupt,
     /// Ends all connections.
     end: Interrupt,
 }
@@ -258,6 +257,7 @@ impl Server<'_> {
             refusals: Mutex::default(),
             stopping: AtomicBool::new(false),
             answering: AtomicU64::new(0),
+            stop: Interrupt::new(),
             end: Interrupt::new(),
         }
     }
@@ -532,7 +532,7 @@ impl<'a> Answering<'a> {
         server.answering.fetch_add(1, Ordering::SeqCst);
         let answering = Answering(&server.answering);
         match server.stopping.load(Ordering::SeqCst) {
-            true => Err(WireError::Interrupted),
+            true => Err(server.stop.check().err().unwrap_or(WireError::Stopped)),
             false => Ok(answering),
         }
     }

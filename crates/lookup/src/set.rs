@@ -65,6 +65,25 @@ pub(crate) fn release_path(path: &Path, release: u64) -> PathBuf {
     }
 }
 
+/// What is wrong with a file of this release where the set itself is expected, which is its first.
+pub(crate) fn problem_of_first(path: &Path, release: u64) -> Option<SetProblem> {
+    let has_number = || {
+        path.extension()
+            .is_some_and(|end| *end == *release.to_string())
+    };
+    match release {
+        1 => None,
+        _ if has_number() => Some(SetProblem::LaterRelease {
+            release,
+            first: path.with_extension(""),
+        }),
+        _ => Some(SetProblem::OutOfOrder {
+            expected: 1,
+            got: release,
+        }),
+    }
+}
+
 /// The numbers of the releases after the first that have a file beside this path.
 pub(crate) fn later_releases(path: &Path) -> io::Result<Vec<u64>> {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -290,7 +309,7 @@ impl Release {
     fn open(path: &Path, publisher: Fingerprint) -> Result<Release, Error> {
         let file = open_named(path).map_err(|e| match found_at(path) {
             _ if e.kind() == io::ErrorKind::NotFound => Error::set(path, SetProblem::NoFile),
-            Some(found @ "a directory") => Error::set(path, SetProblem::NotASet(found)),
+            Some(found) if path.is_dir() => Error::set(path, SetProblem::NotASet(found)),
             _ => unreadable(path, &e),
         })?;
         let release = Release::begin(&file, path, publisher).map_err(|error| match error {
@@ -458,12 +477,7 @@ impl PublishedSet {
         let mut set = PublishedSet {
             releases: vec![Release::open(path, publisher)?],
         };
-        let first = set.header().release;
-        if first != 1 {
-            let problem = SetProblem::OutOfOrder {
-                expected: 1,
-                got: first,
-            };
+        if let Some(problem) = problem_of_first(path, set.header().release) {
             return Err(Error::set(path, problem));
         }
         for number in later_releases(path).map_err(|e| Error::io(path, &e))? {
@@ -495,6 +509,12 @@ impl PublishedSet {
     pub(crate) fn header_of(&self, release: u64) -> Option<&Header> {
         let release = self.releases.get(release.checked_sub(1)? as usize)?;
         Some(&release.header)
+    }
+
+    /// The files of all releases.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let files = self.releases.iter().map(|release| release.path.clone());
+        files.collect()
     }
 
     /// The file of the last release.

@@ -14,7 +14,6 @@
 //! are asked for and paid for again.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -27,8 +26,8 @@ use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::client::{Asked, Client};
-use crate::database::{LOCK, after_head, check_private, lock};
-use crate::error::{Error, SetProblem, StoreProblem};
+use crate::database::{Held, LOCK, after_head};
+use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
 use crate::set::{Found, PublishedSet};
@@ -184,7 +183,7 @@ impl Kept {
 /// The values that a client has under a published key.
 pub struct State {
     /// Where it is kept, and the lock of the directory; nowhere otherwise.
-    place: Option<(PathBuf, Identity, File)>,
+    place: Option<(PathBuf, Identity, Held)>,
     /// Values under a key that was replaced.
     forgotten: usize,
     /// Whether the set has another key than what is kept, and no server has said yet that this is the later one. Keys have no
@@ -230,8 +229,7 @@ impl State {
     /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged; or the set is older than
     /// what was seen before, or another one of that age.
     pub fn open(directory: &Path, identity: &Identity, set: &PublishedSet) -> Result<State, Error> {
-        check_private(directory)?;
-        let lock = lock(directory, LOCK)?;
+        let held = Held::take(directory, &[(LOCK, Holder::LookUp)])?;
         let path = directory.join(FILE);
         let mut state = State::in_memory(set.header());
         state.kept.set = set.id();
@@ -259,7 +257,7 @@ impl State {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io(&path, &e)),
         }
-        state.place = Some((path, identity.clone(), lock));
+        state.place = Some((path, identity.clone(), held));
         Ok(state)
     }
 

@@ -55,7 +55,10 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2], again: Again) -> Advi
             return "call the command that goes with the peer's, or give the address at which that listens".into();
         }
         "published key" => {
-            return "the set was published anew: get its file from the publisher once more".into();
+            return advice![
+                "the set was published anew: remove its files here, and get the new one from the publisher, or with ",
+                Argument::Fetch,
+            ];
         }
         "last release" => {
             return "tell the publisher, whose server may have a restored copy of its database"

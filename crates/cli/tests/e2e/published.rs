@@ -75,7 +75,7 @@ fn report(ended: &Ended) -> Value {
 fn stop(server: Running) -> Ended {
     server.signal(nix::sys::signal::Signal::SIGTERM);
     let ended = server.wait();
-    ended.expect_failure(143, "interrupted");
+    ended.expect_failure(143, "told to end by a signal");
     ended
 }
 
@@ -185,16 +185,26 @@ fn what_cannot_be_is_refused_with_its_code() {
         &format!("--input all.csv --key id {most} --lambda 49"),
     )
     .expect_failure(2, "masks of more than 128 bits");
-    let narrow = publish(
-        &place,
-        "--input all.csv --key id --payload remark --payload-width 3",
+    // What all rows need, and not the first.
+    place.write(
+        "wide.csv",
+        format!("{}10,of 10, at last\n", table(0..10)).replace(", at", " at"),
     );
+    let wide = |width: u32| {
+        let words = format!("--payload remark --payload-width {width}");
+        publish(&place, &format!("--input wide.csv --key id {words}"))
+    };
+    let narrow = wide(3);
     narrow.expect_failure(
         3,
-        "the payload takes 6 bytes, and the set has 3 for each key",
+        "the payload takes 15 bytes, and the set has 3 for each key",
     );
-    let hint = "declare 6 bytes or more (--payload-width); everybody who has the set sees how many";
+    let hint =
+        "declare 15 bytes or more (--payload-width); everybody who has the set sees how many";
     assert_eq!(narrow.hint(), hint);
+    wide(14).expect_failure(3, "the payload takes 15 bytes");
+    // Nothing is left of what failed.
+    assert!(!place.path("database").exists());
     // The database of queries is another one.
     let of_queries = place.run_after(
         "export VESICA_DATABASE=postgresql://host/db",
@@ -219,14 +229,28 @@ fn what_cannot_be_is_refused_with_its_code() {
         .expect_failure(2, "clients: line 1: a fingerprint has 56 characters");
     place.write("clients", "# nobody\n");
     place.run(words).expect_failure(2, "names no client");
+    for (file, found) in [
+        ("sender.key", "an identity"),
+        ("set.vset", "a published set"),
+    ] {
+        let ended = place.run(&words.replace("clients clients", &format!("clients {file}")));
+        ended.expect_failure(2, found);
+        assert!(ended.err.contains(", and not a "), "{}", ended.err);
+        let key = place.read("sender.key");
+        let secret = key.lines().nth(1).unwrap();
+        assert!(!ended.err.contains(secret), "{}", ended.err);
+    }
     let mut server = serve(&place, "--quota 2^40");
     let endpoint = server.endpoint();
     place
         .run(words.replace("clients clients", "clients all.csv").as_str())
         .expect_failure(2, "all.csv");
-    serve(&place, "--quota 2^20")
-        .wait()
-        .expect_failure(2, "is in use by another process");
+    let second = serve(&place, "--quota 2^20").wait();
+    second.expect_failure(2, "is in use by another process, which serves the set");
+    let rotated = publish(&place, "--input all.csv --key id --rotate");
+    rotated.expect_failure(2, "is in use by another process, which serves the set");
+    let hint = "stop that server, and start it again afterwards";
+    assert_eq!(rotated.hint(), hint);
     serve(&place, "--quota 2^41")
         .wait()
         .expect_failure(2, "at most 2^40");
@@ -953,10 +977,49 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     let fetch = format!("{endpoint} --input mine.csv --key id --fetch");
     look_up(&place, &fetch, "").expect_failure(6, "files of the set");
     stop(server);
-    std::fs::remove_file(place.path("set.vset.2")).unwrap();
-    serve(&place, "--quota 100 --set set.vset")
-        .wait()
-        .expect_failure(3, "is not what this database has published last");
+    // A later release is none of a set, whichever command is given it.
+    let look_up = |set: &str, endpoint: &str| {
+        format!(
+            "lookup --identity receiver.key --peer {} --set {set} --input mine.csv --key id {endpoint}",
+            place.sender
+        )
+    };
+    for words in [
+        look_up("got.vset.2", &endpoint),
+        "serve --identity sender.key --database database --clients clients --quota 100 --listen 127.0.0.1:0 --set got.vset.2"
+            .to_owned(),
+        format!("{PUBLISH} --key id --add all.csv").replace("set.vset", "got.vset.2"),
+        format!("{PUBLISH} --key id --input all.csv --rotate").replace("set.vset", "got.vset.2"),
+    ] {
+        let ended = place.run(&words);
+        ended.expect_failure(2, "got.vset.2 is release 2 of a set, and not the set itself");
+        assert_eq!(ended.hint(), "name got.vset: the later releases are found beside it");
+    }
+    // One that was published anew: what is to be removed is said, and then it is fetched.
+    let old = std::fs::read(place.path("set.vset")).unwrap();
+    publish(&place, "--input all.csv --key id --rotate").expect_success();
+    let mut server = serve(&place, "--quota 100 --set set.vset");
+    let endpoint = server.endpoint();
+    let fetch = |set: &str| place.run(&format!("{} --fetch", look_up(set, &endpoint)));
+    let anew = fetch("got.vset");
+    anew.expect_failure(6, "got.vset was published anew: the server has another key");
+    let hint = "remove got.vset and got.vset.2, and the same again fetches the new set";
+    assert_eq!(anew.hint(), hint);
+    for file in ["got.vset", "got.vset.2"] {
+        std::fs::remove_file(place.path(file)).unwrap();
+    }
+    let fetched = fetch("got.vset");
+    assert_eq!(fetched.text(), "id\n7\n");
+    for phase in ["phase: files of the set", "phase: look-up"] {
+        assert!(fetched.err.contains(phase), "{}", fetched.err);
+    }
+    fetch("none/got.vset").expect_failure(2, "--set none/got.vset: there is no directory none");
+    stop(server);
+    // Another set is refused before anybody is told that it is served.
+    place.write("other.vset", old);
+    let refused = serve(&place, "--quota 100 --set other.vset").wait();
+    refused.expect_failure(3, "other.vset is not what this database has published last");
+    assert!(!refused.err.contains("listening"), "{}", refused.err);
 }
 
 /// Neither the publisher nor a client writes over what is no release of this set.
@@ -1035,6 +1098,9 @@ fn what_others_have_beside_a_set_and_in_its_database_stays() {
         );
         assert!(std::fs::read(place.path("n.vset.20251127")).unwrap() == live);
     }
+    // It was made for the set, and goes with it.
+    assert!(!place.path("second").exists());
+    std::fs::create_dir(place.path("second")).unwrap();
     place.write("second/ledger-2026.csv", "mine");
     std::fs::create_dir(place.path("second/ledger-2025")).unwrap();
     from("second", "set.vset").expect_success();

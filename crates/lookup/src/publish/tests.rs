@@ -3,7 +3,6 @@
 use std::fs;
 
 use super::*;
-use crate::database::check_private;
 use crate::{Database, SetProblem};
 use vesica_primitives::voprf::Element;
 
@@ -78,7 +77,7 @@ fn publish(
 fn copied(place: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     let database = copy.path().join("database");
-    check_private(&database).unwrap();
+    vesica_files::private_directory(&database).unwrap();
     for entry in place.join("database").read_dir().unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), database.join(entry.file_name())).unwrap();
@@ -580,7 +579,12 @@ fn a_database_is_of_one_set_process_and_identity() {
     assert_eq!(problem(again), StoreProblem::Taken);
     let open = Database::open(&directory, &identity).unwrap();
     let busy = Database::open(&directory, &identity).unwrap_err();
-    assert_eq!(problem(busy), StoreProblem::InUse);
+    let in_use = StoreProblem::InUse(Holder::ServerOrPublisher);
+    assert_eq!(problem(busy), in_use);
+    // Whoever makes another key is told who has the one that is there.
+    let rotated = begin(place.path(), &identity, 10, 0, true).map(drop);
+    let in_use = StoreProblem::InUse(Holder::Server);
+    assert_eq!(problem(rotated.unwrap_err()), in_use);
     drop(open);
     let other = Identity::generate().unwrap();
     let foreign = Database::open(&directory, &other).unwrap_err();
@@ -613,11 +617,33 @@ fn no_lock_follows_a_link() {
         let lock = directory.join(name);
         let _ = fs::remove_file(&lock);
         std::os::unix::fs::symlink(&other, &lock).unwrap();
-        let error = crate::database::lock(&directory, name).unwrap_err();
+        let locks = [(name, Holder::Publisher)];
+        let error = crate::database::Held::take(&directory, &locks).unwrap_err();
         assert!(error.to_string().contains("a symbolic link"), "{error}");
         assert!(!other.exists());
     }
     assert!(Database::open(&directory, &identity).is_err());
+}
+
+/// What was there before stays; of what was not, nothing does.
+#[test]
+fn a_publication_that_fails_leaves_nothing() {
+    let identity = Identity::generate().unwrap();
+    for was_there in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let database = place.path().join("database");
+        // A file beside the set would count as a release of it.
+        fs::write(place.path().join("set.vset.7"), "").unwrap();
+        if was_there {
+            vesica_files::private_directory(&database).unwrap();
+        }
+        let failed = publish(place.path(), &identity, 10, 0).unwrap_err();
+        assert!(matches!(failed, Error::Set { .. }), "{failed}");
+        assert_eq!(database.exists(), was_there);
+        assert!(!was_there || database.read_dir().unwrap().next().is_none());
+        fs::remove_file(place.path().join("set.vset.7")).unwrap();
+        publish(place.path(), &identity, 10, 0).unwrap();
+    }
 }
 
 #[test]
