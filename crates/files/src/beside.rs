@@ -66,6 +66,22 @@ pub(crate) fn persist(private: TempPath, path: &Path) -> io::Result<()> {
     }
 }
 
+/// Gives a file with a private name another one, which no other file may have.
+pub(crate) fn persist_new(private: TempPath, path: &Path) -> io::Result<()> {
+    #[cfg(not(windows))]
+    {
+        private.persist_noclobber(path).map_err(|e| e.error)
+    }
+    // [`TempPath::persist_noclobber`] takes no long paths there.
+    #[cfg(windows)]
+    {
+        let mut private = private;
+        vesica_kernels::windows::rename_new(&private, path)?;
+        private.disable_cleanup(true);
+        Ok(())
+    }
+}
+
 /// Gives a private name to a file without a name, which is to become `path`.
 #[cfg(target_os = "linux")]
 pub(crate) fn link(

@@ -28,12 +28,16 @@ pub enum UnsafeDirectory {
 impl fmt::Display for UnsafeDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Writable if cfg!(windows) => {
+                let user = this_user();
+                return write!(
+                    f,
+                    "can be changed by other users; run: icacls DIRECTORY /inheritance:r /grant:r \"{user}:(OI)(CI)F\""
+                );
+            }
             Self::SymbolicLink => "is a symbolic link; name the directory itself",
             Self::NoDirectory(found) => return write!(f, "is {found}, and not a directory"),
             Self::OfAnotherUser => "belongs to another user; name a directory of your own",
-            Self::Writable if cfg!(windows) => {
-                "can be changed by other users; run on it: icacls /inheritance:r /grant:r %USERNAME%:(OI)(CI)F"
-            }
             Self::Writable => "can be changed by other users; run: chmod go-w on it",
             Self::Movable { above } => {
                 let above = above.display();
@@ -44,6 +48,23 @@ impl fmt::Display for UnsafeDirectory {
             }
         })
     }
+}
+
+/// What to run so that only this user may use a file.
+pub fn for_this_user(path: &Path) -> String {
+    let path = path.display();
+    match cfg!(windows) {
+        true => format!(
+            "icacls \"{path}\" /inheritance:r /grant:r \"{}:F\"",
+            this_user()
+        ),
+        false => format!("chmod 600 {path}"),
+    }
+}
+
+/// What Windows calls this user, spelled out: not every shell there has `%USERNAME%`.
+fn this_user() -> String {
+    std::env::var("USERNAME").unwrap_or_else(|_| "YOUR NAME".to_owned())
 }
 
 /// Makes a directory for this user only, unless there is one. Returns why it is unsafe for files that only this user may

@@ -30,7 +30,7 @@ pub fn lock(file: &File) -> Result<(), NotLocked> {
     })
 }
 
-/// Locks a file as the standard library does. What that locks on Windows nobody else can read.
+/// Locks a file as [`File::try_lock`] does, but on Windows keeps nobody from reading it, as that would.
 pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
     #[cfg(not(windows))]
     {

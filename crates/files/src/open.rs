@@ -32,13 +32,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
         return Err(is_link());
     }
     check(&there)?;
-    let file = without_links(OpenOptions::new().read(true))
-        .open(path)
-        .map_err(|e| match is_loop(&e) {
-            // The name is a link's by now.
-            true => is_link(),
-            false => e,
-        })?;
+    let file = open_unlinked(OpenOptions::new().read(true), path)?;
     check(&file.metadata()?)?;
     Ok(file)
 }
@@ -60,12 +54,26 @@ fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Has these options create files for this user only, follow no link and wait for nobody. On Windows a new file is for those
-/// whom its directory lets use it: for this user only in one of [`private_directory`](crate::private_directory).
-pub fn own_options(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    without_links(options)
+/// Opens a file with these options, follows no link at the end of the path and waits for nobody.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] for a symbolic link, which on Windows is opened itself, else the file system's.
+pub fn open_unlinked(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = without_links(options)
+        .open(path)
+        .map_err(|e| match is_loop(&e) {
+            true => is_link(),
+            false => e,
+        })?;
+    #[cfg(windows)]
+    if let Some(content) = crate::windows::content_of(&file, options, path)? {
+        return match crate::Place::of(&content)? == crate::Place::of(&file)? {
+            true => Ok(content),
+            // The name is a link's by now.
+            false => Err(is_link()),
+        };
+    }
+    Ok(file)
 }
 
 fn is_link() -> io::Error {
@@ -101,23 +109,27 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Opens a regular file of this user's for reading and writing. One that is not there is made if `makes` has a mode for it; on
-/// Windows for those whom its directory lets use it, whatever the mode. No link is followed, nothing is waited for, and a file with another name is refused: whoever else can write to the directory could
+/// Windows for this user alone if that is its owner's alone, and else for those whom its directory lets use it. No link is followed, nothing is waited for, and a file with another name is refused: whoever else can write to the directory could
 /// have put any of these there.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] for anything else than such a file, else the file system's.
 pub fn open_own(path: &Path, makes: Option<u32>) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    without_links(options.read(true).write(true).create(makes.is_some()));
+    options.read(true).write(true).create(makes.is_some());
     #[cfg(unix)]
     if let Some(mode) = makes {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
     }
+    #[cfg(windows)]
+    if makes.is_some_and(|mode| mode & 0o077 == 0) {
+        match crate::windows::create(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+    }
     let refused = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
-    let file = match options.open(path) {
-        Err(e) if is_loop(&e) => return Err(is_link()),
-        opened => opened?,
-    };
+    let file = open_unlinked(&mut options, path)?;
     let metadata = file.metadata()?;
     check(&metadata)?;
     #[cfg(unix)]

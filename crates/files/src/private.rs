@@ -57,7 +57,7 @@ impl PrivateFile {
     pub fn place_new(self) -> io::Result<()> {
         self.file.sync_all()?;
         match self.private {
-            Some(private) => private.persist_noclobber(&self.path).map_err(|e| e.error),
+            Some(private) => beside::persist_new(private, &self.path),
             None => unnamed::link(&self.file, &self.path),
         }
     }

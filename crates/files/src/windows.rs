@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use vesica_kernels::windows::{self, Descriptor};
@@ -31,6 +31,20 @@ pub(crate) fn look(path: &Path, rights: u32, link: bool) -> io::Result<File> {
         .access_mode(rights)
         .custom_flags(OPEN_DIRECTORY | link);
     options.open(path)
+}
+
+/// Opens what is in a file that was opened with [`OPEN_LINK`], by the same options and name, if that is elsewhere: what
+/// deduplication, compression of the whole system and clouds leave in its place only says where.
+pub(crate) fn content_of(
+    file: &File,
+    options: &mut OpenOptions,
+    path: &Path,
+) -> io::Result<Option<File>> {
+    const REPARSE_POINT: u32 = 0x400;
+    let there = file.metadata()?;
+    let is_elsewhere = !there.is_symlink() && there.file_attributes() & REPARSE_POINT != 0;
+    let content = is_elsewhere.then(|| options.custom_flags(0).open(path));
+    content.transpose()
 }
 
 /// Whether anybody but this user, the system and administrators may do anything with an open file but look at its
@@ -89,6 +103,26 @@ mod tests {
             assert_eq!(exposed("result"), shared && exposed("plain"));
             std::fs::remove_file(at("result")).unwrap();
         }
+    }
+
+    /// Longer than the system takes of those who do not ask for more.
+    #[test]
+    fn a_path_may_be_long() {
+        let place = tempfile::tempdir().unwrap();
+        let mut path = place.path().to_owned();
+        while path.as_os_str().len() < 400 {
+            path.push("directory".repeat(5));
+            create_directory(&path).unwrap();
+        }
+        let name = path.join("secret");
+        let mut secret = PrivateFile::create(&name).unwrap();
+        secret.write_all(b"secret").unwrap();
+        secret.place_new().unwrap();
+        let again = PrivateFile::create(&name).unwrap().place_new().unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert!(!is_exposed(&File::open(&name).unwrap()).unwrap());
+        let lock = crate::open_own(&path.join("lock"), Some(0o600)).unwrap();
+        assert!(!is_exposed(&lock).unwrap());
     }
 
     /// A list by which everybody may read a file, or write to a directory, as `icacls` would set it.

@@ -28,7 +28,8 @@ use windows_sys::Win32::Security::{
 use windows_sys::Win32::Storage::FileSystem::{
     CREATE_NEW, CreateDirectoryW, CreateFileW, FILE_ATTRIBUTE_NORMAL, FILE_FLAG_OPEN_REPARSE_POINT,
     FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, GetDiskFreeSpaceExW,
-    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, WRITE_DAC, WriteFile,
+    LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, MoveFileExW, WRITE_DAC,
+    WriteFile,
 };
 use windows_sys::Win32::System::Console::{GetStdHandle, STD_ERROR_HANDLE, SetConsoleCtrlHandler};
 use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
@@ -191,6 +192,16 @@ pub fn create_file(path: &Path, descriptor: &Descriptor) -> io::Result<File> {
     }
     // SAFETY: the handle is a file's and nobody else's.
     Ok(unsafe { File::from_raw_handle(handle) })
+}
+
+/// Gives a file another name, which nothing else has.
+///
+/// # Errors
+/// The file system's: [`io::ErrorKind::AlreadyExists`] if there is anything of this name.
+pub fn rename_new(file: &Path, name: &Path) -> io::Result<()> {
+    let (file, name) = (wide(file)?, wide(name)?);
+    // SAFETY: both paths end with a zero, and outlive the call.
+    checked(unsafe { MoveFileExW(file.as_ptr(), name.as_ptr(), 0) })
 }
 
 /// Creates a directory that is not there yet, with the owner and the list of a descriptor from its first moment on.

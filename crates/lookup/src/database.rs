@@ -17,7 +17,6 @@ use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::server::Service;
 use crate::set::{PublishedSet, header_at};
 
 /// The file of the secret key.
@@ -385,17 +384,6 @@ impl Database {
 
     fn contents(&self) -> Result<Contents, Error> {
         Contents::read(&self.directory, &self.identity)
-    }
-
-    /// Fails if a service cannot be, as [`Database::serve`] does before it takes anybody.
-    ///
-    /// # Errors
-    /// Usage: no clients, threads or connections. Data: the files of the set are damaged, or not those that were published
-    /// last, or the database is older than they are.
-    pub fn check(&self, service: &Service) -> Result<(), Error> {
-        service.check()?;
-        let mut set = service.set.iter();
-        set.try_for_each(|set| self.check_set(set))
     }
 
     /// Fails unless the set in these files is the one that was published last.

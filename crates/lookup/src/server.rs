@@ -127,6 +127,17 @@ struct Counters {
 }
 
 impl Database {
+    /// Fails if a service cannot be, as [`Database::serve`] does before it takes anybody.
+    ///
+    /// # Errors
+    /// Usage: no clients, threads or connections. Data: the files of the set are damaged, or not those that were published
+    /// last, or the database is older than they are.
+    pub fn check(&self, service: &Service) -> Result<(), Error> {
+        service.check()?;
+        let mut set = service.set.iter();
+        set.try_for_each(|set| self.check_set(set))
+    }
+
     /// Answers clients until the interrupt of the options is raised; answers in the making are finished then, for at most five
     /// seconds, and a question of which nothing was answered is not counted. Clients send no heartbeats: one that asks
     /// nothing for the timeout of the options is left, whatever their patience, and so is one for which this side has waited

@@ -245,20 +245,27 @@ impl Named {
         if !self.is_written || !is_local {
             return Ok(());
         }
-        let directory = directory_of(&self.path);
-        let is_missing = match directory.metadata() {
+        // Whatever else keeps one from being used is complained of then.
+        let is_missing = |directory: &&Path| match directory.metadata() {
             Ok(there) => !there.is_dir(),
-            // Whatever else keeps it from being used is complained of then.
-            Err(e) => e.kind() == io::ErrorKind::NotFound,
+            Err(e) => matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ),
         };
-        match is_missing {
-            true => Err(Error::usage(format!(
-                "{} {}: there is no directory {}",
-                self.what,
-                shown(&self.path),
-                shown(directory)
-            ))),
-            false => Ok(()),
+        let above = directory_of(&self.path).ancestors();
+        let above = above.take_while(|above| !above.as_os_str().is_empty());
+        match above.take_while(is_missing).last() {
+            Some(missing) => Err(Error::usage_with(
+                format!(
+                    "{} {}: there is no directory {}",
+                    self.what,
+                    shown(&self.path),
+                    shown(missing)
+                ),
+                "make the directory first, or name another place",
+            )),
+            None => Ok(()),
         }
     }
 

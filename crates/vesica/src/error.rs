@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use vesica_files::{Advice, Argument, Command, Part, UnsafeDirectory, advice, many};
+use vesica_files::{Advice, Argument, Command, Part, UnsafeDirectory, advice, for_this_user, many};
 use vesica_session::{Again, Attempt, Error as SessionError, Fingerprint, Problem};
 use vesica_tables::Profile;
 use vesica_wire::{Error as WireError, Limit};
@@ -615,12 +615,7 @@ impl Error {
                 " on the other side",
             ],
             Error::Session(SessionError::ExposedSecret { path }) => {
-                let path = path.display();
-                match cfg!(windows) {
-                    true => format!("run: icacls {path} /inheritance:r /grant:r %USERNAME%:F"),
-                    false => format!("run: chmod 600 {path}"),
-                }
-                .into()
+                format!("run: {}", for_this_user(path)).into()
             }
             Error::Session(error) | Error::TaskMemory(error) => return error.remedy(),
             Error::Courier(error) => return error.remedy_in(Again::Step),

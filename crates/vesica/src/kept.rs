@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use vesica_files::{FileId, PrivateFile, has_other_names, own_options};
+use vesica_files::{FileId, PrivateFile, has_other_names, open_unlinked};
 use vesica_session::{Identity, Turns};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -196,7 +196,7 @@ impl Kept {
     pub(crate) fn write(&mut self) -> Result<(), Error> {
         let path = self.path.join(STATE);
         let mut write = || -> io::Result<()> {
-            let former = own_options(OpenOptions::new().write(true)).open(&path);
+            let former = open_unlinked(OpenOptions::new().write(true), &path);
             let mut file = PrivateFile::create(&path)?;
             self.head.file = Hex(file.id()?.to_bytes());
             self.head.lengths = self.messages.iter().map(Vec::len).collect();

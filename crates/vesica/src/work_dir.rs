@@ -22,8 +22,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 pub(crate) use vesica_files::is_at;
 use vesica_files::{
-    FileId, NotLocked, PrivateFile, is_exhausted, is_unfinished, keep_name, own_options,
-    private_directory,
+    FileId, NotLocked, PrivateFile, is_exhausted, is_unfinished, keep_name, open_own,
+    open_unlinked, private_directory,
 };
 use vesica_primitives::sealed::Sealed;
 use vesica_session::{Error as SessionError, Identity, State};
@@ -288,9 +288,7 @@ pub(crate) fn lock(path: &Path, own: &str) -> Result<File, Error> {
 
 /// Locks a directory by a file in it, which is made if there is none.
 pub(crate) fn take_lock(path: &Path) -> Result<File, Error> {
-    let lock = own_options(OpenOptions::new().write(true).create(true).truncate(false))
-        .open(path.join(LOCK))
-        .map_err(|e| failed(path, &e))?;
+    let lock = open_own(&path.join(LOCK), Some(0o600)).map_err(|e| failed(path, &e))?;
     vesica_files::lock(&lock).map_err(|cause| match cause {
         NotLocked::InUse => refused(path, WorkDirProblem::InUse),
         NotLocked::NoLocks => refused(path, WorkDirProblem::NoLocks),
@@ -306,7 +304,7 @@ pub(crate) fn take_lock(path: &Path) -> Result<File, Error> {
 /// The bytes of the file of this name in a directory, and which file it is, if there is one.
 pub(crate) fn read_if_there(path: &Path, name: &str) -> Result<Option<(Vec<u8>, FileId)>, Error> {
     let read = || -> io::Result<_> {
-        let mut file = own_options(OpenOptions::new().read(true)).open(path.join(name))?;
+        let mut file = open_unlinked(OpenOptions::new().read(true), &path.join(name))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok((bytes, FileId::of(&file)?))

@@ -221,6 +221,10 @@ fn everything_that_is_written_is_compared() {
             "none/a HERE/none/a: there is no directory HERE/none",
         ),
         (
+            &[(File, "none/b/a")],
+            "none/b/a HERE/none/b/a: there is no directory HERE/none",
+        ),
+        (
             &[(OWN, "text/a")],
             "text/a HERE/text/a: there is no directory HERE/text",
         ),

@@ -18,14 +18,14 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::{NotLocked, PrivateFile, keep_name, lock_within, own_options, read_regular};
+use vesica_files::{NotLocked, PrivateFile, keep_name, lock_within, open_own, read_regular};
 use vesica_session::terms::BUCKET_ATTEMPTS;
 use vesica_session::{
     Attempt, AttemptLog, Attempted, Connection, Error as SessionError, NoAttempt, Tally, Watch,
@@ -83,9 +83,7 @@ impl SplitJob {
     /// Locks a bucket until the file is closed. Refuses one at which a task of this side makes an attempt.
     fn lock_bucket(&self, bucket: u32) -> Result<File, Error> {
         let path = self.directory.join(format!("bucket-{bucket}.lock"));
-        let mut options = OpenOptions::new();
-        let file = own_options(options.write(true).create(true).truncate(false)).open(&path);
-        let file = file.map_err(|e| cannot(&path, &e))?;
+        let file = open_own(&path, Some(0o600)).map_err(|e| cannot(&path, &e))?;
         match lock_within(&file, LOOK) {
             Ok(()) => Ok(file),
             Err(NotLocked::InUse) => {

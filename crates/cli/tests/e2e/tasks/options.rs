@@ -262,10 +262,10 @@ fn a_split_that_fails_leaves_nothing() {
         ("file/job", "file"),
     ] {
         let ended = split(job, "");
-        let line = format!("the directory {job} cannot be made: there is no directory {missing}");
+        let line = format!("--job {job}: there is no directory {missing}");
         ended.expect_failure(2, &line);
         assert!(
-            ended.hint().starts_with("make that directory first"),
+            ended.hint().starts_with("make the directory first"),
             "{}",
             ended.err
         );
