@@ -13,7 +13,7 @@ use adbc_driver_manager::ManagedConnection;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, new_null_array};
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use vesica_files::{Argument, advice};
 
 use crate::database::{Access, AdbcDatabase, Kind, Query, failed, of_status};
@@ -199,7 +199,7 @@ impl TargetTable {
                 }
                 _ => {}
             }
-            self.begin(&mut connection, &columns, false)?;
+            self.begin(&mut connection, &columns, own, false)?;
             if kind.undoes_tables() {
                 let none = RecordBatchIterator::new([], columns);
                 let mut rehearsed = self.clone();
@@ -219,13 +219,14 @@ impl TargetTable {
         catching(check).map_err(|panic| failed("broke off", &panic))?
     }
 
-    /// Begins a transaction, in which the table is to take these columns. One that rows are appended to is as it was
+    /// Begins a transaction, in which the table is to take these columns, of which those after the first `own` are the peer's. One that rows are appended to is as it was
     /// looked at until the transaction ends: PostgreSQL's is locked, and SQLite refuses to write after another change.
     /// `writes` locks one that is replaced, too.
     fn begin(
         &self,
         connection: &mut ManagedConnection,
         columns: &Schema,
+        own: usize,
         writes: bool,
     ) -> Result<()> {
         let kind = self.database.kind;
@@ -253,9 +254,51 @@ impl TargetTable {
         }
         let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
         match there {
-            Ok(there) => check_columns(kind, &there, columns),
-            Err(e) if kind != Kind::Other => Err(refused(e)),
-            Err(_) => Ok(()),
+            Ok(there) => check_columns(kind, &there, columns)?,
+            Err(e) if kind != Kind::Other => return Err(refused(e)),
+            Err(_) => {}
+        }
+        self.check_nullable(connection, &columns.fields()[own..])
+    }
+
+    /// Refuses a table in which a column of the peer's is never null, as far as the database says so: whoever hands over null
+    /// could spoil a result with it.
+    fn check_nullable(
+        &self,
+        connection: &mut ManagedConnection,
+        of_peer: &[FieldRef],
+    ) -> Result<()> {
+        let sql = match self.database.kind {
+            _ if of_peer.is_empty() => return Ok(()),
+            Kind::PostgreSql => format!(
+                "SELECT a.attname::text FROM pg_catalog.pg_attribute a \
+                 JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+                 WHERE a.attrelid = {}::regclass AND (a.attnotnull OR t.typnotnull)",
+                literal(&self.quoted())
+            ),
+            Kind::Sqlite => {
+                let names = [Some(&self.name), self.schema.as_ref()]
+                    .into_iter()
+                    .flatten();
+                let names = names.map(|name| format!("'{}'", name.replace('\'', "''")));
+                let names = names.collect::<Vec<_>>().join(", ");
+                format!("SELECT name FROM pragma_table_info({names}) WHERE \"notnull\"")
+            }
+            Kind::Other => return Ok(()),
+        };
+        let found = ask(connection, &sql).map_err(|e| self.refused(&e, false))?;
+        let never_null = found
+            .iter()
+            .filter_map(|rows| rows.column(0).as_string_opt::<i32>())
+            .flatten()
+            .flatten();
+        let is_of_peer = |name: &&str| of_peer.iter().any(|field| field.name() == name);
+        match never_null.into_iter().find(is_of_peer) {
+            Some(name) => Err(Error::usage_with(
+                format!("column {name:?} is never null there, and the peer may hand over null"),
+                "append to a table whose columns of the peer may be null",
+            )),
+            None => Ok(()),
         }
     }
 
@@ -271,16 +314,8 @@ impl TargetTable {
              WHERE n.nspname = {schema}::name AND c.relname = {}::name",
             literal(&self.name)
         );
-        let mut ask = || {
-            let mut statement = connection.new_statement()?;
-            statement.set_sql_query(&sql)?;
-            let answer = statement
-                .execute()?
-                .collect::<std::result::Result<Vec<_>, _>>()?;
-            Ok(answer.into_iter().find(|rows| rows.num_rows() > 0))
-        };
-        let found: AdbcResult<Option<RecordBatch>> = ask();
-        let Some(found) = found.map_err(|e| self.refused(&e, false))? else {
+        let found = ask(connection, &sql).map_err(|e| self.refused(&e, false))?;
+        let Some(found) = found.into_iter().find(|rows| rows.num_rows() > 0) else {
             return Ok(false);
         };
         let is = |column: usize| found.column(column).as_boolean().value(0);
@@ -379,7 +414,7 @@ impl TargetTable {
         let (rows, met) = DriverRows::new(rows()?, self.database.kind, own, without)?;
         let mut connection = self.database.connect(Access::Write)?;
         let columns = rows.schema();
-        let begun = self.begin(&mut connection, &columns, true);
+        let begun = self.begin(&mut connection, &columns, own, true);
         begun.map_err(|error| match error.kind() {
             // It is so for columns of the peer, or since the run has begun.
             ErrorKind::Usage { reason, .. } => failed("the rows do not go there", reason),
@@ -406,6 +441,14 @@ fn run(connection: &mut ManagedConnection, sql: &str) -> AdbcResult<()> {
     let mut statement = connection.new_statement()?;
     statement.set_sql_query(sql)?;
     statement.execute_update().map(|_| ())
+}
+
+/// The answer to a query.
+fn ask(connection: &mut ManagedConnection, sql: &str) -> AdbcResult<Vec<RecordBatch>> {
+    let mut statement = connection.new_statement()?;
+    statement.set_sql_query(sql)?;
+    let answer = statement.execute()?;
+    Ok(answer.collect::<std::result::Result<_, _>>()?)
 }
 
 /// Refuses a table that lacks one of the columns, or would take its values for others.

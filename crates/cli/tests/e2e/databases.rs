@@ -404,6 +404,10 @@ fn columns_of_the_peer_that_a_table_does_not_take() {
             "column \"peer_n\" is of type timestamp there",
         ),
         ("", "it has no column \"peer_n\""),
+        (
+            ", peer_n bigint NOT NULL",
+            "column \"peer_n\" is never null there",
+        ),
     ] {
         psql(&format!(
             "DROP TABLE IF EXISTS strict; CREATE TABLE strict (id text{column})"
@@ -415,7 +419,7 @@ fn columns_of_the_peer_that_a_table_does_not_take() {
             .expect_failure(7, "the peer gave up: it cannot take part");
         assert_eq!(psql("SELECT count(*) FROM strict"), "0");
     }
-    psql("ALTER TABLE strict ADD peer_n bigint");
+    psql("ALTER TABLE strict ALTER peer_n DROP NOT NULL");
     exchange(&place, &ours, &theirs).expect_success();
     assert_eq!(psql("SELECT * FROM strict"), "1|7");
 }
@@ -443,7 +447,8 @@ fn values_of_the_peer_that_a_database_does_not_keep() {
          CREATE TABLE own ({columns}, CHECK (id < '2'))"
     ));
     let tables = format!(
-        "CREATE TABLE bounded ({columns} CHECK (peer_n < 8)); CREATE TABLE own ({columns}, CHECK (id < '2'))"
+        "CREATE TABLE bounded ({columns} CHECK (peer_n < 8)); CREATE TABLE own ({columns}, CHECK (id < '2')); \
+         CREATE TABLE \"it's\" ({columns} NOT NULL)"
     );
     sqlite(&place, "kept.db", &tables);
     let theirs = Arguments::new("theirs.parquet", "id").with("--value f,d,n");
@@ -486,6 +491,10 @@ fn values_of_the_peer_that_a_database_does_not_keep() {
         pair.sender.expect_success();
     }
     assert_eq!(psql("SELECT count(*) FROM own"), "0");
+    let pair = run("sqlite", &format!("{append} it's"));
+    pair.receiver
+        .expect_failure(2, "column \"peer_n\" is never null there");
+    pair.sender.expect_failure(7, "it cannot take part");
 }
 
 /// What a table in the place of another would not have, and who holds the other.
