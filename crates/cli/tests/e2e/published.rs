@@ -311,7 +311,10 @@ fn what_cannot_be_is_refused_with_its_code() {
     publish(&place, "--input all.csv --key id").expect_failure(2, words);
     std::fs::remove_file(place.path("set.vset")).unwrap();
     publish(&place, "--input all.csv --key id").expect_success();
-    ask("--input all.csv --key id").expect_failure(6, "disagree on published key");
+    let anew = ask("--input all.csv --key id");
+    anew.expect_failure(6, "disagree on published key");
+    let hint = "remove its files here, and get the new one from the publisher, or with --fetch";
+    assert!(anew.hint().ends_with(hint), "{}", anew.err);
     // And another count in the place of the one that was moved away, which is not written.
     server.signal(nix::sys::signal::Signal::SIGTERM);
     server
@@ -853,7 +856,18 @@ fn idle_clients_do_not_wake_the_server() {
         client.ask(&[[7; 32]], &[1; 32], &mut NoProgress).unwrap();
     }
     drop(clients);
+    // It says why it leaves those who are there.
+    let connections = crowd.connections();
     stop(crowd.server);
+    for mut connection in connections {
+        let answer = Kind {
+            code: 122,
+            name: "answer",
+        };
+        let left = connection.channel.recv(answer, 100).unwrap_err();
+        let words = "the peer gave up: told to end by a signal";
+        assert_eq!(left.to_string(), words);
+    }
 }
 
 /// A thousand clients at once: what they cost while they are idle, and how long each waits for an answer and for the set.
