@@ -426,7 +426,7 @@ fn tables_for_results_and_their_databases() {
             "--connect 127.0.0.1:1",
         )
         .wait();
-    ended.expect_failure(2, "o/o.csv: cannot be written");
+    ended.expect_failure(2, "--output o/o.csv: there is no directory o");
 }
 
 #[test]

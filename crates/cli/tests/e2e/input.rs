@@ -71,7 +71,10 @@ fn requests_that_cannot_be() {
         ("--escape \"", "at once"),
         ("--encoding klingon", "klingon"),
         ("--input good.csv", "named twice"),
-        ("--report nowhere/report.json", "cannot be written"),
+        (
+            "--report nowhere/report.json",
+            "there is no directory nowhere",
+        ),
         ("--peer vs1:abc", "vs1:"),
         ("--listen 127.0.0.1:0", "--listen"),
     ] {
@@ -123,7 +126,7 @@ fn outputs_that_cannot_be_written() {
     place.write("good.csv", "id,name\n1,a\n");
     let before = place.names();
     for (output, words) in [
-        ("nowhere/out.csv", "cannot be written"),
+        ("nowhere/out.csv", "there is no directory nowhere"),
         (".", "directory"),
         ("good.csv", "--output and --input are the same file"),
         ("out.xlsx", "a spreadsheet"),
