@@ -108,7 +108,7 @@ fn prices_can_be_replaced() {
 fn refuse_what_is_no_file(place: &Place, option: &str) {
     for (path, code, problem) in [
         ("none.json", 3, "none.json".to_owned()),
-        (".", 2, format!("{option} is a directory")),
+        (".", 2, format!("{option} . is a directory")),
         ("/dev/zero", 3, "/dev/zero".to_owned()),
     ] {
         plan(place, &format!("{SIZES} {option} {path}")).expect_failure(code, &problem);
