@@ -19,6 +19,7 @@ from stages import CARGO, ROOT, say
 LAYERS = (
     "kernels",
     "files",
+    "keys",
     "primitives",
     "wire",
     "correlations",

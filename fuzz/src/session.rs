@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use vesica_psi::Output;
 use vesica_session::{
-    Admission, Assignment, BucketKeys, Checkpoint, Envelope, Fingerprint, Hello, Identity, Intent,
-    Job, KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role, State,
-    Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, hash_of_said,
+    Admission, Assignment, Checkpoint, Envelope, Fingerprint, Hello, Identity, Intent, Job,
+    KeyBlock, KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role,
+    State, Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, hash_of_said,
     run_set_over, take_turn,
 };
 use vesica_testing::digests;
@@ -235,7 +235,7 @@ impl KeySet for Resumable {
         Ok(())
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, Error> {
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, Error> {
         Ok(self.buckets[bucket as usize].as_slice().into())
     }
 

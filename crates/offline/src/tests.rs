@@ -11,10 +11,10 @@ use vesica_correlations::store::StoreProblem;
 use vesica_files::{Argument, Command};
 use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
 use vesica_session::{
-    BucketKeys, ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass,
-    Fingerprint, HalfSource, Identity, Intent, Interrupt, Job, Listener, MemorySet, Name,
-    NoProgress, PeerLimits, ProtocolRequest, Registry, Report, Role, Security, Transport, connect,
-    run_set, run_set_over,
+    ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass, Fingerprint,
+    HalfSource, Identity, Intent, Interrupt, Job, KeyBlock, Listener, MemorySet, Name, NoProgress,
+    PeerLimits, ProtocolRequest, Registry, Report, Role, Security, Transport, connect, run_set,
+    run_set_over,
 };
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit, Misbehaviour};
@@ -149,8 +149,8 @@ fn job(role: Role, protocol: &str, store: Option<OfflineStore>) -> Job {
 }
 
 /// Keys that are these numbers.
-fn keys(numbers: std::ops::Range<u64>) -> BucketKeys<'static> {
-    let mut keys = BucketKeys::from(digests(numbers.clone()));
+fn keys(numbers: std::ops::Range<u64>) -> KeyBlock<'static> {
+    let mut keys = KeyBlock::from(digests(numbers.clone()));
     keys.numbers = Some(numbers.collect());
     keys
 }

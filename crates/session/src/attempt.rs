@@ -12,6 +12,7 @@
 //!    knows that the peer has no reason to make another attempt at the bucket.
 
 use vesica_files::many;
+use vesica_keys::KeyBlock;
 use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
 
@@ -21,8 +22,7 @@ use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use crate::{
-    Agreement, BucketKeys, Connection, Error, Fingerprint, Role, Watch, WatchedChannel, nonces,
-    random,
+    Agreement, Connection, Error, Fingerprint, Role, Watch, WatchedChannel, nonces, random,
 };
 
 /// Says what a side runs.
@@ -80,7 +80,7 @@ pub fn run_bucket(
     agreement: &Agreement,
     attempt: Attempt,
     fingerprints: [Option<Fingerprint>; 2],
-    keys: BucketKeys<'_>,
+    keys: KeyBlock<'_>,
 ) -> Result<Attempted, Error> {
     check(role, agreement, attempt, &keys.digests)?;
     let attempted = attempted(channel, role, agreement, attempt, fingerprints, keys);
@@ -111,7 +111,7 @@ pub fn run_bucket_on(
     role: Role,
     agreement: &Agreement,
     attempt: Attempt,
-    keys: BucketKeys<'_>,
+    keys: KeyBlock<'_>,
     log: &dyn AttemptLog,
 ) -> Result<(), Error> {
     connection.deadline.of_run(agreement);
@@ -192,7 +192,7 @@ pub(crate) fn attempted(
     agreement: &Agreement,
     attempt: Attempt,
     fingerprints: [Option<Fingerprint>; 2],
-    keys: BucketKeys<'_>,
+    keys: KeyBlock<'_>,
 ) -> Result<Attempted, WireError> {
     channel.begin_phase("attempt");
     let session = session(

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rand_core::Rng;
+use vesica_keys::KeyBlock;
 use vesica_psi::{Offline, Origin, Output, Params, Protocol};
 use vesica_testing::{Sent, digests, recorded_pair, with_seed};
 use vesica_wire::{Channel, FramedChannel, Kind};
@@ -15,11 +16,11 @@ use zeroize::Zeroizing;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
-    Attempt, BucketKeys, BucketShares, Checkpoint, Error, Fingerprint, HalfSource, Identity, Job,
-    KeySet, LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, Opened,
-    OptimizeRequest, PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys, Report, Reveal,
-    Reveals, Role, Security, Tally, Terms, ValueTerms, agree, agree_on_job, confirm_done,
-    exchange_openings, open_total, run_bucket, run_set_over, split,
+    Attempt, BucketShares, Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, KeySet,
+    LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, Opened, OptimizeRequest,
+    PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys, Report, Reveal, Reveals, Role,
+    Security, Tally, Terms, ValueTerms, agree, agree_on_job, confirm_done, exchange_openings,
+    open_total, run_bucket, run_set_over, split,
 };
 
 /// A half in memory.
@@ -183,7 +184,7 @@ fn sizes(job: &Job) -> [u64; 2] {
 }
 
 /// The keys of a side, `shared` of which the other has too.
-fn set(job: &Job, shared: u64) -> MemorySet<'static> {
+fn set(job: &Job, shared: u64) -> MemorySet {
     let [ours, theirs] = sizes(job);
     let numbers = match job.role {
         Role::Receiver => 0..ours,
@@ -205,7 +206,7 @@ fn set(job: &Job, shared: u64) -> MemorySet<'static> {
         labels => labels.string_bytes() as usize,
     };
     let labels: Vec<u8> = (0..bytes * keys.len()).map(|i| i as u8).collect();
-    let mut keys = BucketKeys::from(&keys);
+    let mut keys = KeyBlock::from(&keys);
     keys.values = (columns > 0).then(|| Cow::from(&values));
     keys.numbers = Some(Cow::from(&numbers));
     if bytes > 0 {

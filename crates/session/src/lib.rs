@@ -105,7 +105,7 @@ pub use run::{
     Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over, run_whole_with,
 };
 pub use secret::read_secret;
-pub use set::{BucketKeys, Carried, Checkpoint, KeySet, MemorySet, State};
+pub use set::{Carried, Checkpoint, KeySet, MemorySet, State};
 pub use tally::{NoAttempt, Tally};
 pub use task_keys::TaskKeys;
 pub use terms::{
@@ -115,6 +115,7 @@ pub use threads::{buckets_for_threads, with_threads};
 pub use turns::Turns;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
 pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
+pub use vesica_keys::KeyBlock;
 pub use vesica_plan::Registry;
 pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
 pub use vesica_wire::{Interrupt, Link};

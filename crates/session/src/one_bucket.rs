@@ -1,6 +1,7 @@
 //! The protocol over the keys of one bucket, or of a whole set.
 
 use rand_core::CryptoRng;
+use vesica_keys::KeyBlock;
 use vesica_psi::{Exact, Input, Output, Prepared};
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
@@ -8,7 +9,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::buckets::pad;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LEARNS, REVEAL};
-use crate::{Agreement, BucketKeys, Learns, Role, ValueTerms, halves, order, salt_items, value};
+use crate::{Agreement, Learns, Role, ValueTerms, halves, order, salt_items, value};
 
 /// A run over one bucket, which both sides have reached.
 pub(crate) struct BucketRun<'a> {
@@ -38,7 +39,7 @@ pub(crate) fn one_bucket(
     run: &BucketRun<'_>,
     stored: Option<Zeroizing<Vec<u8>>>,
     carried: Option<&[u64]>,
-    mut keys: BucketKeys<'_>,
+    mut keys: KeyBlock<'_>,
 ) -> Result<Output, WireError> {
     let Some(turns) = &run.agreement.turns else {
         return one_bucket_with(channel, run, stored, carried, keys, &mut fresh_rng()?);
@@ -75,7 +76,7 @@ pub(crate) fn one_bucket_with(
     }: &BucketRun<'_>,
     stored: Option<Zeroizing<Vec<u8>>>,
     carried: Option<&[u64]>,
-    mut keys: BucketKeys<'_>,
+    mut keys: KeyBlock<'_>,
     rng: &mut dyn CryptoRng,
 ) -> Result<Output, WireError> {
     let (protocol, task) = (agreement.protocol, &agreement.task_of(is_last));

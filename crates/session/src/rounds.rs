@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use rayon::ThreadPool;
+use vesica_keys::KeyBlock;
 use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Interrupt, Kind, PhaseTraffic};
 
@@ -22,7 +23,7 @@ use crate::codec::Reader;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::progress::{Beside, ObservedChannel};
 use crate::threads::thread_pool;
-use crate::{Agreement, BucketKeys, Connection, Fingerprint, KeySet, Role, State};
+use crate::{Agreement, Connection, Fingerprint, KeySet, Role, State};
 
 /// Says which of a run's connections this is.
 const CONNECTION: Kind = Kind {
@@ -162,7 +163,7 @@ fn record(set: &mut dyn KeySet, finished: Vec<Finished>) -> Result<(), WireError
         .try_for_each(|(output, state)| set.finished(output, &state))
 }
 
-fn load(set: &mut dyn KeySet, buckets: Range<u32>) -> Result<Vec<BucketKeys<'static>>, WireError> {
+fn load(set: &mut dyn KeySet, buckets: Range<u32>) -> Result<Vec<KeyBlock<'static>>, WireError> {
     buckets
         .map(|bucket| Ok(set.load(bucket)?.into_owned()))
         .collect()
@@ -174,7 +175,7 @@ fn alone(
     role: Role,
     agreement: &Agreement,
     state: &State,
-    keys: Vec<BucketKeys<'_>>,
+    keys: Vec<KeyBlock<'_>>,
 ) -> Result<Vec<Output>, WireError> {
     let bucket = state.finished();
     let carried = state.carried_after(bucket);
@@ -198,7 +199,7 @@ fn side_by_side(
     role: Role,
     agreement: &Agreement,
     first: u32,
-    keys: Vec<BucketKeys<'_>>,
+    keys: Vec<KeyBlock<'_>>,
 ) -> Result<Vec<Output>, WireError> {
     let fingerprints = lanes.fingerprints;
     let own = lanes.interrupt.clone();

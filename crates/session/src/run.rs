@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use rand_core::CryptoRng;
 use vesica_kernels::memory::KeepFreed;
+use vesica_keys::KeyBlock;
 use vesica_psi::{Output, Reveal, indices_vartime};
 use vesica_wire::{Channel, Error as WireError, Interrupt, Kind, Limit};
 use zeroize::Zeroizing;
@@ -16,8 +17,8 @@ use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::threshold::open_matches;
 use crate::turns::Turns;
 use crate::{
-    Agreement, BucketKeys, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet,
-    ObservedChannel, Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
+    Agreement, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet, ObservedChannel,
+    Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -356,7 +357,7 @@ pub fn run_whole_with(
     channel: &mut dyn Channel,
     role: Role,
     agreement: &Agreement,
-    keys: BucketKeys<'_>,
+    keys: KeyBlock<'_>,
     rng: &mut dyn CryptoRng,
 ) -> Result<Output, Error> {
     if agreement.contract.buckets > 1 || agreement.contract.offline.is_some() {

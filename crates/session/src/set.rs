@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use vesica_keys::{KeyBlock, KeyStore};
 use vesica_psi::{Output, Reveal, Shares, matched_items};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
@@ -124,86 +125,6 @@ pub enum Checkpoint {
     State(Box<State>),
 }
 
-/// Keys with what goes with them.
-#[derive(Clone, Default)]
-pub struct BucketKeys<'a> {
-    /// Their digests, each once.
-    pub digests: Cow<'a, [[u8; 32]]>,
-    /// The number that each key is, if keys are numbers of a declared width.
-    pub numbers: Option<Cow<'a, [u64]>>,
-    /// The values of each, one key's after the other's, if this side has values.
-    pub values: Option<Cow<'a, [i64]>>,
-    /// A label for each, one after the other, on a side that hands over labels; or a string of which both sides get shares.
-    pub labels: Option<Cow<'a, [u8]>>,
-}
-
-vesica_primitives::opaque!(BucketKeys<'_>);
-
-impl<'a> BucketKeys<'a> {
-    /// The same keys, lent.
-    fn lend(&self) -> BucketKeys<'_> {
-        BucketKeys {
-            digests: Cow::Borrowed(&self.digests),
-            numbers: self.numbers.as_deref().map(Cow::Borrowed),
-            values: self.values.as_deref().map(Cow::Borrowed),
-            labels: self.labels.as_deref().map(Cow::Borrowed),
-        }
-    }
-
-    /// The same keys, owned.
-    pub(crate) fn into_owned(mut self) -> BucketKeys<'static> {
-        BucketKeys {
-            digests: std::mem::take(&mut self.digests).into_owned().into(),
-            numbers: self.numbers.take().map(|all| all.into_owned().into()),
-            values: self.values.take().map(|all| all.into_owned().into()),
-            labels: self.labels.take().map(|all| all.into_owned().into()),
-        }
-    }
-
-    /// The keys at these indices.
-    fn pick(&self, indices: &[u32]) -> BucketKeys<'a> {
-        /// Of equally many elements for each of so many keys.
-        fn pick<T: Copy, C: From<Vec<T>>>(all: &[T], keys: usize, indices: &[u32]) -> C {
-            let each = all.len() / keys.max(1);
-            let mut picked = Vec::with_capacity(indices.len() * each);
-            for index in indices {
-                picked.extend_from_slice(&all[*index as usize * each..][..each]);
-            }
-            picked.into()
-        }
-        let keys = self.digests.len();
-        BucketKeys {
-            digests: pick(&self.digests, keys, indices),
-            numbers: self.numbers.as_ref().map(|all| pick(all, keys, indices)),
-            values: self.values.as_ref().map(|all| pick(all, keys, indices)),
-            labels: self.labels.as_ref().map(|all| pick(all, keys, indices)),
-        }
-    }
-}
-
-/// Wipes the values and labels that it owns.
-impl Drop for BucketKeys<'_> {
-    fn drop(&mut self) {
-        if let Some(Cow::Owned(values)) = &mut self.values {
-            values.zeroize();
-        }
-        if let Some(Cow::Owned(labels)) = &mut self.labels {
-            labels.zeroize();
-        }
-    }
-}
-
-impl<'a, D: Into<Cow<'a, [[u8; 32]]>>> From<D> for BucketKeys<'a> {
-    fn from(digests: D) -> Self {
-        BucketKeys {
-            digests: digests.into(),
-            numbers: None,
-            values: None,
-            labels: None,
-        }
-    }
-}
-
 /// One side's distinct keys, as 32-byte digests, and where its matches go.
 ///
 /// A failure is reported to the peer as a limit of this side. The peer sees when a call returns: apart from
@@ -222,7 +143,7 @@ pub trait KeySet: Send {
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError>;
 
     /// The keys in a bucket.
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError>;
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError>;
 
     /// Called when the run over the last of the finished buckets is over: `output` is what this side has learnt about its
     /// digests. The next may have been loaded by then, and may be running. What is kept is on disk when this returns.
@@ -254,27 +175,23 @@ fn keeps_no_shares() -> WireError {
 }
 
 /// A set in memory, for one run. Nothing is kept after it.
-#[derive(Default)]
-pub struct MemorySet<'a> {
-    /// All keys, unless they have been given away.
-    keys: BucketKeys<'a>,
-    items: usize,
-    /// For each bucket the indices of its keys; empty if there is one bucket.
-    buckets: Vec<Vec<u32>>,
-    /// Whether the digests are for more than the run: the order of the matches.
+pub struct MemorySet {
+    keys: KeyStore,
+    /// Whether the keys are for more than one run: they are not given away.
     keeps: bool,
     matched: Option<Vec<bool>>,
-    handed_over: Option<Zeroizing<Vec<u8>>>,
     shares: Option<Shares>,
     /// Those of each bucket whose matches are not opened yet.
     withheld: Vec<Shares>,
 }
 
-impl<'a> MemorySet<'a> {
-    /// At most 2³² − 1 keys. A run needs less memory if the digests are given to it.
+vesica_primitives::opaque!(MemorySet, keys);
+
+impl MemorySet {
+    /// At most 2³² − 1 keys. Keys that are lent stay for another run, which takes more memory.
     ///
     /// Fails with [`Error::Usage`] as [`MemorySet::of_distinct`] does, and for digests that repeat.
-    pub fn new(keys: impl Into<BucketKeys<'a>>) -> Result<MemorySet<'a>, Error> {
+    pub fn new<'a>(keys: impl Into<KeyBlock<'a>>) -> Result<MemorySet, Error> {
         let keys = keys.into();
         if !all_distinct(&keys.digests) {
             let problem = "a set holds each item once, and this one holds some twice";
@@ -286,46 +203,21 @@ impl<'a> MemorySet<'a> {
     /// Keys that are known to be distinct.
     ///
     /// Fails with [`Error::Usage`] if there is not one number for each, or not equally many values or bytes of a label.
-    pub fn of_distinct(keys: BucketKeys<'a>) -> Result<MemorySet<'a>, Error> {
-        let items = keys.digests.len();
-        let uneven = |len: usize| len.checked_rem(items).unwrap_or(len) != 0;
-        let numbers = keys.numbers.as_ref();
-        let problem = if numbers.is_some_and(|numbers| numbers.len() != items) {
-            "there is not one number for each item"
-        } else if keys.values.as_ref().is_some_and(|all| uneven(all.len())) {
-            "the items do not have equally many values"
-        } else if keys.labels.as_ref().is_some_and(|all| uneven(all.len())) {
-            "the items do not have labels of equally many bytes"
-        } else {
-            return Ok(MemorySet {
-                keys,
-                items,
-                ..MemorySet::default()
-            });
-        };
-        Err(Error::Usage(problem.into()))
+    pub fn of_distinct(keys: KeyBlock<'_>) -> Result<MemorySet, Error> {
+        let keeps = matches!(keys.digests, Cow::Borrowed(_));
+        let keys = KeyStore::of_distinct(keys);
+        Ok(MemorySet {
+            keys: keys.map_err(|e| Error::Usage(e.to_string()))?,
+            keeps,
+            matched: None,
+            shares: None,
+            withheld: Vec::new(),
+        })
     }
 
-    /// Refuses a second run with keys that were given to the first.
-    fn check(&self) -> Result<(), WireError> {
-        match self.keys.digests.len() == self.items {
-            true => Ok(()),
-            false => Err(WireError::limit(
-                Limit::Input,
-                "the set has been given to an earlier run",
-            )),
-        }
-    }
-
-    /// The digests of all keys. There are none once they have been given to a run, which keeps them if the matches have an
-    /// order.
-    pub fn digests(&self) -> &[[u8; 32]] {
-        &self.keys.digests
-    }
-
-    /// The indices of a bucket's keys; `None` if those are all, in order.
-    pub fn indices(&self, bucket: u32) -> Option<&[u32]> {
-        self.buckets.get(bucket as usize).map(Vec::as_slice)
+    /// The index, among all keys, of each of a bucket.
+    fn indices(&self, bucket: u32) -> Result<Vec<u64>, WireError> {
+        self.keys.first_rows(bucket as usize).map_err(limit)
     }
 
     /// The shares of a bucket that has run.
@@ -334,34 +226,28 @@ impl<'a> MemorySet<'a> {
         shares.ok_or_else(keeps_no_shares)
     }
 
-    /// Puts what is known of a bucket's keys, `each` elements of each, into its place among those of all keys.
-    fn place<T: Copy + Default>(
-        &self,
-        bucket: u32,
-        of_bucket: &[T],
-        each: usize,
-        of_all: &mut Vec<T>,
-    ) {
-        of_all.resize(self.items * each, T::default());
-        let Some(indices) = self.indices(bucket) else {
-            return of_all.copy_from_slice(of_bucket);
-        };
-        assert_eq!(of_bucket.len(), indices.len() * each);
-        for (place, index) in indices.iter().enumerate() {
-            let new = &of_bucket[place * each..][..each];
-            of_all[*index as usize * each..][..each].copy_from_slice(new);
+    /// Keeps which keys of a bucket match.
+    fn mark(&mut self, bucket: u32, matched: &[bool]) -> Result<(), WireError> {
+        let indices = self.indices(bucket)?;
+        let all = self.matched.get_or_insert_default();
+        all.resize(self.keys.counts().items as usize, false);
+        for (index, matched) in indices.iter().zip(matched) {
+            all[*index as usize] = *matched;
         }
+        Ok(())
     }
 
-    /// For each digest whether it matched, once this side knows.
+    /// For each key whether it matched, once this side knows.
     pub fn matched(&self) -> Option<&[bool]> {
         self.matched.as_deref()
     }
 
-    /// For each digest the label that the sender has handed over, one after the other; zeros for those that did not
-    /// match. `None` if none were handed over.
-    pub fn handed_over(&self) -> Option<&[u8]> {
-        self.handed_over.as_deref().map(Vec::as_slice)
+    /// For each key the label that the sender has handed over, one after the other; zeros for those that did not match.
+    /// `None` if none were handed over.
+    pub fn handed_over(&self) -> Option<Vec<u8>> {
+        let label = |key| self.keys.label(key).unwrap_or_default().into_owned();
+        let keys = 0..self.keys.counts().items;
+        (self.keys.label_bytes() > 0).then(|| keys.flat_map(label).collect())
     }
 
     /// This side's shares, if the run made some: those of one bucket after the other's.
@@ -370,41 +256,28 @@ impl<'a> MemorySet<'a> {
     }
 }
 
-/// Keys that a thread puts into buckets at once.
-const KEYS_AT_ONCE: usize = 1 << 12;
+/// A failure of keys in memory.
+fn limit(e: vesica_keys::Error) -> WireError {
+    WireError::limit(Limit::Input, e)
+}
 
-impl KeySet for MemorySet<'_> {
+impl KeySet for MemorySet {
     fn items(&self) -> u64 {
-        self.items as u64
+        self.keys.counts().items
     }
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
-        self.check()?;
-        self.keeps = state.order_key().is_some();
-        self.buckets.clear();
+        self.keeps |= state.order_key().is_some();
         self.withheld.clear();
-        if assignment.buckets() > 1 {
-            let number = assignment.buckets() as usize;
-            self.buckets.resize(number, Vec::new());
-            let parts = self.keys.digests.par_chunks(KEYS_AT_ONCE);
-            let buckets = parts.flat_map_iter(|digests| assignment.buckets_of(digests));
-            for (index, bucket) in (0..).zip(buckets.collect::<Vec<_>>()) {
-                self.buckets[bucket as usize].push(index);
-            }
-        }
-        Ok(())
+        let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
+        let number = assignment.buckets() as usize;
+        // Nothing is written there.
+        let split = self.keys.split(Path::new(""), number, assign);
+        split.map_err(limit)
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
-        self.check()?;
-        if let Some(indices) = self.indices(bucket) {
-            return Ok(self.keys.pick(indices));
-        }
-        let given = !self.keeps && matches!(self.keys.digests, Cow::Owned(_));
-        Ok(match given {
-            true => std::mem::take(&mut self.keys),
-            false => self.keys.lend(),
-        })
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
+        self.keys.load(bucket as usize, self.keeps).map_err(limit)
     }
 
     fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
@@ -414,9 +287,7 @@ impl KeySet for MemorySet<'_> {
     fn opened(&mut self, bucket: u32, matches: &[bool]) -> Result<u64, WireError> {
         let items = self.withheld(bucket)?.items.as_deref();
         let matched = matched_items(items.unwrap_or_default(), matches);
-        let mut all = self.matched.take().unwrap_or_default();
-        self.place(bucket, &matched, 1, &mut all);
-        self.matched = Some(all);
+        self.mark(bucket, &matched)?;
         Ok(count(&matched))
     }
 
@@ -428,33 +299,32 @@ impl KeySet for MemorySet<'_> {
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let bucket = state.finished() - 1;
         if let Some(matched) = output.matched() {
-            let mut all = self.matched.take().unwrap_or_default();
-            self.place(bucket, matched, 1, &mut all);
-            self.matched = Some(all);
+            self.mark(bucket, matched)?;
         }
         match output {
             Output::Labelled { labels, bytes, .. } => {
-                let mut all = self.handed_over.take().unwrap_or_default();
-                self.place(bucket, &labels, bytes, &mut all);
-                self.handed_over = Some(all);
+                let bucket = bucket as usize;
+                let nowhere = Path::new("");
+                let kept = self.keys.keep(bucket, &labels, bytes, u64::MAX, nowhere);
+                kept.map_err(limit)
             }
             Output::Shares(shares) if state.contract.get(&REVEAL) != Reveal::Shares => {
                 self.withheld.push(shares);
+                Ok(())
             }
             Output::Shares(mut shares) => {
-                if let Some(indices) = self.indices(bucket) {
-                    for item in shares.items.iter_mut().flatten().flatten() {
-                        *item = indices[*item as usize];
-                    }
+                let indices = self.indices(bucket)?;
+                for item in shares.items.iter_mut().flatten().flatten() {
+                    *item = indices[*item as usize] as u32;
                 }
                 match &mut self.shares {
                     None => self.shares = Some(shares),
                     Some(earlier) => earlier.append(shares),
                 }
+                Ok(())
             }
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -462,64 +332,8 @@ impl KeySet for MemorySet<'_> {
 mod tests {
     use super::*;
 
-    /// Keys with two values and a label of three bytes each, all of which follow from the number of the key.
-    fn keys(count: u8) -> BucketKeys<'static> {
-        let mut keys = BucketKeys::from((0..count).map(|i| [i; 32]).collect::<Vec<_>>());
-        keys.numbers = Some((0..count).map(u64::from).collect());
-        let values = |i| [i64::from(i), -i64::from(i)];
-        keys.values = Some((0..count).flat_map(values).collect());
-        keys.labels = Some((0..count).flat_map(|i| [i, i ^ 1, i ^ 2]).collect());
-        keys
-    }
-
     #[test]
-    fn columns_follow_their_keys_and_what_is_learnt_finds_its_way_back() {
-        let all = keys(5);
-        let mut set = MemorySet::new(all.lend()).unwrap();
-        set.buckets = vec![vec![3, 0], vec![], vec![4, 1, 2]];
-        let (mut matched, mut labels) = (Vec::new(), Vec::new());
-        for bucket in [2, 0, 1] {
-            let keys = set.load(bucket).unwrap();
-            let (numbers, values) = (keys.numbers.as_deref(), keys.values.as_deref());
-            for (place, digest) in keys.digests.iter().enumerate() {
-                let i = digest[0];
-                assert_eq!(numbers.unwrap()[place], u64::from(i));
-                assert_eq!(values.unwrap()[2 * place..][..2], [i.into(), -i64::from(i)]);
-            }
-            let learnt: Vec<bool> = keys.digests.iter().map(|d| d[0] % 2 == 0).collect();
-            let own = keys.labels.as_deref().unwrap().to_vec();
-            drop(keys);
-            set.place(bucket, &learnt, 1, &mut matched);
-            set.place(bucket, &own, 3, &mut labels);
-        }
-        assert_eq!(matched, [true, false, true, false, true]);
-        assert_eq!(labels, all.labels.as_deref().unwrap());
-        // All at once, in order.
-        set.buckets.clear();
-        let lent = set.load(0).unwrap();
-        assert_eq!((&lent.digests, &lent.values), (&all.digests, &all.values));
-    }
-
-    #[test]
-    fn every_key_has_as_much_as_the_others() {
-        let refused = |change: fn(&mut BucketKeys<'_>)| {
-            let mut keys = keys(5);
-            change(&mut keys);
-            matches!(MemorySet::of_distinct(keys), Err(Error::Usage(_)))
-        };
-        assert!(!refused(|_| {}));
-        assert!(refused(|keys| keys.numbers = Some(vec![0; 10].into())));
-        assert!(refused(|keys| keys.values = Some(vec![0; 9].into())));
-        assert!(refused(|keys| keys.labels = Some(vec![0; 11].into())));
-        // Without keys there is nothing.
-        assert!(refused(|keys| keys.digests = Cow::default()));
-        assert!(MemorySet::of_distinct(keys(0)).is_ok());
-        let twice = [[1; 32], [2; 32], [1; 32]];
-        assert!(matches!(MemorySet::new(&twice), Err(Error::Usage(_))));
-    }
-
-    #[test]
-    fn digests_are_given_to_one_run_and_lent_to_many() {
+    fn keys_are_given_to_one_run_and_lent_to_many() {
         let digests = [[1; 32], [2; 32]];
         let mut lent = MemorySet::new(&digests).unwrap();
         let mut given = MemorySet::new(digests.to_vec()).unwrap();
@@ -528,5 +342,10 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(*lent.load(0).unwrap().digests, digests);
         }
+        let twice = [[1; 32], [2; 32], [1; 32]];
+        assert!(matches!(MemorySet::new(&twice), Err(Error::Usage(_))));
+        let mut uneven = KeyBlock::from(&digests);
+        uneven.labels = Some(vec![0; 3].into());
+        assert!(matches!(MemorySet::new(uneven), Err(Error::Usage(_))));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use serde::Serialize;
+use vesica_keys::{Layout, Repeated};
 use zeroize::Zeroizing;
 
 use crate::column_type::ColumnType;
@@ -16,15 +17,13 @@ use crate::error::Result;
 use crate::format::Format;
 use crate::items::TakeItems;
 use crate::key::KeySpec;
-use crate::keys::RowValues;
+use crate::keys::{KeyGather, layout};
 use crate::labels::TextColumns;
 use crate::profile::is_nfc;
-use crate::repeated::Repeated;
 use crate::scan::scan;
 use crate::sink::{At, Sink};
 use crate::source::Source;
-use crate::spool::StoreBuilder;
-use crate::value::{Canonical, Row, Value, Verdict};
+use crate::value::{Canonical, Row, RowValues, Value, Verdict};
 
 /// How many rows are named as examples of each finding, and how many repeated keys.
 const EXAMPLES: usize = 5;
@@ -176,14 +175,18 @@ pub fn check_within(
         typed_elsewhere: Finding::default(),
         raw_bytes: Finding::default(),
     });
-    let label_bytes = texts.map_or(0, |_| blake3::OUT_LEN);
+    let layout = Layout {
+        label: texts.map_or(0, |_| blake3::OUT_LEN),
+        ..layout(key, &[], None)
+    };
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: StoreBuilder::new(memory, directory, key, &[], label_bytes),
+        keys: KeyGather::new(layout, &[], memory, directory)?,
         columns: columns.collect(),
-        labels: texts
-            .map(|texts| Ok((texts, LabelCheck::new(source, texts)?)))
-            .transpose()?,
+        labels: match texts {
+            Some(texts) => Some((texts, LabelCheck::new(source, texts)?)),
+            None => None,
+        },
         pending: VecDeque::new(),
     };
     let wanted = ColumnsRead::key(key).with_texts(texts);
@@ -213,7 +216,7 @@ pub fn check_within(
 
 struct CheckSink<'k> {
     canonical: Canonical<'k>,
-    keys: StoreBuilder<'k>,
+    keys: KeyGather<'k>,
     columns: Vec<ColumnCheck>,
     labels: Option<(&'k TextColumns, LabelCheck)>,
     /// Hashes of the labels of the rows that are pending in `canonical`.

@@ -1,9 +1,9 @@
 //! What a first pass counts, and what is to be said of it.
 
 use vesica_files::{Advice, Argument, Command, advice};
+use vesica_keys::Frequent;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::repeated::Frequent;
 use crate::source::Source;
 use crate::value::Item;
 

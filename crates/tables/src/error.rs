@@ -416,18 +416,6 @@ impl Error {
         ))
     }
 
-    /// If this is a full disk, or a file that must not become longer: for want of so many bytes of keys.
-    pub(crate) fn for_want_of(mut self, missing: impl FnOnce(&io::Error) -> u64) -> Self {
-        self.0.kind = match self.0.kind {
-            ErrorKind::Unwritable(cause) if is_full(&cause) => ErrorKind::NoRoom {
-                missing: missing(&cause),
-                cause,
-            },
-            kind => kind,
-        };
-        self
-    }
-
     /// If it is of a database: with these words after its own.
     #[cfg(feature = "adbc")]
     pub(crate) fn and(mut self, words: &str) -> Self {
@@ -524,15 +512,6 @@ impl Error {
     }
 }
 
-/// Whether a disk, or a share of it, is full.
-fn is_full(e: &io::Error) -> bool {
-    use io::ErrorKind as K;
-    matches!(
-        e.kind(),
-        K::StorageFull | K::QuotaExceeded | K::FileTooLarge
-    )
-}
-
 fn is_about_the_request(e: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(
@@ -549,6 +528,24 @@ fn is_about_the_request(e: &io::Error) -> bool {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// One that is about keys and no row of the table.
+impl From<vesica_keys::Error> for Error {
+    fn from(error: vesica_keys::Error) -> Error {
+        use vesica_keys::Error as E;
+        Error::new(match error {
+            E::Unwritable(e) => ErrorKind::Unwritable(e),
+            E::NoRoom { missing, cause } => ErrorKind::NoRoom { missing, cause },
+            E::Unreadable(e) => ErrorKind::Scratch(e),
+            E::TooManyRows { limit } => ErrorKind::TooMany {
+                what: "rows",
+                limit,
+            },
+            E::Usage(_) => return Error::usage(error.to_string()),
+            other => return Error::corrupt(other.to_string()),
+        })
+    }
 }
 
 impl fmt::Debug for Error {

@@ -4,14 +4,13 @@
 //! is null. Zeros follow up to the length of labels.
 
 use std::borrow::Cow;
+use std::path::Path;
+
+use vesica_keys::{CommonOrder, KeyStore, Parts, RowSet};
 
 use crate::column_type::ColumnType;
 use crate::error::Result;
-use crate::handed_rows::HandedRows;
-use crate::keys::Keys;
 use crate::labels::is_control;
-use crate::order::{CommonOrder, Parts};
-use crate::rows::RowSet;
 
 /// What comes before the name of a column of the peer in the result.
 pub(crate) const PREFIX: &str = "peer_";
@@ -65,7 +64,7 @@ impl<'a> Matched<'a> {
     /// How many keys have labels that are none, if there are such: the peer broke its promise, and their columns are
     /// null.
     pub fn unreadable(&self) -> Option<usize> {
-        let unreadable = self.handed_over?.unreadable();
+        let unreadable = self.handed_over?.keys.unreadable();
         (unreadable > 0).then_some(unreadable)
     }
 }
@@ -80,8 +79,7 @@ impl<'a> From<&'a RowSet> for Matched<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct HandedOver<'a> {
     columns: &'a [PeerColumn],
-    bytes: usize,
-    labels: Labels<'a>,
+    keys: &'a KeyStore,
 }
 
 /// A column of the peer's table.
@@ -93,41 +91,11 @@ pub struct PeerColumn {
     pub of: ColumnType,
 }
 
-/// Where labels are.
-#[derive(Clone, Copy)]
-enum Labels<'a> {
-    Memory(&'a Keys, &'a [u8]),
-    Disk(&'a HandedRows),
-}
-
-/// Without the labels.
-impl std::fmt::Debug for Labels<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Labels")
-    }
-}
-
 impl<'a> HandedOver<'a> {
-    /// These columns, in labels of `bytes` bytes, one for each of the keys.
-    ///
-    /// # Panics
-    /// If there is not one label for each key.
-    pub fn new(columns: &'a [PeerColumn], keys: &'a Keys, labels: &'a [u8], bytes: usize) -> Self {
-        assert_eq!(labels.len() as u64, keys.counts().items * bytes as u64);
-        HandedOver {
-            columns,
-            bytes,
-            labels: Labels::Memory(keys, labels),
-        }
-    }
-
-    /// These columns, in labels on disk. Rows are asked for in ascending order, or it takes long.
-    pub fn on_disk(columns: &'a [PeerColumn], labels: &'a HandedRows) -> Self {
-        HandedOver {
-            columns,
-            bytes: labels.bytes(),
-            labels: Labels::Disk(labels),
-        }
+    /// These columns, in the labels that are [kept](KeyStore::keep) with these keys, and [arranged](arrange). Rows are asked
+    /// for in ascending order, or it may take long.
+    pub fn new(columns: &'a [PeerColumn], keys: &'a KeyStore) -> Self {
+        HandedOver { columns, keys }
     }
 
     pub(crate) fn columns(&self) -> &'a [PeerColumn] {
@@ -136,52 +104,48 @@ impl<'a> HandedOver<'a> {
 
     /// Bytes of a label.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.keys.label_bytes()
     }
 
     /// The texts of a row, `None` for null; all null if the row does not match. Fails if they cannot be read back.
     pub(crate) fn texts(&self, row: u64) -> Result<Vec<Option<Cow<'a, str>>>> {
-        let columns = self.columns;
-        let (keys, labels) = match self.labels {
-            Labels::Memory(keys, labels) => (keys, labels),
-            Labels::Disk(rows) => {
-                let owned = |text: &str| Cow::Owned(text.to_owned());
-                let texts = rows.with_label(row, |label| {
-                    let texts = decode(label, columns)?.into_iter();
-                    Some(texts.map(|text| text.map(owned)).collect())
-                })?;
-                return Ok(texts.unwrap_or_else(|| vec![None; columns.len()]));
-            }
-        };
-        let item = usize::try_from(row)
-            .ok()
-            .and_then(|row| keys.row_items().get(row));
-        let label = item.and_then(|item| {
-            let start = usize::try_from(*item).ok()?.checked_mul(self.bytes)?;
-            labels.get(start..start.checked_add(self.bytes)?)
-        });
-        let texts = label.and_then(|label| decode(label, columns));
-        let texts = texts
-            .unwrap_or_else(|| vec![None; columns.len()])
-            .into_iter();
-        Ok(texts.map(|text| text.map(Cow::Borrowed)).collect())
-    }
-
-    fn unreadable(&self) -> usize {
-        match self.labels {
-            Labels::Memory(_, labels) => unreadable(labels, self.bytes, self.columns),
-            Labels::Disk(rows) => rows.unreadable(),
-        }
+        let nulls = || vec![None; self.columns.len()];
+        Ok(match self.keys.label(row)? {
+            Cow::Borrowed(label) => decode(label, self.columns).map_or_else(nulls, |texts| {
+                let texts = texts.into_iter();
+                texts.map(|text| text.map(Cow::Borrowed)).collect()
+            }),
+            Cow::Owned(label) => decode(&label, self.columns).map_or_else(nulls, |texts| {
+                let texts = texts.into_iter();
+                texts
+                    .map(|text| text.map(|text| Cow::Owned(text.to_owned())))
+                    .collect()
+            }),
+        })
     }
 }
 
-/// How many of these labels of so many bytes are none of these columns.
-pub(crate) fn unreadable(labels: &[u8], bytes: usize, columns: &[PeerColumn]) -> usize {
-    // Where there is no key there are no bytes.
-    let labels = labels.chunks_exact(bytes.max(1));
-    labels
-        .filter(|label| decode(label, columns).is_none())
-        .count()
+/// Puts the labels that are [kept](KeyStore::keep) with keys, of these columns, where the rows that match find them. Takes
+/// approximately `memory` bytes, and a bucket's labels. Returns whether there are such.
+///
+/// # Errors
+/// Usage or Resource: a file cannot be written in `directory`, or not read back.
+pub fn arrange(
+    keys: &mut KeyStore,
+    directory: &Path,
+    columns: &[PeerColumn],
+    matched: &RowSet,
+    memory: u64,
+) -> Result<bool> {
+    let bytes = keys.label_bytes();
+    let unreadable = |labels: &[u8]| {
+        // Where there is no key there are no bytes.
+        let labels = labels.chunks_exact(bytes.max(1));
+        labels
+            .filter(|label| decode(label, columns).is_none())
+            .count()
+    };
+    Ok(keys.arrange(directory, matched, memory, unreadable)?)
 }
 
 /// The texts in a label; `None` if it is none of these columns.

@@ -141,7 +141,7 @@ impl TargetTable {
     /// # Errors
     /// Usage: it is. Data: the database cannot be reached.
     pub(crate) fn check_not_read(&self, query: &Query) -> Result<()> {
-        let checks = || {
+        let checks = || -> Result<bool> {
             Ok(self.mode != IngestMode::Create
                 && query.database.is_same(&self.database)
                 && asked::reads(

@@ -6,10 +6,9 @@ use zeroize::Zeroizing;
 
 use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
-use crate::keys::RowValues;
 use crate::labels::TextColumns;
 use crate::sink::{At, Sink};
-use crate::value::{Canonical, Item, Row};
+use crate::value::{Canonical, Item, Row, RowValues};
 
 type Label = Zeroizing<Vec<u8>>;
 

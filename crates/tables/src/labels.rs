@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Place, Result, TextsOf};
+use crate::error::{Error, ErrorKind, Result, TextsOf};
 use crate::key::{KeyColumn, KeySpec};
 use crate::profile::Profile;
 use crate::value::Row;
@@ -140,78 +140,4 @@ fn check(text: &[u8]) -> Result<&[u8]> {
 /// Whether a character is not handed over: it could do something to whoever looks at the result.
 pub(crate) fn is_control(c: char) -> bool {
     c.is_control() && !matches!(c, '\t' | '\n' | '\r')
-}
-
-/// The error of a key whose rows have different texts; rows are counted from 0.
-pub(crate) fn differ(first: u64, row: u64, line: Option<u64>) -> Error {
-    let first = Box::new(Place {
-        row: Some(first + 1),
-        ..Place::default()
-    });
-    Error::new(ErrorKind::LabelsDiffer { first }).at_row(row + 1, line)
-}
-
-/// Strings of one length, that of one key after the other's. What they outgrow is wiped.
-#[derive(Clone)]
-pub(crate) struct Labels {
-    bytes: usize,
-    all: Zeroizing<Vec<u8>>,
-}
-
-/// Does not show them.
-impl std::fmt::Debug for Labels {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Labels").finish_non_exhaustive()
-    }
-}
-
-impl Labels {
-    /// None yet, of so many bytes each.
-    pub(crate) fn new(bytes: usize) -> Labels {
-        Labels {
-            bytes,
-            all: Zeroizing::default(),
-        }
-    }
-
-    /// Appends one string, or several.
-    pub(crate) fn push(&mut self, label: &[u8]) {
-        let needed = self.all.len() + label.len();
-        if needed > self.all.capacity() {
-            let mut larger = Zeroizing::new(Vec::with_capacity(needed.max(2 * self.all.len())));
-            larger.extend_from_slice(&self.all);
-            self.all = larger;
-        }
-        self.all.extend_from_slice(label);
-    }
-
-    /// That of a key, or those of several.
-    pub(crate) fn get(&self, keys: std::ops::Range<usize>) -> &[u8] {
-        &self.all[keys.start * self.bytes..keys.end * self.bytes]
-    }
-
-    pub(crate) fn of(&self, key: usize) -> &[u8] {
-        self.get(key..key + 1)
-    }
-
-    /// Puts a string where that of an earlier key is.
-    pub(crate) fn move_to(&mut self, key: usize, from: usize) {
-        let from = from * self.bytes..(from + 1) * self.bytes;
-        self.all.copy_within(from, key * self.bytes);
-    }
-
-    /// None again, of so many bytes each.
-    pub(crate) fn reset(&mut self, bytes: usize) {
-        self.truncate(0);
-        self.bytes = bytes;
-    }
-
-    /// Leaves so many.
-    pub(crate) fn truncate(&mut self, keys: usize) {
-        self.all.truncate(keys * self.bytes);
-    }
-
-    pub(crate) fn into_bytes(self) -> Zeroizing<Vec<u8>> {
-        self.all
-    }
 }

@@ -9,8 +9,8 @@
 //!  Source ──read_keys──▶ Keys.digests ──(protocol)──▶ matched ──write_rows──▶ Output
 //! ```
 //!
-//! With [`read_keys_within`], the keys of a table that is too large for memory are kept on disk in a
-//! [`Spool`], which hands them out bucket by bucket; the matching rows are a [`RowSet`], one bit per row.
+//! With [`read_keys_within`], the keys of a table that is too large for memory are on disk. Wherever they are, a [`KeyStore`]
+//! has them, and hands them out bucket by bucket; the matching rows are a [`RowSet`], one bit per row.
 //!
 //! ```
 //! use vesica_tables::{KeySpec, Source, SourceOptions, read_keys, write_rows_to};
@@ -64,8 +64,6 @@ struct Readme;
 mod abreast;
 mod backing;
 mod behind;
-mod bucket;
-mod bucket_file;
 mod check;
 mod column_type;
 mod columns;
@@ -85,7 +83,6 @@ mod format;
 mod formats;
 mod guard;
 mod handed;
-mod handed_rows;
 mod import;
 #[cfg(feature = "adbc")]
 mod ingest;
@@ -100,23 +97,18 @@ mod null_words;
 mod number;
 mod objects;
 mod options;
-mod order;
 mod output;
 mod part;
 mod paths;
 mod profile;
 mod records;
 mod render;
-mod repeated;
-mod rows;
-mod runs;
 mod scan;
 mod scratch;
 mod selection;
 mod sink;
 mod sniff;
 mod source;
-mod spool;
 mod text;
 mod value;
 mod waited;
@@ -124,8 +116,6 @@ mod write;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
-pub use bucket::Bucket;
-pub use bucket_file::BucketFile;
 pub use check::{Check, ColumnCheck, Finding, LabelCheck, check, check_within};
 pub use column_type::{ColumnType, KeyClass};
 pub use compression::Compression;
@@ -133,36 +123,34 @@ pub use counts::Counts;
 #[cfg(feature = "adbc")]
 pub use database::{AdbcDatabase, Query, database_paths, has_credentials, is_library};
 pub use dialect::CsvOptions;
-pub use digests::{DigestSet, SetHash, row_digests, sort_digests};
+pub use digests::row_digests;
 pub use encoding::Encoding;
 pub use error::{
     Difference, Error, ErrorClass, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem,
 };
 pub use format::Format;
 pub use guard::panic_is_caught;
-pub use handed::{HandedOver, Matched, PeerColumn};
-pub use handed_rows::HandedRows;
+pub use handed::{HandedOver, Matched, PeerColumn, arrange};
 pub use import::import_batches;
 #[cfg(feature = "adbc")]
 pub use ingest::{IngestMode, TargetTable};
 pub use key::{KeyColumn, KeySpec};
-pub use keys::{KeyBytes, KeyColumns, Keys};
+pub use keys::{TableKeys, layout, read_keys, read_keys_within};
 pub use labels::TextColumns;
 pub use number::ValueColumn;
 pub use objects::address::{is_address, redacted, shown};
 #[cfg(feature = "object-stores")]
 pub use objects::store::abort_uploads;
 pub use options::{Passes, Rows, SourceOptions};
-pub use order::CommonOrder;
 pub use output::{Destination, Output};
 pub use paths::{PathKind, Paths};
 #[cfg(feature = "phone")]
 pub use profile::Region;
 pub use profile::{Normalized, Profile};
-pub use repeated::{Frequent, Repeated};
-pub use rows::RowSet;
 pub use scan::approximate_rows;
 pub use source::Source;
-pub use spool::{KeyStore, Spool, read_keys, read_keys_within};
 pub use vesica_files::{Advice, Argument};
+pub use vesica_keys::{
+    CommonOrder, DigestSet, Frequent, KeyStore, NO_ITEM, Repeated, RowSet, sort_digests,
+};
 pub use write::{select_rows, write_rows, write_rows_to};

@@ -52,6 +52,16 @@ const NULL_WORDS: [&str; 45] = [
 /// Bytes of the longest of them.
 const MAX_BYTES: usize = 26;
 
+/// The lengths that they have, a bit each.
+const LENGTHS: u32 = {
+    let (mut lengths, mut word) = (0, 0);
+    while word < NULL_WORDS.len() {
+        lengths |= 1 << NULL_WORDS[word].len();
+        word += 1;
+    }
+    lengths
+};
+
 /// Whether a text is a word for null, or has nothing but white space, or punctuation, such as `-` and `?`.
 pub(crate) fn is_null_word(text: &[u8]) -> bool {
     let trimmed = text.trim_ascii();
@@ -69,10 +79,10 @@ pub(crate) fn is_null_word(text: &[u8]) -> bool {
     }
 }
 
+/// Whether a text, which is no longer than the longest of them, is one of the words.
 fn is_word(text: &[u8]) -> bool {
-    NULL_WORDS
-        .iter()
-        .any(|word| word.as_bytes().eq_ignore_ascii_case(text))
+    let mut words = NULL_WORDS.iter();
+    LENGTHS >> text.len() & 1 == 1 && words.any(|word| word.as_bytes().eq_ignore_ascii_case(text))
 }
 
 fn is_punctuation(text: &[u8]) -> bool {

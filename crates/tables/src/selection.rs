@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
+use vesica_keys::{CommonOrder, Numbered, Parts};
 
 use crate::column_type::ColumnType;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +16,6 @@ use crate::guard::catching;
 use crate::handed::{Matched, PeerColumn, result_names};
 use crate::nested;
 use crate::options::Rows;
-use crate::order::{CommonOrder, Numbered, Parts};
 use crate::part::Part;
 
 /// Bytes of columns of the peer that are put together in memory.

@@ -2,8 +2,7 @@
 
 use crate::columns::Columns;
 use crate::error::{Error, Result};
-use crate::keys::RowValues;
-use crate::value::{Item, Row};
+use crate::value::{Item, Row, RowValues};
 
 /// Where a row is, for messages.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,14 @@
 //! A key that is a number of a declared width ([`KeySpec::bits`]) can be compared as it is: the number stands beside its
 //! item.
 
+use std::iter;
+
 use blake3::Hasher;
 use vesica_kernels::{
     Backend,
     blake3::{MAX_INPUT, derive_key_each},
 };
+use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::KeySpec;
@@ -131,6 +134,25 @@ impl<'a> Value<'a> {
 pub(crate) trait Row {
     /// The value of the `column`-th key column.
     fn value(&self, column: usize) -> Value<'_>;
+}
+
+/// What a row adds to the values of its item, and what goes with it; they count for nothing without columns of such.
+#[derive(Clone, Default)]
+pub(crate) struct RowValues {
+    /// That of the first column, and those of the others.
+    pub(crate) first: i64,
+    pub(crate) others: Vec<i64>,
+    /// The texts, empty for a row without a key.
+    pub(crate) label: Zeroizing<Vec<u8>>,
+    /// Line on which the row starts, in text formats.
+    pub(crate) line: Option<u64>,
+}
+
+impl RowValues {
+    /// The values of all columns, in order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = i64> {
+        iter::once(self.first).chain(self.others.iter().copied())
+    }
 }
 
 /// The result for a row's key.

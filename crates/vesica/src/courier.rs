@@ -15,12 +15,13 @@ use std::path::Path;
 use std::str::FromStr;
 
 use vesica_files::DirectoryKind;
+use vesica_keys::SetHash;
 use vesica_session::terms::{KEY_CLASSES, LEARNS};
 use vesica_session::{
     Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Report,
     Role, Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
 };
-use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, SetHash, Source};
+use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, Source};
 
 use crate::apart::check_apart;
 use crate::kept::{Hex, Kept, Stage};

@@ -6,14 +6,15 @@ use std::time::Instant;
 
 use serde::Serialize;
 use vesica_files::{DirectoryKind, many};
+use vesica_keys::KeyStore;
 use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
 use vesica_session::{
     ConnectOptions, Connection, Deadline, Endpoint, Error as SessionError, Fingerprint, Identity,
     Intent, Transport, connect, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, Destination, HandedOver, KeySpec, KeyStore, Keys, Matched, Output,
-    PathKind, PeerColumn, RowSet, Rows, Source, read_keys_within, write_rows,
+    ColumnType, Counts, Destination, HandedOver, KeySpec, Matched, Output, PathKind, PeerColumn,
+    RowSet, Rows, Source, TableKeys, arrange, read_keys, write_rows,
 };
 use vesica_wire::{Blame, Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -84,19 +85,17 @@ pub struct LookUpReport {
 
 /// The rows that were found.
 pub struct LookedUp {
-    keys: Keys,
+    keys: KeyStore,
     rows: RowSet,
     columns: Vec<PeerColumn>,
-    labels: Zeroizing<Vec<u8>>,
     report: LookUpReport,
 }
 
 impl LookedUp {
     /// The rows that are in the set, with the columns that go with their keys.
     pub fn matched(&self) -> Matched<'_> {
-        let bytes = self.labels.len() / self.keys.digests().len().max(1);
-        let handed_over = (!self.columns.is_empty())
-            .then(|| HandedOver::new(&self.columns, &self.keys, &self.labels, bytes));
+        let handed_over =
+            (!self.columns.is_empty()).then(|| HandedOver::new(&self.columns, &self.keys));
         Matched::new(&self.rows, handed_over)
     }
 
@@ -220,7 +219,7 @@ enum Then {
 
 /// A table, about which the server need not be asked any longer.
 struct Asked {
-    keys: Box<Keys>,
+    keys: KeyStore,
     file: Option<Output>,
     report: LookUpReport,
 }
@@ -335,9 +334,7 @@ impl OpenLookUp {
         if let Some(file) = &file {
             file.check_rows(source, &report.counts)?;
         }
-        let KeyStore::Memory(keys) = keys else {
-            unreachable!("no table takes all bytes of 64-bit memory")
-        };
+        let keys = keys.into_store();
         self.set.verify_once(&mut self.state)?;
         if self.state.must_ask(keys.digests()) {
             self.ask(keys.digests(), &mut report, observer)?;
@@ -353,28 +350,32 @@ impl OpenLookUp {
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
         let Asked {
-            keys,
+            mut keys,
             file,
             mut report,
         } = asked;
         let columns = self.columns_of_peer();
         let payload = self.set.header().declared.payload_bytes as usize;
-        let digests = keys.digests();
-        let found = self.set.look_up(&self.state, digests)?;
+        let found = self.set.look_up(&self.state, keys.digests())?;
         let matched: Vec<bool> = found.iter().map(Option::is_some).collect();
         report.matches = matched.iter().map(|matched| u64::from(*matched)).sum();
-        let mut labels = Zeroizing::new(vec![0; payload * digests.len()]);
+        let mut labels = Zeroizing::new(vec![0; payload * found.len()]);
         for (index, label) in found.iter().enumerate() {
             if let Some(label) = label {
                 labels[index * payload..][..payload].copy_from_slice(label);
             }
         }
         let rows = keys.rows_of(&matched);
+        if !columns.is_empty() {
+            let nowhere = Path::new("");
+            let kept = keys.keep(0, &labels, payload, u64::MAX, nowhere);
+            kept.map_err(vesica_tables::Error::from)?;
+            arrange(&mut keys, nowhere, &columns, &rows, u64::MAX)?;
+        }
         let mut looked_up = LookedUp {
-            keys: *keys,
+            keys,
             rows,
             columns,
-            labels,
             report,
         };
         if let Some(unreadable) = looked_up.matched().unreadable() {
@@ -405,8 +406,8 @@ impl OpenLookUp {
         self.columns().iter().map(texts).collect()
     }
 
-    fn read(&self, source: &Source, observer: &mut dyn Observer) -> Result<KeyStore, Error> {
-        let keys = read_keys_within(source, &self.key, &[], None, u64::MAX, Path::new(""))?;
+    fn read(&self, source: &Source, observer: &mut dyn Observer) -> Result<TableKeys, Error> {
+        let keys = read_keys(source, &self.key)?;
         let counts = *keys.counts();
         observer.read(&counts);
         if counts.items == 0 && !self.options.allow_empty {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use vesica_files::{Advice, Argument, advice, free_bytes, many};
-use vesica_tables::{Counts, KeyBytes};
+use vesica_keys::{KeyBytes, Layout};
 
 /// A number of bytes as [`parse_bytes`](crate::parse_bytes) reads it, rounded up.
 pub(crate) fn show_bytes(bytes: u64) -> String {
@@ -67,13 +67,9 @@ pub fn key_memory(run: u64, keeps_keys: bool) -> u64 {
 pub fn bucket_memory(run: u64, items: u64, keeps_keys: bool) -> u64 {
     // No table has more rows.
     let items = items.min(1 << u32::BITS);
-    let keys = Counts {
-        rows: items,
-        items,
-        ..Counts::default()
-    };
+    let keys = KeyBytes::in_memory(items, items, &Layout::default());
     let of = sharing(keeps_keys);
-    let fits = keys.bytes_in_memory() <= key_memory(run, keeps_keys);
+    let fits = keys <= key_memory(run, keeps_keys);
     parts(run, if fits { of.bucket } else { of.bucket_on_disk })
 }
 

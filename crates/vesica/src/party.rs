@@ -7,22 +7,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vesica_files::{Advice, Argument, Command, DirectoryKind, advice, directory_of, many};
+use vesica_keys::KeyBytes;
 use vesica_psi::Output as Learnt;
 use vesica_session::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, KEY_CLASSES, LEARNS, MAX_BUCKET_ATTEMPTS,
     NORMALIZATION, REVEAL,
 };
 use vesica_session::{
-    Agreed, Assignment, Attempt, BucketKeys, ConnectOptions, Connection, Contract, Endpoint,
-    Error as SessionError, Fingerprint, HalfSource, Identity, Incident, Intent, Job, KeySet,
-    LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest, Readiness, RepeatedKeys,
-    Report, Reveal, Role, State, Term, TermValue, Terms, Transport, ValueTerms, agree_on_set,
-    buckets_for_threads, connect, connect_once, with_threads,
+    Agreed, Assignment, Attempt, ConnectOptions, Connection, Contract, Endpoint,
+    Error as SessionError, Fingerprint, HalfSource, Identity, Incident, Intent, Job, KeyBlock,
+    KeySet, LabelExchange, Learns, Listener, PeerLimits, Problem, ProtocolRequest, Readiness,
+    RepeatedKeys, Report, Reveal, Role, State, Term, TermValue, Terms, Transport, ValueTerms,
+    agree_on_set, buckets_for_threads, connect, connect_once, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, Destination, KeyBytes, KeyClass, KeySpec, Matched, Output, Passes,
-    PathKind, RowSet, Rows, Source, TextColumns, ValueColumn, approximate_rows, is_address,
-    read_keys_within, write_rows,
+    ColumnType, Counts, Destination, KeyClass, KeySpec, Matched, Output, Passes, PathKind, RowSet,
+    Rows, Source, TextColumns, ValueColumn, approximate_rows, is_address, layout, read_keys_within,
+    write_rows,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 
@@ -318,8 +319,7 @@ impl Party {
             _ => None,
         };
         let announce = |rows: u64, observer: &mut dyn Observer| {
-            let label = texts.as_ref().map_or(0, TextColumns::bytes);
-            let keys = KeyBytes::of(rows, key, values.len(), label);
+            let keys = KeyBytes::of(rows, &layout(key, values, texts.as_ref()));
             let limit = self.resources.memory.filter(|_| keys.in_memory > memory);
             let Some(limit) = limit else {
                 return;
@@ -354,7 +354,7 @@ impl Party {
         self.check_interrupt()?;
         let checkpoints =
             work.map(|(work, earlier)| CheckpointStore::new(work, job.role, earlier, &keys));
-        Stored::new(keys, memory, directory.to_owned(), checkpoints)
+        Ok(Stored::new(keys, memory, directory.to_owned(), checkpoints))
     }
 
     /// The bound port, where this side listens.
@@ -1086,7 +1086,7 @@ pub fn collect(
         if let Some(file) = &file {
             file.check_rows(source, keys.counts())?;
         }
-        let mut stored = Stored::new(keys, memory, directory.clone(), None)?;
+        let mut stored = Stored::new(keys, memory, directory.clone(), None);
         job.collect(&mut stored)?;
         if let Some(mut file) = file {
             write_rows(source, stored.matched_with(memory / 2), &mut file)?;
@@ -1167,7 +1167,7 @@ impl KeySet for Elsewhere {
         Err(Elsewhere::unreachable())
     }
 
-    fn load(&mut self, _: u32) -> Result<BucketKeys<'_>, WireError> {
+    fn load(&mut self, _: u32) -> Result<KeyBlock<'_>, WireError> {
         Err(Elsewhere::unreachable())
     }
 

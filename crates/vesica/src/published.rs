@@ -4,17 +4,16 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use rayon::prelude::*;
 use serde::Serialize;
 use vesica_files::{Advice, DirectoryKind, directory_of};
+use vesica_keys::KeyStore;
 use vesica_lookup::{
     Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, has_begun,
 };
 use vesica_session::{
     Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
 };
-use vesica_tables::{KeySpec, KeyStore, PathKind, Source, TextColumns, read_keys_within};
-use zeroize::Zeroizing;
+use vesica_tables::{KeySpec, PathKind, Source, TableKeys, TextColumns, read_keys_within};
 
 use crate::apart::check_apart;
 use crate::{Error, ErrorClass, Observer};
@@ -127,7 +126,7 @@ impl Publication {
             payload_bytes: self.payload.as_ref().map_or(0, |terms| terms.bytes),
         };
         let label = declared.payload_bytes as usize;
-        let walk = Walk::new(keys, label, share, scratch, &self.interrupt)?;
+        let mut walk = Walk::new(keys, label, share, scratch, &self.interrupt)?;
         let content = Content {
             keys: counts.items,
             hash: walk.hash()?,
@@ -333,7 +332,7 @@ fn read_published(
     share: u64,
     scratch: &Path,
     observer: &mut dyn Observer,
-) -> Result<KeyStore, Error> {
+) -> Result<TableKeys, Error> {
     let keys = read_keys_within(source, key, &[], payload.as_ref(), share, scratch)?;
     let counts = *keys.counts();
     observer.read(&counts);
@@ -346,20 +345,18 @@ fn read_published(
     }
 }
 
-/// A way through keys in ascending order of their digests, wherever they are and however often.
+/// A way through keys in ascending order of their digests, however often.
 struct Walk<'a> {
     keys: KeyStore,
-    /// Buckets of what is on the disk, in ascending order.
+    /// Buckets, in ascending order.
     buckets: usize,
-    /// Bytes of a label.
-    label: usize,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Walk<'a> {
-    /// With `share` bytes of memory for a bucket of keys.
+    /// With `share` bytes of memory for a bucket of keys, which have labels of so many bytes.
     fn new(
-        mut keys: KeyStore,
+        keys: TableKeys,
         label: usize,
         share: u64,
         scratch: &Path,
@@ -368,25 +365,23 @@ impl<'a> Walk<'a> {
         let key_bytes = 64 + label as u64;
         let bytes = keys.counts().items * key_bytes;
         let buckets = bytes.div_ceil(share).clamp(1, 1 << 16) as usize;
-        if let KeyStore::Disk(spool) = &mut keys {
-            spool.split(scratch, buckets, |digests: &[[u8; 32]]| {
-                let bucket = |digest: &[u8; 32]| {
-                    let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-                    ((u64::from(head) * buckets as u64) >> 32) as u32
-                };
-                digests.iter().map(bucket).collect()
-            })?;
-        }
+        let bucket = |digest: &[u8; 32]| {
+            let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+            ((u64::from(head) * buckets as u64) >> 32) as u32
+        };
+        let assign = |digests: &[[u8; 32]]| digests.iter().map(bucket).collect();
+        let mut keys = keys.into_store();
+        let split = keys.split(scratch, buckets, assign);
+        split.map_err(vesica_tables::Error::from)?;
         Ok(Walk {
             keys,
             buckets,
-            label,
             interrupt,
         })
     }
 
     /// A hash of all digests and labels.
-    fn hash(&self) -> Result<[u8; 32], Error> {
+    fn hash(&mut self) -> Result<[u8; 32], Error> {
         let mut hashers = ["vesica/1 keys to publish", "vesica/1 payloads to publish"]
             .map(blake3::Hasher::new_derive_key);
         self.each(&mut NoProgress, |digests, labels| {
@@ -401,36 +396,26 @@ impl<'a> Walk<'a> {
 
     /// Hands digests and labels to `take`, some at a time.
     fn each(
-        &self,
+        &mut self,
         progress: &mut dyn Observer,
         mut take: impl FnMut(&[[u8; 32]], &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (label, items) = (self.label, self.keys.counts().items);
+        let items = self.keys.counts().items;
         let mut done = 0;
-        let mut part = |digests: &[[u8; 32]], labels: &[u8]| -> Result<(), Error> {
-            let mut order: Vec<u32> = (0..digests.len() as u32).collect();
-            order.par_sort_unstable_by_key(|index| digests[*index as usize]);
-            for order in order.chunks(AT_ONCE) {
+        for bucket in 0..self.buckets {
+            let keys = self.keys.load(bucket, true);
+            let keys = keys.map_err(vesica_tables::Error::from)?.sorted();
+            let mut first = 0;
+            while first < keys.len() {
                 self.interrupt.check().map_err(SessionError::from)?;
-                let some: Vec<_> = order.iter().map(|i| digests[*i as usize]).collect();
-                let mut beside = Zeroizing::new(Vec::with_capacity(order.len() * label));
-                for index in order {
-                    beside.extend_from_slice(&labels[*index as usize * label..][..label]);
-                }
-                take(&some, &beside)?;
-                done += order.len() as u64;
+                let some = keys.lend(first..keys.len().min(first + AT_ONCE));
+                take(&some.digests, some.labels.as_deref().unwrap_or_default())?;
+                first += some.len();
+                done += some.len() as u64;
                 progress.step(done, items);
             }
-            Ok(())
-        };
-        match &self.keys {
-            KeyStore::Memory(keys) => part(keys.digests(), keys.labels().unwrap_or_default()),
-            KeyStore::Disk(spool) => (0..self.buckets).try_for_each(|bucket| {
-                let bucket = spool.load(bucket)?;
-                let labels = bucket.labels.as_ref().map_or(&[][..], |labels| labels);
-                part(&bucket.digests, labels)
-            }),
         }
+        Ok(())
     }
 }
 

@@ -34,11 +34,11 @@ use vesica_files::{PrivateFile, keep_name, open_regular, read_regular};
 use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_session::terms::{BUCKET_ATTEMPTS, REVEAL};
 use vesica_session::{
-    Admission, Agreement, Attempt, BucketKeys, ConnectOptions, Connection, Contract, Endpoint,
-    Error as SessionError, Fingerprint, Identity, Intent, KeySet, Listener, Registry, Role,
-    TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on, with_threads,
+    Admission, Agreement, Attempt, ConnectOptions, Connection, Contract, Endpoint,
+    Error as SessionError, Fingerprint, Identity, Intent, KeyBlock, KeySet, Listener, Registry,
+    Role, TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on,
+    with_threads,
 };
-use vesica_tables::sort_digests;
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -154,54 +154,17 @@ fn of_hex(text: &str) -> Result<[u8; 32], String> {
     Ok(*hash.as_bytes())
 }
 
-/// The keys of a bucket.
-struct Keys {
-    digests: Vec<[u8; 32]>,
-    /// The values of each, one key's after the other's.
-    values: Zeroizing<Vec<i64>>,
-}
-
-impl Keys {
-    fn of(mut keys: BucketKeys<'_>) -> Keys {
-        Keys {
-            digests: std::mem::take(&mut keys.digests).into_owned(),
-            values: Zeroizing::new(keys.values.take().unwrap_or_default().into_owned()),
-        }
+/// The hash of the [sorted](KeyBlock::sorted) keys of a bucket.
+fn hash(keys: &KeyBlock<'_>, key: &[u8; 32], bucket: u32) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher
+        .update(b"vesica/1 digests of a bucket")
+        .update(&bucket.to_le_bytes())
+        .update(keys.digests.as_flattened());
+    for value in keys.values.as_deref().unwrap_or_default() {
+        hasher.update(&value.to_le_bytes());
     }
-
-    /// The same in the order of the digests.
-    fn sorted(&self) -> Keys {
-        if self.values.is_empty() {
-            let mut digests = self.digests.clone();
-            sort_digests(&mut digests);
-            let values = Zeroizing::default();
-            return Keys { digests, values };
-        }
-        let mut order: Vec<usize> = (0..self.digests.len()).collect();
-        order.sort_unstable_by_key(|place| self.digests[*place]);
-        let columns = self.values.len().checked_div(order.len()).unwrap_or(0);
-        let mut values = Zeroizing::new(Vec::with_capacity(self.values.len()));
-        for place in &order {
-            values.extend_from_slice(&self.values[place * columns..][..columns]);
-        }
-        Keys {
-            digests: order.iter().map(|place| self.digests[*place]).collect(),
-            values,
-        }
-    }
-
-    /// The hash of [sorted](Keys::sorted) keys.
-    fn hash(&self, key: &[u8; 32], bucket: u32) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_keyed(key);
-        hasher
-            .update(b"vesica/1 digests of a bucket")
-            .update(&bucket.to_le_bytes())
-            .update(self.digests.as_flattened());
-        for value in &*self.values {
-            hasher.update(&value.to_le_bytes());
-        }
-        *hasher.finalize().as_bytes()
-    }
+    *hasher.finalize().as_bytes()
 }
 
 impl SplitJob {
@@ -277,7 +240,7 @@ impl SplitJob {
     pub(crate) fn cut_set(&self, set: &mut dyn KeySet) -> Result<Vec<[u8; 32]>, WireError> {
         set.assign(&self.agreement.assignment(), &self.agreement.state)?;
         let cut = |bucket| {
-            let keys = Keys::of(set.load(bucket)?);
+            let keys = set.load(bucket)?;
             self.cut_bucket(bucket, &keys)
         };
         (0..self.contract().buckets).map(cut).collect()
@@ -302,24 +265,26 @@ impl SplitJob {
         values: Vec<i64>,
     ) -> Result<[u8; 32], Error> {
         self.check_attempt(Attempt { bucket, number: 0 })?;
-        let values = Zeroizing::new(values);
-        let cut = self.cut_bucket(bucket, &Keys { digests, values });
+        let mut keys = KeyBlock::from(digests);
+        keys.values = (!values.is_empty()).then(|| values.into());
+        let cut = self.cut_bucket(bucket, &keys);
         let hash = cut.map_err(SessionError::from)?;
         self.check_wanted(bucket)?;
         Ok(hash)
     }
 
-    fn cut_bucket(&self, bucket: u32, keys: &Keys) -> Result<[u8; 32], WireError> {
+    fn cut_bucket(&self, bucket: u32, keys: &KeyBlock<'_>) -> Result<[u8; 32], WireError> {
         let capacity = self.agreement.own_size(self.role);
         let columns = self.columns();
-        if keys.digests.len() > capacity {
+        if keys.len() > capacity {
             // The number is not for the peer.
             return Err(WireError::limit(
                 Limit::Encoding,
                 "too many items fell into one bucket; run again",
             ));
         }
-        if keys.values.len() != keys.digests.len() * columns {
+        let values = keys.values.as_ref().map_or(0, |values| values.len());
+        if values != keys.len() * columns {
             let problem = "the keys do not have the values that the contract has";
             return Err(WireError::limit(Limit::Input, problem));
         }
@@ -333,11 +298,12 @@ impl SplitJob {
         content.extend((keys.digests.len() as u64).to_le_bytes());
         content.extend_from_slice(keys.digests.as_flattened());
         content.resize(8 + 32 * capacity, 0);
-        content.extend(keys.values.iter().flat_map(|value| value.to_le_bytes()));
+        let values = keys.values.as_deref().unwrap_or_default();
+        content.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         content.resize(length, 0);
         let first = Attempt { bucket, number: 0 };
         self.seal(Content::Keys, first, &content).map_err(storage)?;
-        Ok(keys.hash(&self.key, bucket))
+        Ok(hash(&keys, &self.key, bucket))
     }
 
     /// How many values this side has for a key.
@@ -576,7 +542,7 @@ impl SplitJob {
     }
 
     /// The keys of a bucket, which are those that the driver left.
-    fn keys(&self, bucket: u32) -> Result<Keys, Error> {
+    fn keys(&self, bucket: u32) -> Result<KeyBlock<'static>, Error> {
         let first = Attempt { bucket, number: 0 };
         let content = match self.content(Content::Keys, first) {
             Ok(Some(content)) => content,
@@ -586,22 +552,21 @@ impl SplitJob {
         };
         let keys = self.keys_in(&content);
         let expected = &self.hashes[bucket as usize];
-        keys.filter(|keys| keys.hash(&self.key, bucket) == *expected)
+        keys.filter(|keys| hash(keys, &self.key, bucket) == *expected)
             .ok_or_else(|| self.problem(JobProblem::OtherKeys(bucket)))
     }
 
     /// The keys that a bucket's file has.
-    fn keys_in(&self, content: &[u8]) -> Option<Keys> {
+    fn keys_in(&self, content: &[u8]) -> Option<KeyBlock<'static>> {
         let (count, rest) = content.split_first_chunk::<8>()?;
         let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
         let (digests, values) = rest.split_at_checked(32 * self.agreement.own_size(self.role))?;
         let (digests, values) = (digests.as_chunks::<32>().0, values.as_chunks::<8>().0);
         let values = values.get(..count.checked_mul(self.columns())?)?;
         let values = values.iter().map(|value| i64::from_le_bytes(*value));
-        Some(Keys {
-            digests: digests.get(..count)?.to_vec(),
-            values: Zeroizing::new(values.collect()),
-        })
+        let mut keys = KeyBlock::from(digests.get(..count)?.to_vec());
+        keys.values = (self.columns() > 0).then(|| values.collect());
+        Some(keys)
     }
 
     /// Makes an attempt at a bucket, against the peer's task for the same attempt. The result is kept before the peer hears
@@ -648,10 +613,8 @@ impl SplitJob {
             judge: Judge::new(self, when),
         };
         let ended = with_threads(threads, || {
-            let mut of_bucket = BucketKeys::from(&keys.digests[..]);
-            of_bucket.values = (self.columns() > 0).then(|| keys.values[..].into());
             let (role, agreement) = (self.role, &self.agreement);
-            run_bucket_on(&mut connection, role, agreement, attempt, of_bucket, &log)
+            run_bucket_on(&mut connection, role, agreement, attempt, keys, &log)
         });
         self.forget(attempt);
         drop(lock);

@@ -4,15 +4,13 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_files::many;
+use vesica_keys::{KeyBlock, KeyStore, SetHash};
 use vesica_psi::{Output, Shares, matched_items};
 use vesica_session::terms::{MIN_SIZE, REVEAL};
-use vesica_session::{
-    Assignment, BucketKeys, Checkpoint, KeySet, LabelTerms, MemorySet, Reveal, Role, State,
-};
+use vesica_session::{Assignment, Checkpoint, KeySet, LabelTerms, Reveal, Role, State};
 use vesica_tables::{
-    ColumnType, Counts, HandedOver, HandedRows, KeyStore, Keys, Matched, Output as TableFile,
-    PeerColumn, RowSet, SetHash, Spool,
+    ColumnType, Counts, HandedOver, Matched, Output as TableFile, PeerColumn, RowSet, TableKeys,
+    arrange,
 };
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -24,7 +22,7 @@ use crate::work_dir::{Head, Journal, WorkDir};
 
 /// The keys of a table, its matching rows, and what a work directory keeps of them.
 pub(crate) struct Stored {
-    place: Place,
+    keys: KeyStore,
     counts: Counts,
     /// The directory for files of keys.
     directory: PathBuf,
@@ -34,8 +32,8 @@ pub(crate) struct Stored {
     label_memory: u64,
     /// The columns that the peer hands over, once they are agreed.
     of_peer: Vec<PeerColumn>,
-    /// Labels from the peer that are on disk, for the rows that match.
-    handed: Option<HandedRows>,
+    /// Whether the peer has handed over labels, which are arranged.
+    has_labels: bool,
     /// The key of the order that the matches have on both sides, if they have one.
     order_key: Option<[u8; 32]>,
     /// Where shares go.
@@ -43,17 +41,6 @@ pub(crate) struct Stored {
     /// Those of the buckets whose matches are not opened yet.
     withheld: Option<Withheld>,
     checkpoints: Option<CheckpointStore>,
-}
-
-/// Where the keys are. In memory their columns are in the set, and the way back to the rows is beside it.
-enum Place {
-    Memory {
-        keys: Box<Keys>,
-        set: Box<MemorySet<'static>>,
-        /// The first row of each key, once shares were made.
-        first_rows: Vec<u64>,
-    },
-    Disk(Box<Spool>),
 }
 
 /// The state from which another run can resume.
@@ -91,44 +78,27 @@ impl CheckpointStore {
 }
 
 impl Stored {
-    /// Takes at most `label_memory` bytes of labels from the peer into memory.
+    /// Keeps at most `label_memory` bytes of labels from the peer in memory.
     pub(crate) fn new(
-        keys: KeyStore,
+        keys: TableKeys,
         label_memory: u64,
         directory: PathBuf,
         checkpoints: Option<CheckpointStore>,
-    ) -> Result<Stored, Error> {
+    ) -> Stored {
         let counts = *keys.counts();
-        let place = match keys {
-            KeyStore::Memory(mut keys) => {
-                let taken = keys.take_columns();
-                let mut columns = BucketKeys::from(taken.digests);
-                columns.numbers = taken.numbers.map(Into::into);
-                columns.values = taken.values.map(Into::into);
-                let labels = taken.labels;
-                columns.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
-                let set = Box::new(MemorySet::of_distinct(columns)?);
-                Place::Memory {
-                    keys,
-                    set,
-                    first_rows: Vec::new(),
-                }
-            }
-            KeyStore::Disk(spool) => Place::Disk(spool),
-        };
-        Ok(Stored {
-            place,
+        Stored {
+            keys: keys.into_store(),
             counts,
             directory,
             matched: RowSet::none(counts.rows),
             label_memory,
             of_peer: Vec::new(),
-            handed: None,
+            has_labels: false,
             order_key: None,
             shares: None,
             withheld: None,
             checkpoints,
-        })
+        }
     }
 
     /// Writes shares to this file, bucket by bucket.
@@ -144,27 +114,11 @@ impl Stored {
     /// The rows that match, with what the peer has handed over and [`Stored::arrange`] has arranged, and with the order that
     /// both sides share if they agreed to one. To put rows in order takes `memory` bytes.
     pub(crate) fn matched_with(&self, memory: u64) -> Matched<'_> {
-        match &self.place {
-            Place::Memory { keys, set, .. } => {
-                let labels = set.handed_over().filter(|_| !self.of_peer.is_empty());
-                let handed_over = labels.map(|labels| {
-                    let bytes = labels.len() / (self.counts.items as usize).max(1);
-                    HandedOver::new(&self.of_peer, keys, labels, bytes)
-                });
-                let matched = Matched::new(&self.matched, handed_over);
-                self.order_key.map_or(matched, |key| {
-                    matched.in_order(keys.common_order(set.digests(), key, memory))
-                })
-            }
-            Place::Disk(spool) => {
-                let labels = self.handed.as_ref();
-                let handed_over = labels.map(|labels| HandedOver::on_disk(&self.of_peer, labels));
-                let matched = Matched::new(&self.matched, handed_over);
-                self.order_key.map_or(matched, |key| {
-                    matched.in_order(spool.common_order(key, memory))
-                })
-            }
-        }
+        let handed_over = HandedOver::new(&self.of_peer, &self.keys);
+        let matched = Matched::new(&self.matched, self.has_labels.then_some(handed_over));
+        self.order_key.map_or(matched, |key| {
+            matched.in_order(self.keys.common_order(key, memory))
+        })
     }
 
     /// Puts what the peer has handed over under the contract where the rows that match find it. Takes `memory` bytes.
@@ -173,10 +127,8 @@ impl Stored {
             return Ok(());
         };
         self.of_peer = columns_of_peer(terms);
-        if let Place::Disk(spool) = &self.place {
-            self.handed =
-                spool.handed_over(&self.directory, &self.of_peer, &self.matched, memory)?;
-        }
+        let (directory, columns) = (&self.directory, &self.of_peer);
+        self.has_labels = arrange(&mut self.keys, directory, columns, &self.matched, memory)?;
         Ok(())
     }
 
@@ -186,11 +138,7 @@ impl Stored {
 
     /// Adds every distinct key to the hash of a set, before a run.
     pub(crate) fn hash(&self, into: &mut SetHash) -> Result<(), Error> {
-        match &self.place {
-            Place::Memory { set, .. } => set.digests().iter().for_each(|key| into.add(key)),
-            Place::Disk(spool) => spool.hash(into)?,
-        }
-        Ok(())
+        Ok(self.keys.hash(into).map_err(vesica_tables::Error::from)?)
     }
 
     /// What an earlier run left, if its keys were exactly the same.
@@ -222,29 +170,11 @@ impl Stored {
             return Ok(());
         };
         // A sender's have no items.
-        let added = match &mut self.place {
-            _ if shares.items.is_none() => table.add(shares, &[]),
-            Place::Disk(spool) => spool
-                .first_rows(bucket as usize)
-                .and_then(|first_rows| table.add(shares, &first_rows)),
-            Place::Memory {
-                keys,
-                set,
-                first_rows,
-            } => {
-                if first_rows.is_empty() {
-                    *first_rows = keys.first_rows();
-                }
-                match set.indices(bucket) {
-                    None => table.add(shares, first_rows),
-                    Some(indices) => {
-                        let of_bucket = indices.iter().map(|item| first_rows[*item as usize]);
-                        table.add(shares, &of_bucket.collect::<Vec<_>>())
-                    }
-                }
-            }
+        let first_rows = match &shares.items {
+            Some(_) => self.keys.first_rows(bucket as usize).map_err(limit)?,
+            None => Vec::new(),
         };
-        added.map_err(limit)
+        table.add(shares, &first_rows).map_err(limit)
     }
 
     /// Keeps the shares of a bucket until its matches are opened.
@@ -258,16 +188,8 @@ impl Stored {
 
     /// Chooses the rows of a bucket whose keys match. The time does not depend on which do.
     fn mark(&mut self, bucket: u32, matched: &[bool]) -> Result<(), WireError> {
-        match &mut self.place {
-            Place::Disk(spool) => {
-                let marked = spool.mark(bucket as usize, matched, &mut self.matched);
-                marked.map_err(limit)
-            }
-            Place::Memory { keys, set, .. } => {
-                keys.mark(set.indices(bucket), matched, &mut self.matched);
-                Ok(())
-            }
-        }
+        let marked = self.keys.mark(bucket as usize, matched, &mut self.matched);
+        marked.map_err(limit)
     }
 
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
@@ -301,30 +223,9 @@ pub(crate) fn columns_of_peer(terms: &LabelTerms) -> Vec<PeerColumn> {
     columns.map(|(name, of)| PeerColumn { name, of }).collect()
 }
 
-/// Why no columns are handed over in a common order with keys on the disk: they would be read back in any order.
-fn labels_in_order_need_memory(counts: &Counts) -> WireError {
-    let enough = Some(2 * counts.bytes_in_memory());
-    let reason =
-        "columns are handed over in one order on both sides with keys that fit into memory";
-    WireError::limit(Limit::Memory { enough }, reason)
-}
-
-/// Refuses labels of so many bytes for so many keys that take more than `memory`.
-fn check_memory(items: u64, bytes: usize, memory: u64) -> Result<(), WireError> {
-    let needed = items.saturating_mul(bytes as u64);
-    if needed <= memory {
-        return Ok(());
-    }
-    // As much as for keys, which is half of what a bucket has.
-    let enough = Some(needed.saturating_mul(2));
-    let items = many(items, "key");
-    let reason = format!("the columns that go with {items} take {needed} bytes");
-    Err(WireError::limit(Limit::Memory { enough }, reason))
-}
-
 /// Tells the peer that this side hit a limit, without naming its files.
-fn limit(e: vesica_tables::Error) -> WireError {
-    WireError::limit(Limit::Storage, e)
+fn limit(e: impl Into<vesica_tables::Error>) -> WireError {
+    WireError::limit(Limit::Storage, e.into())
 }
 
 fn no_shares() -> WireError {
@@ -357,37 +258,15 @@ impl KeySet for Stored {
         {
             self.matched = earlier.matched;
         }
-        let labels = state.contract.labels.as_ref();
-        match &mut self.place {
-            Place::Disk(_) if labels.is_some() && self.order_key.is_some() => {
-                Err(labels_in_order_need_memory(&self.counts))
-            }
-            Place::Disk(spool) => {
-                let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
-                let number = assignment.buckets() as usize;
-                spool.split(&self.directory, number, assign).map_err(limit)
-            }
-            Place::Memory { set, .. } => {
-                let bytes = labels.map_or(0, |terms| terms.bytes as usize);
-                check_memory(self.counts.items, bytes, self.label_memory)?;
-                set.assign(assignment, state)
-            }
-        }
+        let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
+        let number = assignment.buckets() as usize;
+        let split = self.keys.split(&self.directory, number, assign);
+        split.map_err(limit)
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
-        match &mut self.place {
-            Place::Disk(spool) => {
-                let bucket = spool.load(bucket as usize).map_err(limit)?;
-                let mut keys = BucketKeys::from(bucket.digests);
-                keys.numbers = bucket.numbers.map(Into::into);
-                let (labels, values) = (bucket.labels, bucket.values);
-                keys.values = values.map(|mut values| std::mem::take(&mut *values).into());
-                keys.labels = labels.map(|mut labels| std::mem::take(&mut *labels).into());
-                Ok(keys)
-            }
-            Place::Memory { set, .. } => set.load(bucket),
-        }
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
+        let keep = self.order_key.is_some();
+        self.keys.load(bucket as usize, keep).map_err(limit)
     }
 
     fn shares_of(&mut self, bucket: u32) -> Result<Zeroizing<Vec<bool>>, WireError> {
@@ -430,15 +309,12 @@ impl KeySet for Stored {
         if let Some(matched) = output.matched() {
             self.mark(bucket, matched)?;
         }
-        match &mut self.place {
-            Place::Disk(spool) => {
-                if let Output::Labelled { labels, bytes, .. } = &output {
-                    let bucket = bucket as usize;
-                    let kept = spool.keep_labels(&self.directory, bucket, labels, *bytes);
-                    kept.map_err(limit)?;
-                }
-            }
-            Place::Memory { set, .. } => set.finished(output, state)?,
+        if let Output::Labelled { labels, bytes, .. } = &output {
+            let (bucket, memory) = (bucket as usize, self.label_memory);
+            let kept = self
+                .keys
+                .keep(bucket, labels, *bytes, memory, &self.directory);
+            kept.map_err(limit)?;
         }
         // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
         // tell the peer of the next run that a minimum was met.
@@ -519,8 +395,8 @@ mod tests {
         };
         let keys = read_keys_within(source, &key, &values, texts.as_ref(), memory, directory);
         let keys = keys.unwrap();
-        assert_eq!(matches!(keys, KeyStore::Disk(_)), memory == 0);
-        Stored::new(keys, u64::MAX, directory.to_owned(), None).unwrap()
+        assert_eq!(keys.is_in_memory(), memory > 0);
+        Stored::new(keys, u64::MAX, directory.to_owned(), None)
     }
 
     fn job(role: Role, reveal: Reveal, has_values: bool, payload: u32) -> Job {

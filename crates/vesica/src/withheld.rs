@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use vesica_keys::{BucketFile, Error as KeyError};
 use vesica_psi::Shares;
-use vesica_tables::{BucketFile, Error as TableError};
 use zeroize::Zeroizing;
 
 /// In place of the item of a cell that has none. No bucket has as many.
@@ -22,7 +22,7 @@ pub(crate) struct Withheld {
 
 impl Withheld {
     /// None yet.
-    pub(crate) fn create(directory: &Path) -> Result<Withheld, TableError> {
+    pub(crate) fn create(directory: &Path) -> Result<Withheld, KeyError> {
         Ok(Withheld {
             matches: BucketFile::create(directory)?,
             items: BucketFile::create(directory)?,
@@ -32,7 +32,7 @@ impl Withheld {
     }
 
     /// Adds the shares of a bucket, which has as many cells as every other.
-    pub(crate) fn add(&mut self, bucket: usize, shares: &Shares) -> Result<(), TableError> {
+    pub(crate) fn add(&mut self, bucket: usize, shares: &Shares) -> Result<(), KeyError> {
         self.cells = shares.matches.len();
         self.keep(bucket, &shares.matches)?;
         let items = shares.items.iter().flatten();
@@ -42,12 +42,12 @@ impl Withheld {
     }
 
     /// These cells of the next bucket match.
-    pub(crate) fn open(&mut self, bucket: usize, matches: &[bool]) -> Result<(), TableError> {
+    pub(crate) fn open(&mut self, bucket: usize, matches: &[bool]) -> Result<(), KeyError> {
         self.opened = bucket + 1;
         self.keep(bucket, matches)
     }
 
-    fn keep(&mut self, bucket: usize, matches: &[bool]) -> Result<(), TableError> {
+    fn keep(&mut self, bucket: usize, matches: &[bool]) -> Result<(), KeyError> {
         let mut bits = Zeroizing::new(vec![0u8; matches.len().div_ceil(8)]);
         for (cell, bit) in matches.iter().enumerate() {
             bits[cell / 8] |= u8::from(*bit) << (cell % 8);
@@ -61,14 +61,14 @@ impl Withheld {
     }
 
     /// This side's shares of which cells of a bucket match, or which do.
-    pub(crate) fn matches(&self, bucket: usize) -> Result<Zeroizing<Vec<bool>>, TableError> {
+    pub(crate) fn matches(&self, bucket: usize) -> Result<Zeroizing<Vec<bool>>, KeyError> {
         let bits = self.matches.read(bucket)?;
         let bit = |cell: usize| bits[cell / 8] >> (cell % 8) & 1 == 1;
         Ok(Zeroizing::new((0..self.cells).map(bit).collect()))
     }
 
     /// The receiver's item in each cell of a bucket.
-    pub(crate) fn items(&self, bucket: usize) -> Result<Vec<Option<u32>>, TableError> {
+    pub(crate) fn items(&self, bucket: usize) -> Result<Vec<Option<u32>>, KeyError> {
         let items = self.items.read(bucket)?;
         let items = items
             .as_chunks::<4>()

@@ -14,7 +14,7 @@ use vesica::terms::{NORMALIZATION, REVEAL};
 use vesica_files::many;
 use vesica_psi::{Output, Spec, Values};
 use vesica_session::{
-    Agreement, BucketKeys, Checkpoint, Error as SessionError, Job, ProtocolRequest, Terms, agree,
+    Agreement, Checkpoint, Error as SessionError, Job, KeyBlock, ProtocolRequest, Terms, agree,
     run_whole_with, with_threads,
 };
 use vesica_wire::{
@@ -189,7 +189,7 @@ impl Side {
 
     /// The run over the whole set; no secret is anybody's here.
     fn run(&self, channel: &mut dyn Channel, with: &Agreement) -> Result<Output, SessionError> {
-        let keys = BucketKeys::from(&self.digests[..]);
+        let keys = KeyBlock::from(&self.digests[..]);
         let mut rng = ChaCha20Rng::seed_from_u64(self.seed);
         run_whole_with(channel, self.role, with, keys, &mut rng)
     }

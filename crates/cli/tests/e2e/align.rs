@@ -113,6 +113,30 @@ fn both_sides_get_their_rows_in_one_order() {
     }
 }
 
+/// Columns of the peer come in the same order, however little memory there is for keys and for what goes with them.
+#[test]
+fn columns_of_the_peer_come_in_one_order_from_the_disk_too() {
+    let place = place(2000);
+    for memory in ["1G", "300K"] {
+        let words = format!("--protocol dh --security semi-honest --memory {memory}");
+        let takes = ours().with(&words).with("--take-values");
+        let hands_over = theirs().with(&words).with("--value id --value-width 8");
+        exchange(&place, &takes, &hands_over).expect_success();
+        let ours = place.read("ours-out.csv");
+        let mut lines = ours.lines();
+        assert_eq!(lines.next(), Some("key,x,match_number,peer_id"));
+        let mut last = 0;
+        for line in lines.by_ref() {
+            let fields: Vec<&str> = line.split(',').collect();
+            assert_eq!(fields[0], fields[3], "{memory}");
+            let number: u64 = fields[2].parse().unwrap();
+            assert!(number == last || number == last + 1, "{memory}");
+            last = number;
+        }
+        assert_eq!(last, 500);
+    }
+}
+
 /// The receiver's answer is written after its first attempt failed, and without the peer.
 #[cfg(target_os = "linux")]
 #[test]

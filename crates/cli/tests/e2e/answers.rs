@@ -361,7 +361,7 @@ pub(crate) struct Learnt {
 }
 
 impl Learnt {
-    pub(crate) fn new(report: Report, set: MemorySet<'_>) -> Learnt {
+    pub(crate) fn new(report: Report, set: MemorySet) -> Learnt {
         Learnt {
             matches: set.matched().map(indices_vartime),
             shares: set.shares().cloned(),

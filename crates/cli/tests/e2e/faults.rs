@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use vesica::{OfflineTerms, ProtocolRequest, Role, Security, bucket_memory};
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
-use vesica_session::{BucketKeys, ErrorClass, Job, MemorySet, NoProgress, run_set_over};
+use vesica_session::{ErrorClass, Job, KeyBlock, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
@@ -328,7 +328,7 @@ fn spoilt(
                 .flat_map(|person| table.text(*person))
                 .collect();
             let run = AssertUnwindSafe(|| {
-                let mut keys = BucketKeys::from(keys);
+                let mut keys = KeyBlock::from(keys);
                 keys.values = values.map(Cow::from);
                 keys.labels = (!texts.is_empty()).then(|| Cow::from(&texts));
                 let mut set = MemorySet::new(keys).unwrap();

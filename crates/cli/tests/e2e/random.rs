@@ -3,7 +3,6 @@
 //!
 //! A failure names the protocol and the number of its run, which [`Trial::new`] makes again.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -12,8 +11,8 @@ use std::thread;
 
 use vesica::{KeySpec, ProtocolRequest, Role, Source, SourceOptions};
 use vesica_session::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
-use vesica_session::{BucketKeys, Job, Learns, MemorySet, NoProgress, run_set_over};
-use vesica_tables::{KeyStore, Keys, TextColumns, read_keys_within};
+use vesica_session::{Job, Learns, MemorySet, NoProgress, run_set_over};
+use vesica_tables::{NO_ITEM, TableKeys, TextColumns, read_keys_within};
 use vesica_wire::{FramedChannel, memory_pair};
 
 use crate::answers::{Answer, Learnt, Question};
@@ -108,9 +107,9 @@ fn job(trial: &Trial, dealt: Option<&Dealt>, role: Role) -> Job {
 }
 
 /// The rows of matching items.
-fn rows(keys: &Keys, matches: &[u32]) -> Vec<bool> {
+fn rows(keys: &TableKeys, matches: &[u32]) -> Vec<bool> {
     let matched = keys.matched(matches.iter().map(|i| *i as usize)).unwrap();
-    let found = |item: &u32| *item != Keys::NO_ITEM && matched[*item as usize];
+    let found = |item: &u32| *item != NO_ITEM && matched[*item as usize];
     keys.row_items().iter().map(found).collect()
 }
 
@@ -126,22 +125,16 @@ fn in_memory(variant: Variant, number: u64) -> bool {
             bytes => Some(TextColumns::payload(&spec, TEXTS, bytes).unwrap()),
         };
         let (texts, nowhere) = (texts.as_ref(), Path::new(""));
-        match read_keys_within(&source, &spec, &values, texts, u64::MAX, nowhere) {
-            Ok(KeyStore::Memory(keys)) => *keys,
-            other => panic!("{other:?}"),
-        }
+        read_keys_within(&source, &spec, &values, texts, u64::MAX, nowhere).unwrap()
     });
     let dealt = trial.dealt.as_ref().map(Dealt::new);
     let dealt = dealt.as_ref();
-    let run = |mut channel: FramedChannel, role: Role, keys: &Keys| -> Learnt {
+    let run = |mut channel: FramedChannel, role: Role, keys: &TableKeys| -> Learnt {
         let job = job(&trial, dealt, role);
         let party = usize::from(role == Role::Sender);
         let [own, peer] = [party, 1 - party].map(|party| Some(dealt?.fingerprints[party]));
-        let mut columns = BucketKeys::from(keys.digests());
-        columns.values = keys.values().map(Cow::from);
-        columns.numbers = keys.numbers().map(Cow::from);
-        columns.labels = keys.labels().map(Cow::from);
-        let mut set = MemorySet::new(columns).unwrap();
+        let (columns, _) = keys.gathered().expect("there is memory");
+        let mut set = MemorySet::new(columns.clone()).unwrap();
         let report = run_set_over(&mut channel, own, peer, &job, &mut set, &mut NoProgress);
         Learnt::new(report.unwrap(), set)
     };
@@ -152,7 +145,7 @@ fn in_memory(variant: Variant, number: u64) -> bool {
     });
     let tables = trial.tables.each_ref();
     let expected = Answer::of(variant.question, tables, trial.minimum);
-    let first_rows = ours.first_rows();
+    let first_rows = ours.first_rows(0).unwrap();
     let person = |item: u32| tables[0].person_of_first(first_rows[item as usize] as usize);
     assert_eq!(received.answer(Some(&sent), person), expected);
     for (side, (learnt, keys, learns)) in [

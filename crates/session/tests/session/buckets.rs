@@ -9,7 +9,7 @@ use crate::common::job;
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, LAMBDA, LEARNS, SECURITY};
 use vesica_session::{
-    Agreement, Assignment, Attempt, Begin, BucketKeys, Checkpoint, Error, ErrorClass, Job, KeySet,
+    Agreement, Assignment, Attempt, Begin, Checkpoint, Error, ErrorClass, Job, KeyBlock, KeySet,
     Learns, NoProgress, Outcome, Progress, ProtocolRequest, Report, Role, Security, StartOver,
     State, agree, run_bucket, run_over, run_set_over,
 };
@@ -202,7 +202,7 @@ impl KeySet for Resumable {
         Ok(())
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
         self.loaded.push(bucket);
         let items = &self.buckets[bucket as usize];
         let digests: Vec<_> = items.iter().map(|i| self.digests[*i]).collect();
@@ -347,7 +347,7 @@ impl KeySet for Meets {
         self.set.assign(assignment, state)
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
         if bucket > 0 {
             // All but the one that runs are recorded, in order.
             assert_eq!(self.finished, (1..bucket).collect::<Vec<_>>());

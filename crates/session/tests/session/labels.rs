@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::common::{job, limit, silent_pair};
 use vesica_session::terms::{REVEAL, SECURITY};
 use vesica_session::{
-    BucketKeys, Error, ErrorClass, Job, LabelExchange, LabelTerms, MemorySet, NoProgress,
+    Error, ErrorClass, Job, KeyBlock, LabelExchange, LabelTerms, MemorySet, NoProgress,
     ProtocolRequest, Registry, Report, Reveal, Role, Security, run_set_over,
 };
 use vesica_testing::{digests, run_both};
@@ -52,7 +52,8 @@ fn run(
             let mut set = MemorySet::new(&own)?;
             let report = run_set_over(channel, None, None, ours, &mut set, &mut NoProgress)?;
             let matched = set.matched().unwrap();
-            let learnt = matched.iter().zip(set.handed_over().unwrap().chunks(BYTES));
+            let labels = set.handed_over().unwrap();
+            let learnt = matched.iter().zip(labels.chunks(BYTES));
             let learnt = learnt.map(|(matched, label)| match matched {
                 true => Some(label.to_vec()),
                 false => {
@@ -63,7 +64,7 @@ fn run(
             Ok((learnt.collect(), report))
         },
         |channel| {
-            let mut keys = BucketKeys::from(&other);
+            let mut keys = KeyBlock::from(&other);
             keys.labels = (!theirs.labels.is_nothing()).then(|| Cow::from(&labels));
             let mut set = MemorySet::new(keys)?;
             run_set_over(channel, None, None, theirs, &mut set, &mut NoProgress)
@@ -166,7 +167,7 @@ fn what_cannot_be_is_refused_before_the_peer_is_told() {
         );
     }
     let items = digests(0..3);
-    let mut uneven = BucketKeys::from(&items);
+    let mut uneven = KeyBlock::from(&items);
     uneven.labels = Some(Cow::from(&[0; 14]));
     assert!(matches!(MemorySet::new(uneven), Err(Error::Usage(_))));
 }

@@ -7,8 +7,8 @@ use crate::common::{job, memory_of_buckets, silent_pair};
 use vesica_psi::{Output, Reveals, Task, Values};
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Agreement, Assignment, Attempt, Begin, BucketKeys, BucketShares, Checkpoint, Choice, Error,
-    Job, KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
+    Agreement, Assignment, Attempt, Begin, BucketShares, Checkpoint, Choice, Error, Job, KeyBlock,
+    KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
     RepeatedKeys, Report, Reveal, Role, Security, StartOver, State, Tally, ValueTerms, agree,
     exchange_openings, open_total, run_bucket, run_set_over,
 };
@@ -135,7 +135,7 @@ fn told(report: &Report) -> Option<Vec<i128>> {
 struct Kept {
     digests: Vec<[u8; 32]>,
     values: Vec<i64>,
-    set: MemorySet<'static>,
+    set: MemorySet,
     checkpoint: Option<String>,
 }
 
@@ -145,7 +145,7 @@ impl Kept {
         Kept {
             digests: digests(items.clone()),
             values: items.flat_map(value).collect(),
-            set: MemorySet::default(),
+            set: MemorySet::new(Vec::new()).unwrap(),
             checkpoint: None,
         }
     }
@@ -167,13 +167,13 @@ impl KeySet for Kept {
     }
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
-        let mut keys = BucketKeys::from(self.digests.clone());
+        let mut keys = KeyBlock::from(self.digests.clone());
         keys.values = (!self.values.is_empty()).then(|| Cow::from(self.values.clone()));
         self.set = MemorySet::new(keys).unwrap();
         self.set.assign(assignment, state)
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
         self.set.load(bucket)
     }
 

@@ -12,7 +12,7 @@ use vesica_session::terms::{
     KAPPA, KEY_BITS, LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same,
 };
 use vesica_session::{
-    BucketKeys, Decimal, Error, Job, Learns, MemorySet, NoProgress, Outcome, PeerLimits,
+    Decimal, Error, Job, KeyBlock, Learns, MemorySet, NoProgress, Outcome, PeerLimits,
     ProtocolRequest, Registry, RepeatedKeys, Report, Reveal, Role, Security, ValueTerms, run_over,
     run_set_over,
 };
@@ -257,7 +257,7 @@ fn over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> (Report
 fn try_over_values(ours: &Job, theirs: &Job, values: [Option<&[i64]>; 2]) -> Reports {
     let sets = [digests(0..20), digests(13..90)];
     let run = |channel: &mut dyn Channel, job, digests: &[_], values: Option<&[i64]>| {
-        let mut keys = BucketKeys::from(digests);
+        let mut keys = KeyBlock::from(digests);
         keys.values = values.map(Cow::from);
         let mut set = MemorySet::new(keys).unwrap();
         run_set_over(channel, None, None, job, &mut set, &mut NoProgress)

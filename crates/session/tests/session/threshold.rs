@@ -6,7 +6,7 @@ use crate::common::{job, limit, memory_of_buckets, silent_pair};
 use vesica_psi::{Output, Task};
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Assignment, Attempt, Begin, BucketKeys, Checkpoint, Error, Job, KeySet, MemorySet, NoProgress,
+    Assignment, Attempt, Begin, Checkpoint, Error, Job, KeyBlock, KeySet, MemorySet, NoProgress,
     ProtocolRequest, Report, Reveal, Role, Security, StartOver, State, agree, run_bucket,
     run_set_over,
 };
@@ -56,7 +56,7 @@ fn run(
     [near, far]
 }
 
-fn sides() -> [MemorySet<'static>; 2] {
+fn sides() -> [MemorySet; 2] {
     [OURS, THEIRS].map(|items| MemorySet::new(digests(items)).unwrap())
 }
 
@@ -106,7 +106,7 @@ fn what_passes_does_not_tell_whether_the_minimum_is_met() {
 }
 
 /// A set that gives its shares away.
-struct Forgets(MemorySet<'static>);
+struct Forgets(MemorySet);
 
 impl KeySet for Forgets {
     fn items(&self) -> u64 {
@@ -117,7 +117,7 @@ impl KeySet for Forgets {
         self.0.assign(assignment, state)
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
         self.0.load(bucket)
     }
 
@@ -140,7 +140,7 @@ fn a_set_without_its_shares_opens_nothing() {
 
 /// A set that keeps how far it came, and may take all cells for matches.
 struct Changed {
-    set: MemorySet<'static>,
+    set: MemorySet,
     checkpoint: Checkpoint,
     all_match: bool,
 }
@@ -158,7 +158,7 @@ impl KeySet for Changed {
         self.set.assign(assignment, state)
     }
 
-    fn load(&mut self, bucket: u32) -> Result<BucketKeys<'_>, WireError> {
+    fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
         self.set.load(bucket)
     }
 

@@ -26,13 +26,13 @@ use crate::handed::PeerColumn;
 use crate::items::{ItemSink, Items};
 use crate::limits::Limits;
 use crate::options::Rows;
-use crate::order::Numbered;
 use crate::part::Part;
 use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
 use crate::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
 use crate::sink::{At, Facts, Sink};
 use crate::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
 use crate::value::Row;
+use vesica_keys::Numbered;
 
 /// The records of a file.
 pub(crate) type Text = Records<Box<dyn Read + Send>>;

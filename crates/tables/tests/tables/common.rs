@@ -1,5 +1,6 @@
 //! The same tables in every format.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -10,7 +11,10 @@ use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use std::io::Write;
-use vesica_tables::{Error, KeySpec, Keys, Source, SourceOptions, read_keys, write_rows_to};
+use vesica_tables::{
+    Error, KeySpec, KeyStore, PeerColumn, RowSet, Source, SourceOptions, TableKeys, arrange,
+    read_keys, write_rows_to,
+};
 
 pub(crate) fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.iter().map(|(n, a)| (*n, Arc::clone(a), true)))
@@ -74,7 +78,11 @@ pub(crate) fn key(columns: &str) -> KeySpec {
     KeySpec::parse(columns, &[] as &[&str]).unwrap()
 }
 
-pub(crate) fn keys(name: &str, bytes: impl Into<Vec<u8>>, columns: &str) -> Result<Keys, Error> {
+pub(crate) fn keys(
+    name: &str,
+    bytes: impl Into<Vec<u8>>,
+    columns: &str,
+) -> Result<TableKeys, Error> {
     let source = Source::from_bytes(name, bytes.into(), SourceOptions::default())?;
     read_keys(&source, &key(columns))
 }
@@ -86,4 +94,18 @@ pub(crate) fn filtered(source: &Source, columns: &str, keep: impl Fn(usize) -> b
     let mut out = Vec::new();
     write_rows_to(source, &keys.rows_of(&matched), &mut out).unwrap();
     out
+}
+
+/// Keeps labels with keys, for all rows.
+pub(crate) fn handed_over(
+    keys: TableKeys,
+    labels: &[u8],
+    bytes: usize,
+    columns: &[PeerColumn],
+) -> KeyStore {
+    let (mut keys, nowhere) = (keys.into_store(), Path::new(""));
+    let rows = RowSet::none(keys.counts().rows);
+    keys.keep(0, labels, bytes, u64::MAX, nowhere).unwrap();
+    assert!(arrange(&mut keys, nowhere, columns, &rows, 0).unwrap());
+    keys
 }

@@ -87,7 +87,6 @@ fn values_of_the_peer_at_the_edges_of_types_are_written_or_null() {
     let rows = batch(&[("k", numbers)]);
     let options = SourceOptions::default();
     let source = Source::from_batches("frame", rows.schema(), vec![rows], &options).unwrap();
-    let keys = read_keys(&source, &key("k")).unwrap();
     let handed = HandedExtremes::new();
     for (uri, name, expected) in [
         ("postgresql:///postgres", "postgresql", 25),
@@ -98,8 +97,11 @@ fn values_of_the_peer_at_the_edges_of_types_are_written_or_null() {
         let to = Destination::Table(&table);
         let mut output = Output::open(to, &source, place.path()).unwrap();
         output.check_columns(&source, &handed.columns).unwrap();
+        let keys = read_keys(&source, &key("k")).unwrap();
         let all = keys.rows_of(&[true; ROWS]);
-        let matched = Matched::new(&all, Some(handed.with(&keys)));
+        let keys = handed.with(keys);
+        let of_peer = HandedOver::new(&handed.columns, &keys);
+        let matched = Matched::new(&all, Some(of_peer));
         write_rows(&source, matched, &mut output).unwrap();
         let lost = output.commit();
         assert_eq!(lost.map_err(|e| e.to_string()), Ok(expected), "{name}");

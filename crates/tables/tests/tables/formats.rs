@@ -18,17 +18,17 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 use std::io::Cursor;
 use vesica_tables::{
-    ErrorClass, ErrorKind, Format, KeySpec, Keys, RowSet, Rows, Source, SourceOptions, TextColumns,
-    check, check_within, read_keys, write_rows_to,
+    ErrorClass, ErrorKind, Format, KeySpec, NO_ITEM, RowSet, Rows, Source, SourceOptions,
+    TableKeys, TextColumns, check, check_within, read_keys, write_rows_to,
 };
 
 /// Items of a one-column table of this array in each columnar format.
-fn items_of(array: ArrayRef) -> Keys {
+fn items_of(array: ArrayRef) -> TableKeys {
     let batch = batch(&[
         ("other", Arc::new(Int32Array::from(vec![1; array.len()]))),
         ("k", array),
     ]);
-    let all: Vec<Keys> = [
+    let all: Vec<TableKeys> = [
         ("t.parquet", parquet(&batch)),
         ("t.arrow", arrow_file(&batch)),
         ("t.arrows", arrow_stream(&batch)),
@@ -44,7 +44,7 @@ fn items_of(array: ArrayRef) -> Keys {
 }
 
 /// Items of texts in CSV; `None` is an empty field.
-fn items_of_text(texts: &[Option<&str>]) -> Keys {
+fn items_of_text(texts: &[Option<&str>]) -> TableKeys {
     let mut text = "k;other\n".to_owned();
     for t in texts {
         text.push_str(&format!(
@@ -197,7 +197,7 @@ fn json_lines_are_the_same_items_too() {
 fn a_blank_in_any_column_blanks_the_key_and_order_matters() {
     let text = "a,b,c\n1,2,x\n,2,x\n1,,x\n2,1,x\n1,2,y\n";
     let ab = keys("t.csv", text, "a,b").unwrap();
-    assert_eq!(ab.row_items(), [0, Keys::NO_ITEM, Keys::NO_ITEM, 1, 0]);
+    assert_eq!(ab.row_items(), [0, NO_ITEM, NO_ITEM, 1, 0]);
     assert_eq!((ab.counts().blanks, ab.counts().duplicates), (2, 1));
     let ba = keys("t.csv", text, "b,a").unwrap();
     assert_eq!(ab.digests()[0], ba.digests()[1]);
@@ -694,7 +694,7 @@ proptest! {
         let expected: Vec<(i64, &str)> = rows
             .iter()
             .zip(reference.row_items())
-            .filter(|(_, item)| **item != Keys::NO_ITEM && keep(**item as usize))
+            .filter(|(_, item)| **item != NO_ITEM && keep(**item as usize))
             .map(|((id, text), _)| (id.unwrap(), text.as_str()))
             .collect();
 

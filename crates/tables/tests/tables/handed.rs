@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use crate::common::handed_over;
 use tempfile::TempDir;
 use vesica_tables::{
-    ColumnType, CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, KeyStore, Keys, Matched,
-    PeerColumn, Result, RowSet, Rows, Source, SourceOptions, TextColumns, TextsOf, read_keys,
-    read_keys_within, select_rows, write_rows_to,
+    ColumnType, CsvOptions, ErrorClass, ErrorKind, HandedOver, KeySpec, Matched, PeerColumn,
+    Result, RowSet, Rows, Source, SourceOptions, TableKeys, TextColumns, TextsOf, arrange,
+    read_keys, read_keys_within, select_rows, write_rows_to,
 };
 
 const BYTES: usize = 40;
@@ -23,18 +24,16 @@ fn spec(key: &str) -> KeySpec {
         .with_nulls(vec!["NULL".into()])
 }
 
-fn keys(source: &Source, key: &str) -> Keys {
+fn keys(source: &Source, key: &str) -> TableKeys {
     read_keys(source, &spec(key)).unwrap()
 }
 
 /// The texts that go with each key.
 fn texts_of(source: &Source, texts: Result<TextColumns>) -> Result<Vec<u8>> {
     let (texts, key) = (texts?, spec("key"));
-    let store = read_keys_within(source, &key, &[], Some(&texts), u64::MAX, Path::new(""))?;
-    let KeyStore::Memory(keys) = store else {
-        panic!("memory is not limited");
-    };
-    Ok(keys.labels().expect("texts").to_vec())
+    let keys = read_keys_within(source, &key, &[], Some(&texts), u64::MAX, Path::new(""))?;
+    let (keys, _) = keys.gathered().expect("memory is not limited");
+    Ok(keys.labels.as_ref().expect("texts").to_vec())
 }
 
 fn labels_of(source: &Source, columns: &[String], bytes: usize) -> Result<Vec<u8>> {
@@ -76,7 +75,8 @@ fn joined(ours: &Source, theirs: &Source, columns: &[String]) -> String {
     }
     let rows = own.rows_of(&matched);
     let columns = columns_of(theirs, columns);
-    let handed = HandedOver::new(&columns, &own, &handed, BYTES);
+    let own = handed_over(own, &handed, BYTES, &columns);
+    let handed = HandedOver::new(&columns, &own);
     let mut out = Vec::new();
     let matched = Matched::new(&rows, Some(handed));
     assert_eq!(matched.unreadable(), None);
@@ -208,7 +208,9 @@ fn columns_go_from_and_into_typed_formats() {
     assert_eq!(handed[0], handed[1]);
     let columns = columns_of(&source, &columns);
     assert_eq!(columns_of(&file, &names(&["f", "i", "t"])), columns);
-    let handed = HandedOver::new(&columns, &own, &handed[0], BYTES);
+    let all = own.rows_of(&vec![true; own.digests().len()]);
+    let own = handed_over(own, &handed[0], BYTES, &columns);
+    let handed = HandedOver::new(&columns, &own);
     let expected: [ArrayRef; 3] = [
         Arc::new(Float64Array::from(vec![0.1, 7.0])),
         Arc::new(Int32Array::from(vec![Some(-3), None])),
@@ -360,7 +362,8 @@ fn a_batch_of_wide_columns_is_cut() {
     let mut labels = vec![0; 5000 * WIDE];
     labels[4999 * WIDE..][..3].copy_from_slice(&[2, 0, b'z']);
     let rows = own.rows_of(&[true; 5000]);
-    let matched = Matched::new(&rows, Some(HandedOver::new(&columns, &own, &labels, WIDE)));
+    let own = handed_over(own, &labels, WIDE, &columns);
+    let matched = Matched::new(&rows, Some(HandedOver::new(&columns, &own)));
     let (_, batches) = select_rows(&ours, matched).unwrap();
     let sizes: Vec<usize> = batches.iter().map(RecordBatch::num_rows).collect();
     assert_eq!(sizes, [4096, 904]);
@@ -381,7 +384,6 @@ fn labels_that_are_none_are_counted_and_null() {
         b"key\na\nb\n",
         &SourceOptions::default(),
     );
-    let own = keys(&ours, "key");
     let columns = texts(&["c"]);
     let labels = [0xff, 0xff, 1, 3, 0, b'x', b'y', 0];
     let mut rows = RowSet::none(2);
@@ -398,7 +400,8 @@ fn labels_that_are_none_are_counted_and_null() {
             Some(_) => [&labels[..4], &[0; 4]].concat(),
             None => labels.to_vec(),
         };
-        let matched = Matched::new(&rows, Some(HandedOver::new(&columns, &own, &labels, 4)));
+        let own = handed_over(keys(&ours, "key"), &labels, 4, &columns);
+        let matched = Matched::new(&rows, Some(HandedOver::new(&columns, &own)));
         assert_eq!(matched.unreadable(), unreadable);
         let mut out = Vec::new();
         write_rows_to(&ours, matched, &mut out).unwrap();
@@ -431,21 +434,21 @@ fn columns_go_through_the_disk_too() {
     let texts = TextColumns::labels(&spec("key"), &columns, BYTES).unwrap();
     let spooled = |source: &Source, texts| {
         let read = read_keys_within(source, &spec("key"), &[], texts, 0, place.path());
-        let KeyStore::Disk(mut spool) = read.unwrap() else {
-            panic!("no memory was given");
-        };
+        let mut keys = read.unwrap().into_store();
+        assert!(!keys.is_in_memory());
         let assign = |digests: &[[u8; 32]]| digests.iter().map(|d| u32::from(d[5] % 4)).collect();
-        spool.split(place.path(), 4, assign).unwrap();
-        spool
+        keys.split(place.path(), 4, assign).unwrap();
+        keys
     };
-    let (mut near, far) = (spooled(&ours, None), spooled(&theirs, Some(&texts)));
+    let (mut near, mut far) = (spooled(&ours, None), spooled(&theirs, Some(&texts)));
     let matches = |digest: &[u8; 32]| !digest[9].is_multiple_of(3);
     let mut all = RowSet::none(rows.into());
     for bucket in [1, 0, 3, 2] {
-        let (ours, theirs) = (near.load(bucket).unwrap(), far.load(bucket).unwrap());
+        let ours = near.load(bucket, true).unwrap().into_owned();
+        let theirs = far.load(bucket, true).unwrap();
         assert_eq!(ours.labels, None);
-        let (mut labels, of_peer) = (Vec::new(), theirs.labels.unwrap());
-        for digest in &ours.digests {
+        let (mut labels, of_peer) = (Vec::new(), theirs.labels.as_ref().unwrap());
+        for digest in &*ours.digests {
             let place = theirs.digests.iter().position(|d| d == digest).unwrap();
             match matches(digest) {
                 true => labels.extend_from_slice(&of_peer[place * BYTES..][..BYTES]),
@@ -454,15 +457,12 @@ fn columns_go_through_the_disk_too() {
         }
         let matched: Vec<bool> = ours.digests.iter().map(matches).collect();
         near.mark(bucket, &matched, &mut all).unwrap();
-        near.keep_labels(place.path(), bucket, &labels, BYTES)
+        near.keep(bucket, &labels, BYTES, u64::MAX, place.path())
             .unwrap();
     }
     let columns = columns_of(&theirs, &columns);
-    let handed = near
-        .handed_over(place.path(), &columns, &all, 0)
-        .unwrap()
-        .unwrap();
-    let matched = Matched::new(&all, Some(HandedOver::on_disk(&columns, &handed)));
+    assert!(arrange(&mut near, place.path(), &columns, &all, 0).unwrap());
+    let matched = Matched::new(&all, Some(HandedOver::new(&columns, &near)));
     assert_eq!(matched.unreadable(), None);
     let mut out = Vec::new();
     write_rows_to(&ours, matched, &mut out).unwrap();
@@ -472,11 +472,7 @@ fn columns_go_through_the_disk_too() {
     assert!(all.iter().count() > 1000);
     assert!(String::from_utf8(out).unwrap() == expected);
     // Nothing was handed over for the other.
-    assert!(
-        far.handed_over(place.path(), &columns, &all, 0)
-            .unwrap()
-            .is_none()
-    );
+    assert!(!arrange(&mut far, place.path(), &columns, &all, 0).unwrap());
     // Rows of one key with different texts, wherever they are.
     let differ = table(&|row| (row / 2500).to_string());
     let differ = open(&place, "differ.csv", differ.as_bytes(), &options);

@@ -18,7 +18,7 @@ fn numbers() -> RecordBatch {
 }
 
 /// Reads all rows with the column `id` as key, and gives them back as the second pass does.
-fn copied(name: &str, bytes: Vec<u8>) -> Result<(Keys, Vec<u8>)> {
+fn copied(name: &str, bytes: Vec<u8>) -> Result<(TableKeys, Vec<u8>)> {
     let table = Source::from_bytes(name, bytes, SourceOptions::default())?;
     let keys = read_keys(&table, &key("id"))?;
     let directory = tempfile::tempdir().unwrap();

@@ -389,8 +389,8 @@ impl HandedExtremes {
     }
 
     /// With these keys, one of each row.
-    pub(crate) fn with<'a>(&'a self, keys: &'a Keys) -> HandedOver<'a> {
-        HandedOver::new(&self.columns, keys, &self.labels, self.labels.len() / ROWS)
+    pub(crate) fn with(&self, keys: TableKeys) -> KeyStore {
+        handed_over(keys, &self.labels, self.labels.len() / ROWS, &self.columns)
     }
 }
 
@@ -404,17 +404,13 @@ fn handed(value: ArrayRef) -> Option<(ColumnType, Vec<u8>)> {
     let of = table.column_types(&names).unwrap().remove(0);
     let texts = TextColumns::labels(&key("k"), &names, 128).unwrap();
     let keys = read_keys_within(&table, &key("k"), &[], Some(&texts), u64::MAX, "".as_ref());
-    let Ok(KeyStore::Memory(keys)) = keys else {
-        return None;
-    };
-    let label = keys.labels().unwrap();
+    let keys = keys.ok()?;
+    let label = keys.gathered().unwrap().0.labels.clone().unwrap();
     let columns = names.map(|name| PeerColumn {
         name,
         of: of.clone(),
     });
-    let all = keys.rows_of(&[true]);
-    let handed_over = HandedOver::new(&columns, &keys, label, 128);
-    let is_none = Matched::new(&all, Some(handed_over)).unreadable().is_some();
+    let is_none = handed_over(keys, &label, 128, &columns).unreadable() > 0;
     let length = usize::from(u16::from_le_bytes([label[0], label[1]]).max(1)) + 1;
     (!is_none).then(|| (of, label[..length].to_vec()))
 }
@@ -435,7 +431,9 @@ fn what_the_peer_hands_over_can_be_written_whatever_its_values() {
     for (name, table) in tables_of(&numbers).into_iter().chain(texts) {
         let keys = read_keys(&table, &key("k")).unwrap();
         let rows = keys.rows_of(&[true; ROWS]);
-        let matched = Matched::new(&rows, Some(handed.with(&keys)));
+        let keys = handed.with(keys);
+        let of_peer = HandedOver::new(&handed.columns, &keys);
+        let matched = Matched::new(&rows, Some(of_peer));
         assert_eq!(matched.unreadable(), None);
         for to in OUTPUTS {
             let mut output = Output::create(&directory.path().join(to), &table).unwrap();
@@ -482,8 +480,9 @@ fn what_the_peer_hands_over_makes_no_row_too_long() {
     let label = [&101u16.to_le_bytes()[..], &[b'y'; 100]].concat();
     let labels = label.repeat(2);
     let rows = keys.rows_of(&[true; 2]);
-    let handed_over = HandedOver::new(&columns, &keys, &labels, label.len());
-    let written = write_rows(&table, Matched::new(&rows, Some(handed_over)), &mut output);
+    let keys = handed_over(keys, &labels, label.len(), &columns);
+    let of_peer = HandedOver::new(&columns, &keys);
+    let written = write_rows(&table, Matched::new(&rows, Some(of_peer)), &mut output);
     assert_eq!(written.map_err(|e| e.to_string()), Ok(2));
 }
 

@@ -249,7 +249,7 @@ fn words() {
 fn aligned(source: &Source, key_of_run: u8, memory: u64) -> Vec<u8> {
     let keys = read_keys(source, &key("n")).unwrap();
     let matched = keys.rows_of(&keys.matched((0..keys.digests().len()).step_by(3)).unwrap());
-    let order = keys.common_order(keys.digests(), [key_of_run; 32], memory);
+    let order = keys.common_order([key_of_run; 32], memory);
     let mut out = Vec::new();
     let written = write_rows_to(
         source,
@@ -260,7 +260,7 @@ fn aligned(source: &Source, key_of_run: u8, memory: u64) -> Vec<u8> {
     out
 }
 
-/// Keys, places in the input, and numbers.
+/// TableKeys, places in the input, and numbers.
 type Triple = (i64, i64, i64);
 
 /// The rows as they are to come out: by the hash of the key, and those of one key in the order of the input.
@@ -369,7 +369,7 @@ fn an_order_is_given_and_its_column_is_free() {
     assert_eq!(error.unwrap_err().class(), ErrorClass::Usage);
     assert_eq!(aligned(&source, 1, 0), b"n,match_number\n1,1\n");
     // Without a match there is a header.
-    let order = keys.common_order(keys.digests(), [0; 32], 0);
+    let order = keys.common_order([0; 32], 0);
     let (none, mut out) = (RowSet::none(2), Vec::new());
     let matched = Matched::new(&none, None).in_order(order);
     assert_eq!(write_rows_to(&source, matched, &mut out).unwrap(), 0);

@@ -498,7 +498,7 @@ fn run_end_encoded_columns() {
         &SourceOptions::default(),
     );
     let keys = read_keys(&source.unwrap(), &key("id")).unwrap();
-    assert_eq!(keys.row_items(), [0, Keys::NO_ITEM, 1]);
+    assert_eq!(keys.row_items(), [0, NO_ITEM, 1]);
 }
 
 /// What an announcement of a run goes by.

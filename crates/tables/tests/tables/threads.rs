@@ -40,26 +40,20 @@ fn read(
     columns: &[ValueColumn],
     name: &str,
     threads: usize,
-) -> std::result::Result<Keys, String> {
+) -> std::result::Result<TableKeys, String> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
         .unwrap();
     let read = || read_keys_within(source, &key(name), columns, None, u64::MAX, Path::new(""));
-    match pool.install(read) {
-        Ok(KeyStore::Memory(keys)) => Ok(*keys),
-        Ok(KeyStore::Disk(_)) => unreachable!("there is memory"),
-        Err(e) => Err(e.to_string()),
-    }
+    pool.install(read).map_err(|e| e.to_string())
 }
 
 /// Whether one thread and three find the same in a table, or the same error.
 fn same(source: &Source, columns: &[ValueColumn], key: &str) -> TestCaseResult {
     match (read(source, columns, key, 1), read(source, columns, key, 3)) {
         (Ok(one), Ok(three)) => {
-            prop_assert_eq!(one.digests(), three.digests());
-            prop_assert_eq!(one.row_items(), three.row_items());
-            prop_assert_eq!(one.values(), three.values());
+            prop_assert_eq!(one.gathered(), three.gathered());
             prop_assert_eq!(one.counts(), three.counts());
         }
         (one, three) => prop_assert_eq!(one.err(), three.err()),

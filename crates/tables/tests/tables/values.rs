@@ -8,7 +8,7 @@ use crate::common::*;
 use arrow_array::types::*;
 use arrow_array::*;
 use vesica_tables::{
-    Error, ErrorClass, ErrorKind, KeyStore, Source, ValueColumn, ValueProblem, read_keys_within,
+    Error, ErrorClass, ErrorKind, Source, ValueColumn, ValueProblem, read_keys_within,
 };
 
 type Wide = <Decimal256Type as ArrowPrimitiveType>::Native;
@@ -30,10 +30,9 @@ fn read(source: &Source, columns: &str, column: &ValueColumn) -> Result<Vec<i64>
 /// Those of several columns, one key's after the other's.
 fn read_all(source: &Source, columns: &str, values: &[ValueColumn]) -> Result<Vec<i64>, Error> {
     let key = key(columns);
-    match read_keys_within(source, &key, values, None, u64::MAX, Path::new(""))? {
-        KeyStore::Memory(keys) => Ok(keys.values().unwrap().to_vec()),
-        KeyStore::Disk(_) => unreachable!("there is no limit"),
-    }
+    let keys = read_keys_within(source, &key, values, None, u64::MAX, Path::new(""))?;
+    let (keys, _) = keys.gathered().expect("there is no limit");
+    Ok(keys.values.as_ref().unwrap().to_vec())
 }
 
 /// A table with the columns `k` and `v` in every format. `None` is null, in CSV an empty field.

@@ -8,7 +8,7 @@ use vesica_session::{Attempt, Attempted, Error as SessionError, KeySet, Role, St
 use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
 
-use super::{Content, Keys, SplitJob, storage};
+use super::{Content, SplitJob, hash, storage};
 use crate::{Error, JobProblem};
 
 impl SplitJob {
@@ -79,8 +79,8 @@ impl SplitJob {
         set.assign(&self.agreement.assignment(), &state)
             .map_err(run)?;
         for bucket in 0..self.contract().buckets {
-            let keys = Keys::of(set.load(bucket).map_err(run)?);
-            if keys.sorted().hash(&self.key, bucket) != self.hashes[bucket as usize] {
+            let keys = set.load(bucket).map_err(run)?;
+            if hash(&keys.sorted(), &self.key, bucket) != self.hashes[bucket as usize] {
                 return Err(self.problem(JobProblem::OtherKeys(bucket)));
             }
             let found: HashSet<[u8; 32]> = self.matches(bucket)?.into_iter().collect();
@@ -88,6 +88,7 @@ impl SplitJob {
                 .iter()
                 .map(|digest| found.contains(digest))
                 .collect();
+            drop(keys);
             state.found.push(found.len() as u64);
             set.finished(Output::Matches(matched), &state)
                 .map_err(run)?;
@@ -121,7 +122,8 @@ impl SplitJob {
                 Ok(None) | Err(Error::Job { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            let digests = self.keys(bucket)?.digests.into_iter().enumerate();
+            let keys = self.keys(bucket)?;
+            let digests = keys.digests.iter().copied().enumerate();
             let matched = digests.filter(|(place, _)| {
                 bits.get(place / 8)
                     .is_some_and(|byte| byte >> (place % 8) & 1 == 1)

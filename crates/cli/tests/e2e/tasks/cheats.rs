@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
 use vesica_session::{
-    Agreement, BucketKeys, Connection, Intent, Registry, TaskKeys, Transport, confirm_done,
-    connect, run_bucket,
+    Agreement, Connection, Intent, KeyBlock, Registry, TaskKeys, Transport, confirm_done, connect,
+    run_bucket,
 };
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit};
@@ -99,7 +99,7 @@ impl Insider {
         let fingerprints = [connection.local, connection.peer];
         let mut channel = Cheating::new(&mut connection.channel, &case.cheat).hearing(hears);
         let keys = digests(1000..1000 + KEYS);
-        let keys = BucketKeys::from(&keys[..]);
+        let keys = KeyBlock::from(&keys[..]);
         let (role, agreement) = (self.role, &self.agreement);
         // However it ends for the cheat.
         let ran = run_bucket(&mut channel, role, agreement, attempt, fingerprints, keys);

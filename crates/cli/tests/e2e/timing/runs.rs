@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use vesica::terms::{BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica::{
-    Counts, Destination, Endpoint, Identity, KeySpec, LabelExchange, LabelTerms, Learns, Observer,
-    Outcome, Party, Progress, ProtocolRequest, Resources, Role, Rows, Source, SourceOptions,
-    key_memory,
+    Destination, Endpoint, Identity, KeySpec, LabelExchange, LabelTerms, Learns, Observer, Outcome,
+    Party, Progress, ProtocolRequest, Resources, Role, Rows, Source, SourceOptions, key_memory,
 };
+use vesica_keys::{KeyBytes, Layout};
 
 use crate::answers::Question;
 use crate::faults::memory_of_buckets;
@@ -51,12 +51,8 @@ impl Way {
     /// The memory of each side, if there are to be several buckets.
     fn memory(self, protocol: &'static str, keys: u64) -> Option<u64> {
         let memory = memory_of_buckets(protocol, [keys; 2], 40, 4, [false; 2]);
-        let counts = Counts {
-            rows: keys,
-            items: keys,
-            ..Counts::default()
-        };
-        let too_few = |memory: &u64| key_memory(*memory, false) < counts.bytes_in_memory();
+        let in_memory = KeyBytes::in_memory(keys, keys, &Layout::default());
+        let too_few = |memory: &u64| key_memory(*memory, false) < in_memory;
         match self {
             Way::OneBucket => None,
             Way::InTurn => Some(memory),

@@ -10,10 +10,13 @@ use rayon::prelude::*;
 use vesica_kernels::memory::KeepFreed;
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::blob::{Blob, TAG, unwritable};
+use crate::block::KeyBlock;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::mix::index;
 use crate::rows::RowSet;
-use crate::runs::{Merged, Part, ReadLast, Runs, Shape, VALUE_BYTES, index};
-use crate::scratch::{Scratch, TAG, unwritable};
+use crate::runs::{Merged, Part, ReadLast, Runs};
 
 /// Most and fewest keys that are written at once, if nothing goes with them: 16 KiB of them, or 2.
 const MAX_CHUNK_KEYS: u64 = 1 << 9;
@@ -25,32 +28,33 @@ const ROWS_PER_KEY: usize = 4;
 /// How much is written at once.
 #[derive(Clone, Copy)]
 struct ChunkSize {
-    shape: Shape,
+    /// Bytes of a key, and of those what goes with it.
+    key: usize,
+    beside: usize,
     keys: usize,
 }
 
 impl ChunkSize {
     /// As much as fits into `memory` for so many buckets. The number of buckets is not this side's alone to choose.
-    fn within(memory: u64, buckets: usize, shape: Shape) -> ChunkSize {
-        let [none, one] = [0, 1].map(|keys| ChunkSize { shape, keys }.pending_bytes());
+    fn within(memory: u64, buckets: usize, layout: &Layout) -> ChunkSize {
+        let (key, beside) = (layout.bucket_key_bytes(), layout.beside_in_bucket());
+        let size = |keys| ChunkSize { key, beside, keys };
+        let [none, one] = [0, 1].map(|keys| size(keys).pending_bytes());
         let memory = (memory / buckets as u64).saturating_sub(none);
         let keys = memory / (one - none);
-        let of = |keys: u64| (keys * 32 / shape.key_bytes() as u64).max(1);
+        let of = |keys: u64| (keys * 32 / key as u64).max(1);
         let most = of(MAX_CHUNK_KEYS).max(MIN_CHUNK_KEYS);
-        ChunkSize {
-            shape,
-            keys: keys.clamp(of(MIN_CHUNK_KEYS), most) as usize,
-        }
+        size(keys.clamp(of(MIN_CHUNK_KEYS), most) as usize)
     }
 
     /// Keys with what goes with them.
     fn key_bytes(self) -> usize {
-        self.shape.key_bytes() * self.keys + TAG
+        self.key * self.keys + TAG
     }
 
     /// What goes with keys while it is apart.
     fn beside_bytes(self) -> usize {
-        self.shape.label * self.keys
+        self.beside * self.keys
     }
 
     /// Numbers while they are apart.
@@ -79,26 +83,11 @@ const MAX_GROUPS: u64 = 64;
 /// Chunks of rows that are read at once.
 const CHUNKS_AT_ONCE: usize = 64;
 
-/// The distinct keys of one bucket.
-pub struct Bucket {
-    /// The digests, in the order in which they are marked.
-    pub digests: Vec<[u8; 32]>,
-    /// The number that each key is, if keys are numbers.
-    pub numbers: Option<Vec<u64>>,
-    /// The texts that go with each, one key's after the other's, if some do.
-    pub labels: Option<Zeroizing<Vec<u8>>>,
-    /// The values of each, one key's after the other's, if keys have values.
-    pub values: Option<Zeroizing<Vec<i64>>>,
-}
-
 /// The keys and rows of all buckets.
 #[derive(Debug)]
 pub(crate) struct Buckets {
-    scratch: Scratch,
-    /// What goes with each key.
-    shape: Shape,
-    /// Columns of values, the last of what goes with each key.
-    columns: usize,
+    blob: Blob,
+    layout: Layout,
     /// Of each group of keys, what each bucket has of it.
     groups: Vec<Vec<Portion>>,
 }
@@ -117,15 +106,6 @@ struct Portion {
 struct Chunk {
     place: u64,
     len: u32,
-}
-
-/// A chunk of keys that is to be read, and the places of what is in it.
-struct Task<'a> {
-    chunk: &'a Chunk,
-    digests: &'a mut [[u8; 32]],
-    numbers: &'a mut [u64],
-    labels: &'a mut [u8],
-    values: &'a mut [i64],
 }
 
 /// A portion, and what is still to be written of it.
@@ -151,13 +131,7 @@ impl Pending {
     }
 
     /// Adds the key at this index of those that are merged, and what goes with it.
-    fn key(
-        &mut self,
-        scratch: &Scratch,
-        merged: &Merged,
-        key: usize,
-        beside: &[u8],
-    ) -> Result<u32> {
+    fn key(&mut self, blob: &Blob, merged: &Merged, key: usize, beside: &[u8]) -> Result<u32> {
         let (digest, number) = (&merged.digests()[key], merged.number(key));
         // A buffer that grows would take twice what it has to.
         reserve(&mut self.digests, self.chunk.key_bytes());
@@ -173,42 +147,37 @@ impl Pending {
         let index = self.portion.keys;
         self.portion.keys += 1;
         if self.digests.len() == 32 * self.chunk.keys {
-            self.write_keys(scratch)?;
+            self.write_keys(blob)?;
         }
         Ok(index)
     }
 
-    fn row(&mut self, scratch: &Scratch, key: u32, row: u32) -> Result<()> {
+    fn row(&mut self, blob: &Blob, key: u32, row: u32) -> Result<()> {
         reserve(&mut self.rows, self.chunk.row_bytes());
         self.rows.extend_from_slice(&key.to_le_bytes());
         self.rows.extend_from_slice(&row.to_le_bytes());
         match self.rows.len() == 8 * self.chunk.rows() {
-            true => self.write_rows(scratch),
+            true => self.write_rows(blob),
             false => Ok(()),
         }
     }
 
-    fn write_keys(&mut self, scratch: &Scratch) -> Result<()> {
+    fn write_keys(&mut self, blob: &Blob) -> Result<()> {
         let len = (self.digests.len() / 32) as u32;
         self.digests.append(&mut self.numbers);
         self.digests.append(&mut self.beside);
-        write(
-            scratch,
-            &mut self.digests,
-            len,
-            &mut self.portion.key_chunks,
-        )
+        write(blob, &mut self.digests, len, &mut self.portion.key_chunks)
     }
 
-    fn write_rows(&mut self, scratch: &Scratch) -> Result<()> {
+    fn write_rows(&mut self, blob: &Blob) -> Result<()> {
         let len = (self.rows.len() / 8) as u32;
-        write(scratch, &mut self.rows, len, &mut self.portion.row_chunks)
+        write(blob, &mut self.rows, len, &mut self.portion.row_chunks)
     }
 
     /// Writes the rest, and begins another portion.
-    fn finish(&mut self, scratch: &Scratch) -> Result<Portion> {
-        self.write_keys(scratch)?;
-        self.write_rows(scratch)?;
+    fn finish(&mut self, blob: &Blob) -> Result<Portion> {
+        self.write_keys(blob)?;
+        self.write_rows(blob)?;
         Ok(std::mem::take(&mut self.portion))
     }
 }
@@ -221,9 +190,9 @@ fn reserve(buffer: &mut Vec<u8>, bytes: usize) {
 }
 
 /// Writes a chunk of `len` elements unless there are none, and leaves no bytes.
-fn write(scratch: &Scratch, bytes: &mut Vec<u8>, len: u32, chunks: &mut Vec<Chunk>) -> Result<()> {
+fn write(blob: &Blob, bytes: &mut Vec<u8>, len: u32, chunks: &mut Vec<Chunk>) -> Result<()> {
     if len > 0 {
-        let place = scratch.append(bytes).map_err(unwritable)?;
+        let place = blob.append(bytes).map_err(unwritable)?;
         chunks.push(Chunk { place, len });
         bytes.clear();
     }
@@ -238,20 +207,20 @@ impl Buckets {
         buckets: usize,
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
-        let scratch = Scratch::create(directory).map_err(unwritable)?;
+        let blob = Blob::create(directory).map_err(unwritable)?;
         // One part of the runs takes the memory of the other.
         let _reused = KeepFreed::begin();
-        Buckets::split_to(scratch, runs, buckets, assign)
+        Buckets::split_to(blob, runs, buckets, assign)
     }
 
     fn split_to(
-        scratch: Scratch,
+        blob: Blob,
         runs: &Runs,
         buckets: usize,
         assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
     ) -> Result<Buckets> {
-        let shape = runs.shape().in_buckets();
-        let chunk = ChunkSize::within(runs.memory(), buckets, shape);
+        let layout = runs.layout();
+        let chunk = ChunkSize::within(runs.memory(), buckets, layout);
         let pending = || {
             (0..buckets)
                 .map(|_| Pending::new(chunk))
@@ -268,30 +237,38 @@ impl Buckets {
         let groups = groups.par_bridge().map_init(
             || (Merged::default(), pending()),
             |(merged, pending), (number, parts)| {
-                let split = split_group(runs, parts, &last, &scratch, &assign, merged, pending);
+                let split = split_group(runs, parts, &last, &blob, &assign, merged, pending);
                 split.map(|portions| (number, portions))
             },
         );
         let groups = groups.collect::<Result<Vec<_>>>();
         let mut groups =
-            groups.map_err(|e| e.for_want_of(|cause| last.missing(scratch.written(), cause)))?;
+            groups.map_err(|e| e.for_want_of(|cause| last.missing(blob.written(), cause)))?;
         groups.sort_unstable_by_key(|(number, _)| *number);
         let groups = groups.into_iter().map(|(_, portions)| portions).collect();
         Ok(Buckets {
             groups,
-            shape,
-            columns: runs.shape().columns,
-            scratch,
+            layout: layout.clone(),
+            blob,
         })
     }
 
-    /// The distinct keys of a bucket.
-    pub(crate) fn load(&self, bucket: usize) -> Result<Bucket> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.first().map_or(0, Vec::len)
+    }
+
+    /// How many keys a bucket has.
+    pub(crate) fn keys(&self, bucket: usize) -> usize {
         let keys = self.portions(bucket).map(|portion| portion.keys as usize);
-        let keys = keys.sum();
+        keys.sum()
+    }
+
+    /// The distinct keys of a bucket.
+    pub(crate) fn load(&self, bucket: usize) -> Result<KeyBlock<'static>> {
+        let (keys, label) = (self.keys(bucket), self.layout.label);
+        let (has_numbers, columns) = (self.layout.has_numbers, self.layout.columns.len());
         let mut digests = vec![[0; 32]; keys];
-        let (has_numbers, columns) = (self.shape.has_numbers, self.columns);
-        let label = self.shape.label - VALUE_BYTES * columns;
         let mut numbers = vec![0; if has_numbers { keys } else { 0 }];
         let mut labels = Zeroizing::new(vec![0; label * keys]);
         let mut values = Zeroizing::new(vec![0; columns * keys]);
@@ -307,30 +284,33 @@ impl Buckets {
             let numbers = numbers_left.split_off_mut(..numbers).unwrap_or_default();
             let labels = labels_left.split_off_mut(..label * len).unwrap_or_default();
             let values = values_left.split_off_mut(..columns * len);
-            Task {
-                chunk,
-                digests,
-                numbers,
-                labels,
-                values: values.unwrap_or_default(),
-            }
+            (chunk, digests, numbers, labels, values.unwrap_or_default())
         });
         let tasks: Vec<_> = tasks.collect();
+        type Task<'t> = (
+            &'t Chunk,
+            &'t mut [[u8; 32]],
+            &'t mut [u64],
+            &'t mut [u8],
+            &'t mut [i64],
+        );
         let read = |bytes: &mut Zeroizing<Vec<u8>>, task: Task<'_>| {
-            self.read(task.chunk, self.shape.key_bytes(), bytes)?;
-            let (digests, numbers, beside) = self.shape.columns(bytes, task.digests.len());
-            task.digests.copy_from_slice(digests);
-            for (number, bytes) in task.numbers.iter_mut().zip(numbers) {
+            let (chunk, digests, numbers, labels, values) = task;
+            self.read(chunk, self.layout.bucket_key_bytes(), bytes)?;
+            let (read, of_numbers, beside) = self.layout.cut(bytes, digests.len());
+            digests.copy_from_slice(read);
+            for (number, bytes) in numbers.iter_mut().zip(of_numbers) {
                 *number = u64::from_le_bytes(*bytes);
             }
             if columns == 0 {
-                task.labels.copy_from_slice(beside);
+                labels.copy_from_slice(beside);
                 return Ok(());
             }
-            for (place, beside) in beside.chunks_exact(self.shape.label).enumerate() {
+            let beside = beside.chunks_exact(self.layout.beside_in_bucket());
+            for (place, beside) in beside.enumerate() {
                 let (of_key, of_columns) = beside.split_at(label);
-                task.labels[place * label..][..label].copy_from_slice(of_key);
-                let values = &mut task.values[place * columns..][..columns];
+                labels[place * label..][..label].copy_from_slice(of_key);
+                let values = &mut values[place * columns..][..columns];
                 for (value, bytes) in values.iter_mut().zip(of_columns.as_chunks().0) {
                     *value = i64::from_le_bytes(*bytes);
                 }
@@ -340,12 +320,11 @@ impl Buckets {
         tasks
             .into_par_iter()
             .try_for_each_init(Zeroizing::default, read)?;
-        Ok(Bucket {
-            digests,
-            numbers: has_numbers.then_some(numbers),
-            labels: (label > 0).then_some(labels),
-            values: (columns > 0).then_some(values),
-        })
+        let mut block = KeyBlock::from(digests);
+        block.numbers = has_numbers.then(|| numbers.into());
+        block.values = (columns > 0).then(|| std::mem::take(&mut *values).into());
+        block.labels = (label > 0).then(|| std::mem::take(&mut *labels).into());
+        Ok(block)
     }
 
     /// [Sets](RowSet::set) every row of a bucket to the entry of its key in `matched`. Whatever that has, it reads the same
@@ -388,17 +367,6 @@ impl Buckets {
         }
     }
 
-    /// The first row of each key of a bucket.
-    pub(crate) fn first_rows(&self, bucket: usize) -> Result<Vec<u64>> {
-        let keys = self.portions(bucket).map(|portion| portion.keys as usize);
-        let mut first = vec![u64::MAX; keys.sum()];
-        self.rows(bucket, &mut |key, row| {
-            first[key] = first[key].min(row.into());
-            Ok(())
-        })?;
-        Ok(first)
-    }
-
     /// Hands each row of a bucket to `each`, with the index of its key among those of the bucket.
     pub(crate) fn rows(
         &self,
@@ -422,7 +390,7 @@ impl Buckets {
         for portion in self.groups.iter().flatten() {
             let mut digests = Vec::with_capacity(portion.keys as usize);
             for chunk in &portion.key_chunks {
-                self.read(chunk, self.shape.key_bytes(), &mut bytes)?;
+                self.read(chunk, self.layout.bucket_key_bytes(), &mut bytes)?;
                 let (of_chunk, _) = bytes.as_chunks::<32>();
                 digests.extend_from_slice(&of_chunk[..chunk.len as usize]);
             }
@@ -442,14 +410,14 @@ impl Buckets {
     /// Reads a chunk of elements of so many bytes.
     fn read(&self, chunk: &Chunk, element: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let length = chunk.len as usize * element;
-        let read = self.scratch.read(chunk.place, length, bytes);
-        read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
+        let read = self.blob.read(chunk.place, length, bytes);
+        read.map_err(Error::Unreadable)
     }
 
     /// Bytes written and read so far.
     #[cfg(test)]
     pub(crate) fn traffic(&self) -> [u64; 2] {
-        self.scratch.traffic()
+        self.blob.traffic()
     }
 }
 
@@ -467,7 +435,7 @@ fn split_group(
     runs: &Runs,
     parts: &[Part],
     last: &ReadLast<'_>,
-    scratch: &Scratch,
+    blob: &Blob,
     assign: impl Fn(&[[u8; 32]]) -> Vec<u32>,
     merged: &mut Merged,
     pending: &mut [Pending],
@@ -482,27 +450,27 @@ fn split_group(
             let first = index(same[0]);
             let pending = &mut pending[buckets[first] as usize];
             runs.beside_in_bucket(merged, same, &mut beside);
-            let key = pending.key(scratch, merged, first, &beside)?;
+            let key = pending.key(blob, merged, first, &beside)?;
             for entry in same {
                 keys[index(*entry)] = key;
             }
         }
         runs.rows(part, merged, |index, row| {
-            pending[buckets[index] as usize].row(scratch, keys[index], row)
+            pending[buckets[index] as usize].row(blob, keys[index], row)
         })?;
         last.done(part);
     }
-    let portions = pending.iter_mut().map(|pending| pending.finish(scratch));
+    let portions = pending.iter_mut().map(|pending| pending.finish(blob));
     portions.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::RunWriter;
+    use crate::gather::{Gather, Record};
     #[cfg(target_os = "linux")]
     use crate::runs::tests::on_one_thread;
-    use crate::runs::tests::{SHAPE, label, number, plain, runs_of, tables};
+    use crate::runs::tests::{label, layout, number, plain, runs_of, tables};
     use std::collections::BTreeMap;
 
     fn split(runs: &Runs, buckets: usize) -> Buckets {
@@ -531,13 +499,13 @@ mod tests {
                     let of_bucket = |d: &&[u8; 32]| bucket_of(d, buckets) == bucket as u32;
                     let expected: Vec<_> = plain.keys().filter(of_bucket).copied().collect();
                     let digests = &loaded.digests;
-                    let mut sorted = digests.clone();
+                    let mut sorted = digests.to_vec();
                     sorted.sort_unstable();
                     assert_eq!(sorted, expected);
-                    let numbers = loaded.numbers.unwrap();
-                    assert!(numbers.into_iter().eq(digests.iter().map(number)));
+                    let numbers = loaded.numbers.as_ref().unwrap();
+                    assert!(numbers.iter().copied().eq(digests.iter().map(number)));
                     let labels: Vec<u8> = digests.iter().flat_map(label).collect();
-                    assert_eq!(*loaded.labels.unwrap(), labels);
+                    assert_eq!(**loaded.labels.as_ref().unwrap(), labels);
                     let matched: Vec<_> = digests.iter().map(|d| d[3].is_multiple_of(3)).collect();
                     for rows in [&mut none, &mut all] {
                         split.mark(bucket, &matched, rows).unwrap();
@@ -566,7 +534,7 @@ mod tests {
     fn what_is_still_to_be_written_is_bounded() {
         for memory in [0, 1 << 20, 16 << 20, 1 << 40] {
             for buckets in [1, 64, 1024] {
-                let chunk = ChunkSize::within(memory, buckets, SHAPE);
+                let chunk = ChunkSize::within(memory, buckets, &layout());
                 let pending = chunk.pending_bytes() * buckets as u64;
                 assert!(
                     pending <= memory.max(6 << 20),
@@ -576,12 +544,11 @@ mod tests {
             }
         }
         let keys = |memory, label| {
-            let shape = Shape {
-                has_numbers: false,
+            let layout = Layout {
                 label,
-                columns: 0,
+                ..Layout::default()
             };
-            ChunkSize::within(memory, 1024, shape).keys
+            ChunkSize::within(memory, 1024, &layout).keys
         };
         assert_eq!(keys(42 << 20, 0), 1 << 9);
         // However long labels are.
@@ -595,24 +562,23 @@ mod tests {
         let rows = keys.len() as u64 - keys.len() as u64 / 7;
         let runs = runs_of(&keys, 700);
         let assign = |digests: &[[u8; 32]]| vec![0; digests.len()];
-        let split = || Buckets::split_to(Scratch::full(), &runs, 1, assign);
+        let split = || Buckets::split_to(Blob::full(), &runs, 1, assign);
         let error = on_one_thread(|| split().unwrap_err());
-        let ErrorKind::NoRoom { missing, .. } = error.kind() else {
+        let Error::NoRoom { missing, .. } = error else {
             panic!("{error}");
         };
         // What buckets are made of goes while they are written.
-        let in_buckets = (48 + SHAPE.label as u64) * rows;
-        assert!((1..in_buckets).contains(missing), "{missing} {in_buckets}");
+        let in_buckets = (48 + layout().label as u64) * rows;
+        assert!((1..in_buckets).contains(&missing), "{missing} {in_buckets}");
     }
 
     /// What the documents say of the bytes of a row.
     #[test]
     fn a_row_is_written_and_read_as_often_as_it_has_to_be() {
-        let rows = 200_000;
+        let rows: u32 = 200_000;
         let mut digest = [0u64; 4];
         let memory = 16 << 20;
-        let mut writer =
-            RunWriter::create(&std::env::temp_dir(), Shape::default(), &[], memory).unwrap();
+        let mut gather = Gather::new(Layout::default(), memory, &std::env::temp_dir()).unwrap();
         for row in 0..rows {
             // As good as random: the finalizer of splitmix64.
             digest[0] = u64::from(row)
@@ -623,22 +589,15 @@ mod tests {
             digest[3] = digest[0].wrapping_mul(0x94d0_49bb_1331_11eb);
             let bytes = digest.map(u64::to_be_bytes);
             let digest = std::array::from_fn(|i| bytes[i / 8][i % 8]);
-            let number = 0;
-            writer
-                .push(&crate::runs::Record {
-                    digest,
-                    row,
-                    number,
-                    beside: &[],
-                })
-                .unwrap();
+            gather.add(Some(&Record::of(&digest))).unwrap();
         }
-        let runs = writer.finish().unwrap();
+        let runs = gather.into_runs();
         assert_eq!(runs.count(0).unwrap().0, u64::from(rows));
         let buckets = split(&runs, 4);
         let mut marked = RowSet::none(rows.into());
         for bucket in 0..4 {
-            let keys = buckets.load(bucket).unwrap().digests.len();
+            let keys = buckets.keys(bucket);
+            assert_eq!(buckets.load(bucket).unwrap().len(), keys);
             buckets
                 .mark(bucket, &vec![true; keys], &mut marked)
                 .unwrap();

@@ -1,8 +1,9 @@
-//! What the peer has handed over for keys on disk, and the way from there to rows.
+//! What the peer has handed over for keys, and the way from there to rows.
 //!
-//! Labels come bucket by bucket, in the order of its keys, and are written as they come ([`HandedKeys`]). Once all are
-//! there, each row that matches gets its own, in a file with a part for each range of rows ([`HandedRows`]): as many rows
-//! as have labels that fit into memory. Both files are encrypted and have no names.
+//! Labels come bucket by bucket, in the order of its keys. Where keys are in memory and their labels fit there, they stay
+//! there. Otherwise they are written as they come, and once all are there, each row that matches gets its own, in a file
+//! with a part for each range of rows ([`Ranges`]): as many rows as have labels that fit into memory. Both files are
+//! encrypted and have no names.
 
 use std::fmt::{self, Debug};
 use std::path::Path;
@@ -10,26 +11,27 @@ use std::sync::{Mutex, PoisonError};
 
 use zeroize::Zeroizing;
 
+use crate::blob::{Blob, TAG, unwritable};
 use crate::bucket_file::{BucketFile, CHUNK_BYTES, Chunk};
 use crate::error::Result;
 use crate::rows::RowSet;
-use crate::scratch::{Scratch, TAG, unwritable};
 
 /// Fewest bytes of labels of a range, whatever the memory.
 const MIN_RANGE: u64 = 1 << 20;
 
-/// Labels of keys in buckets.
-#[derive(Debug)]
-pub(crate) struct HandedKeys {
+/// What was handed over.
+pub(crate) enum Kept {
+    /// The label of each key in memory, one after the other.
+    InMemory(Zeroizing<Vec<u8>>),
     /// Those of each bucket's keys.
-    pub(crate) file: BucketFile,
-    /// Bytes of a label.
-    pub(crate) bytes: usize,
+    OnDisk(BucketFile),
+    /// Those of the rows that match.
+    ByRow(Ranges),
 }
 
 /// Labels of the rows that match.
-pub struct HandedRows {
-    scratch: Scratch,
+pub(crate) struct Ranges {
+    blob: Blob,
     bytes: usize,
     /// Rows of a range.
     range: u64,
@@ -46,25 +48,25 @@ struct Loaded {
     labels: Zeroizing<Vec<u8>>,
 }
 
-impl Debug for HandedRows {
+impl Debug for Ranges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandedRows").finish_non_exhaustive()
+        f.debug_struct("Ranges").finish_non_exhaustive()
     }
 }
 
-impl HandedRows {
-    /// Those of the rows in `matched`. `unreadable` counts labels that are none, and `rows_of` hands each row of a bucket to
+impl Ranges {
+    /// Those of the rows in `matched`, of `bytes` bytes each. `unreadable` counts labels that are none, and `rows_of` hands each row of a bucket to
     /// a function, with the index of its key in the bucket. Takes approximately `memory` bytes, and a label of each key of
     /// a bucket.
     pub(crate) fn new(
-        keys: &HandedKeys,
+        keys: &BucketFile,
+        bytes: usize,
         directory: &Path,
         matched: &RowSet,
         memory: u64,
         unreadable: impl Fn(&[u8]) -> usize,
         rows_of: impl Fn(usize, &mut dyn FnMut(usize, u32) -> Result<()>) -> Result<()>,
-    ) -> Result<HandedRows> {
-        let bytes = keys.bytes;
+    ) -> Result<Ranges> {
         let record = 4 + bytes;
         let range = memory.max(MIN_RANGE) / bytes as u64;
         let range = range.clamp(1, matched.rows().max(1));
@@ -73,16 +75,16 @@ impl HandedRows {
         let at_once = memory.max(MIN_RANGE) as usize / count.max(1);
         let at_once = at_once.min(CHUNK_BYTES) / record * record;
         let mut pending = vec![Zeroizing::new(Vec::new()); count];
-        let mut all = HandedRows {
-            scratch: Scratch::create(directory).map_err(unwritable)?,
+        let mut all = Ranges {
+            blob: Blob::create(directory).map_err(unwritable)?,
             bytes,
             range,
             ranges: vec![Vec::new(); count],
             unreadable: 0,
             loaded: Mutex::default(),
         };
-        for bucket in 0..keys.file.buckets() {
-            let labels = keys.file.read(bucket)?;
+        for bucket in 0..keys.buckets() {
+            let labels = keys.read(bucket)?;
             all.unreadable += unreadable(&labels);
             rows_of(bucket, &mut |key, row| {
                 if !matched.contains(row.into()) {
@@ -111,16 +113,11 @@ impl HandedRows {
     fn write(&mut self, number: usize, rows: &mut Vec<u8>) -> Result<()> {
         let bytes = rows.len();
         if bytes > 0 {
-            let place = self.scratch.append(rows).map_err(unwritable)?;
+            let place = self.blob.append(rows).map_err(unwritable)?;
             self.ranges[number].push(Chunk { place, bytes });
             rows.clear();
         }
         Ok(())
-    }
-
-    /// Bytes of a label.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// How many keys have labels that are none.
@@ -128,8 +125,8 @@ impl HandedRows {
         self.unreadable
     }
 
-    /// Hands the label of a row to `take`, zeros if it does not match.
-    pub(crate) fn with_label<T>(&self, row: u64, take: impl FnOnce(&[u8]) -> T) -> Result<T> {
+    /// The label of a row, zeros if it does not match.
+    pub(crate) fn label(&self, row: u64) -> Result<Vec<u8>> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let number = (row / self.range) as usize;
         if loaded.number != Some(number) {
@@ -138,7 +135,7 @@ impl HandedRows {
             loaded.number = Some(number);
         }
         let start = (row % self.range) as usize * self.bytes;
-        Ok(take(&loaded.labels[start..start + self.bytes]))
+        Ok(loaded.labels[start..start + self.bytes].to_vec())
     }
 
     fn load(&self, number: usize, labels: &mut Zeroizing<Vec<u8>>) -> Result<()> {
@@ -147,7 +144,7 @@ impl HandedRows {
         labels.resize(all, 0);
         let mut block = Zeroizing::new(Vec::new());
         for chunk in self.ranges.get(number).into_iter().flatten() {
-            chunk.read(&self.scratch, &mut block)?;
+            chunk.read(&self.blob, &mut block)?;
             for record in block.chunks_exact(4 + self.bytes) {
                 let (row, label) = record.split_at(4);
                 let row = row
@@ -179,13 +176,10 @@ mod tests {
                 label[..8].copy_from_slice(&(key as u64 + 1).to_le_bytes());
                 label
             };
-            let mut keys = HandedKeys {
-                file: BucketFile::create(&directory).unwrap(),
-                bytes,
-            };
+            let mut keys = BucketFile::create(&directory).unwrap();
             for bucket in [2, 0, 1] {
                 let labels: Vec<u8> = (bucket..3001).step_by(3).flat_map(label).collect();
-                keys.file.add(bucket, &labels).unwrap();
+                keys.add(bucket, &labels).unwrap();
             }
             let mut matched = RowSet::none(rows.into());
             let matches = |row: u32| row % 5 != 4 && key(row) % 4 != 1;
@@ -201,7 +195,7 @@ mod tests {
                 labels.filter(|label| label[0] % 2 == 1).count()
             };
             let handed =
-                HandedRows::new(&keys, &directory, &matched, memory, firsts, rows_of).unwrap();
+                Ranges::new(&keys, bytes, &directory, &matched, memory, firsts, rows_of).unwrap();
             assert_eq!(handed.unreadable(), 3001 / 2 + 1);
             let ranges = handed.ranges.len();
             assert_eq!(ranges > 1, memory < 1 << 30, "{ranges}");
@@ -210,8 +204,7 @@ mod tests {
                     true => label(key(row)),
                     false => vec![0; bytes],
                 };
-                let same = handed.with_label(row.into(), |found| found == expected);
-                assert!(same.unwrap(), "{row}");
+                assert!(handed.label(row.into()).unwrap() == expected, "{row}");
             }
         }
     }

@@ -6,10 +6,9 @@
 
 use std::fmt::{self, Debug};
 
-use crate::bucket::Buckets;
 use crate::error::Result;
 use crate::rows::RowSet;
-use crate::runs::Runs;
+use crate::store::KeyStore;
 
 /// Fewest rows that are put in order at once, whatever the memory.
 const MIN_ROWS: usize = 1 << 16;
@@ -20,37 +19,10 @@ const MIN_BYTES: usize = 1 << 20;
 /// Bytes for each row that is put in order: an [`Entry`], and as many again before the greater half is dropped.
 const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 
-/// The keys of a table with their rows, wherever they are.
-#[derive(Clone, Copy)]
-pub(crate) enum KeyRows<'a> {
-    /// The distinct digests, and for each row the index of its own, or one beyond them all.
-    Memory(&'a [[u8; 32]], &'a [u32]),
-    Runs(&'a Runs),
-    Buckets(&'a Buckets),
-}
-
-impl KeyRows<'_> {
-    /// Hands every key to `each`, with each of its rows, in any order.
-    fn each(self, mut each: impl FnMut(&[u8; 32], u32)) -> Result<()> {
-        match self {
-            KeyRows::Memory(digests, row_items) => {
-                for (row, item) in (0..).zip(row_items) {
-                    if let Some(digest) = digests.get(*item as usize) {
-                        each(digest, row);
-                    }
-                }
-                Ok(())
-            }
-            KeyRows::Runs(runs) => runs.each(each),
-            KeyRows::Buckets(buckets) => buckets.each(each),
-        }
-    }
-}
-
 /// What a result in the common order is made from.
 #[derive(Clone, Copy)]
 pub struct CommonOrder<'a> {
-    keys: KeyRows<'a>,
+    keys: &'a KeyStore,
     key: [u8; 32],
     memory: u64,
 }
@@ -62,14 +34,21 @@ impl Debug for CommonOrder<'_> {
     }
 }
 
-impl<'a> CommonOrder<'a> {
-    /// The order of these keys under the key of a run. To put rows in order takes approximately `memory` bytes.
-    pub(crate) fn new(keys: KeyRows<'a>, key: [u8; 32], memory: u64) -> CommonOrder<'a> {
-        CommonOrder { keys, key, memory }
+impl KeyStore {
+    /// The order that the rows of matching keys have on both sides, under the key of a run, of keys that were not given
+    /// away. To put rows in order takes approximately `memory` bytes; what does not fit takes more passes over the table.
+    pub fn common_order(&self, key: [u8; 32], memory: u64) -> CommonOrder<'_> {
+        CommonOrder {
+            keys: self,
+            key,
+            memory,
+        }
     }
+}
 
+impl<'a> CommonOrder<'a> {
     /// Approximate bytes for rows that are put in order.
-    pub(crate) fn bytes_of_rows(&self) -> usize {
+    pub fn bytes_of_rows(&self) -> usize {
         let bytes = usize::try_from(self.memory / 2).unwrap_or(usize::MAX);
         bytes.max(MIN_BYTES)
     }
@@ -133,14 +112,16 @@ impl Debug for Entry {
 
 /// A row of a result in the common order: results are sorted by this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Numbered {
-    pub(crate) number: u32,
-    pub(crate) row: u32,
+pub struct Numbered {
+    /// The number of its key among those that match, from 1 on.
+    pub number: u32,
+    /// The row, counted from 0.
+    pub row: u32,
 }
 
 /// The rows that match in the common order, in parts that fit into memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Parts<'a> {
+pub struct Parts<'a> {
     order: CommonOrder<'a>,
     /// The last row of the parts so far, and its number.
     last: Option<(Entry, u32)>,
@@ -148,7 +129,8 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(crate) fn new(order: CommonOrder<'a>) -> Parts<'a> {
+    /// All of them.
+    pub fn new(order: CommonOrder<'a>) -> Parts<'a> {
         Parts {
             order,
             last: None,
@@ -157,7 +139,10 @@ impl<'a> Parts<'a> {
     }
 
     /// The next part, in order; `None` after the last. The first may be empty.
-    pub(crate) fn next(&mut self, matched: &RowSet) -> Result<Option<Vec<Numbered>>> {
+    ///
+    /// # Errors
+    /// Keys on disk cannot be read back.
+    pub fn next(&mut self, matched: &RowSet) -> Result<Option<Vec<Numbered>>> {
         if self.done {
             return Ok(None);
         }
@@ -182,20 +167,23 @@ impl<'a> Parts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::SourceOptions;
-    use crate::source::Source;
-    use crate::spool::{KeyStore, read_keys_within};
-    use crate::{KeySpec, read_keys};
+    use crate::gather::{Gather, Record};
+    use crate::layout::Layout;
+    use crate::store::NO_ITEM;
 
     /// Many rows for some keys, and one key with more rows than are put in order at once.
-    fn table() -> Source {
-        let key = |i: u64| match i % 4 {
-            0 => 0,
-            _ => i * i % 50_021,
-        };
-        let rows = (0..200_000).map(|i| format!("{}\n", key(i)));
-        let text = format!("k\n{}", rows.collect::<String>());
-        Source::from_bytes("t.csv", text.into(), SourceOptions::default()).unwrap()
+    fn keys(memory: u64) -> KeyStore {
+        let mut gather = Gather::new(Layout::default(), memory, &std::env::temp_dir()).unwrap();
+        for i in 0..200_000u64 {
+            let key = match i % 4 {
+                0 => 0,
+                _ => i * i % 50_021,
+            };
+            let digest = *blake3::hash(&key.to_le_bytes()).as_bytes();
+            let record = (i % 9 != 7).then(|| Record::of(&digest));
+            gather.add(record.as_ref()).unwrap();
+        }
+        gather.finish().unwrap()
     }
 
     fn all(order: CommonOrder<'_>, matched: &RowSet) -> (Vec<Numbered>, usize) {
@@ -210,18 +198,18 @@ mod tests {
 
     #[test]
     fn the_order_is_that_of_the_places_wherever_keys_are_and_however_few_fit() {
-        let (source, spec) = (table(), KeySpec::parse::<&str>("k", &[]).unwrap());
-        let keys = read_keys(&source, &spec).unwrap();
-        let matches: Vec<bool> = keys.digests().iter().map(|d| d[0] != 7).collect();
-        let matched = keys.rows_of(&matches);
-        let of = |memory| keys.common_order(keys.digests(), [9; 32], memory);
+        let keys_in_memory = keys(u64::MAX);
+        let (block, row_items) = keys_in_memory.gathered().unwrap();
+        let matches: Vec<bool> = block.digests.iter().map(|d| d[0] != 7).collect();
+        let matched = keys_in_memory.rows_of(&matches);
+        let of = |memory| keys_in_memory.common_order([9; 32], memory);
 
         // Said directly.
         let hash = |digest: &[u8; 32]| {
             let hash = blake3::keyed_hash(&[9; 32], digest);
             u128::from_be_bytes(*hash.as_bytes().first_chunk().expect("it has 32 bytes"))
         };
-        let digests = keys.digests().iter().zip(&matches);
+        let digests = block.digests.iter().zip(&matches);
         let matching = digests.filter(|(_, matches)| **matches);
         let mut places: Vec<u128> = matching.map(|(digest, _)| hash(digest)).collect();
         places.sort_unstable();
@@ -229,15 +217,16 @@ mod tests {
             let own = hash(digest);
             places.partition_point(|place| *place < own) as u32 + 1
         };
-        let numbers: Vec<u32> = keys.digests().iter().map(number).collect();
+        let numbers: Vec<u32> = block.digests.iter().map(number).collect();
         let mut expected: Vec<Numbered> = matched
             .iter()
             .map(|row| Numbered {
-                number: numbers[keys.row_items()[row as usize] as usize],
+                number: numbers[row_items[row as usize] as usize],
                 row: row as u32,
             })
             .collect();
         expected.sort_unstable();
+        assert!(row_items.contains(&NO_ITEM));
 
         let (found, parts) = all(of(u64::MAX), &matched);
         assert!(found == expected);
@@ -248,18 +237,18 @@ mod tests {
         let (found, parts) = all(of(0), &matched);
         assert!(found == expected && parts > 1, "{parts}");
         let directory = tempfile::tempdir().unwrap();
-        let store = read_keys_within(&source, &spec, &[], None, 0, directory.path()).unwrap();
-        let KeyStore::Disk(mut spool) = store else {
-            panic!("no memory was given");
-        };
-        for is_split in [false, true] {
-            if is_split {
-                let assign = |digests: &[[u8; 32]]| digests.iter().map(|d| d[9].into()).collect();
-                spool.split(directory.path(), 256, assign).unwrap();
-            }
-            for memory in [0, u64::MAX] {
-                let order = spool.common_order([9; 32], memory);
-                assert!(all(order, &matched).0 == expected, "{is_split} {memory}");
+        for given in [1 << 20, u64::MAX] {
+            let mut keys = keys(given);
+            for is_split in [false, true] {
+                if is_split {
+                    let assign =
+                        |digests: &[[u8; 32]]| digests.iter().map(|d| d[9].into()).collect();
+                    keys.split(directory.path(), 256, assign).unwrap();
+                }
+                for memory in [0, u64::MAX] {
+                    let order = keys.common_order([9; 32], memory);
+                    assert!(all(order, &matched).0 == expected, "{is_split} {memory}");
+                }
             }
         }
         let none = RowSet::none(200_000);

@@ -1,35 +1,38 @@
-use super::write::{MIN_RUN, NUMBER_BYTES, ROW_BYTES};
 use super::*;
+use crate::gather::{Gather, Record};
 use crate::repeated::Repeated;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Rows of these keys as runs of `run` rows. Every seventh row has no key.
-pub(crate) fn runs_of(keys: &[[u8; 32]], run: u64) -> Runs {
-    let memory = run * (ROW_BYTES + NUMBER_BYTES + SHAPE.label as u64);
-    let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, &[], memory).unwrap();
+/// Rows of these keys as runs of `run` rows, or of as few as there can be. Every seventh row has no key.
+pub(crate) fn runs_of(keys: &[[u8; 32]], run: usize) -> Runs {
+    let memory = if run == 0 { 0 } else { u64::MAX };
+    let mut gather = Gather::new(layout(), memory, &std::env::temp_dir()).unwrap();
     for (row, digest) in keys.iter().enumerate() {
-        if row % 7 != 6 {
-            let label = label(digest);
-            writer.push(&record(digest, row, &label)).unwrap();
+        if run > 0 && row > 0 && row % run == 0 {
+            gather.spill().unwrap();
         }
+        let label = label(digest);
+        let record = record(digest, &label);
+        gather.add((row % 7 != 6).then_some(&record)).unwrap();
     }
-    writer.finish().unwrap()
+    gather.into_runs()
 }
 
 /// Numbers, and labels of three bytes.
-pub(crate) const SHAPE: Shape = Shape {
-    has_numbers: true,
-    label: 3,
-    columns: 0,
-};
+pub(crate) fn layout() -> Layout {
+    Layout {
+        has_numbers: true,
+        columns: Vec::new(),
+        label: 3,
+    }
+}
 
-fn record<'a>(digest: &[u8; 32], row: usize, beside: &'a [u8]) -> Record<'a> {
+fn record<'a>(digest: &[u8; 32], beside: &'a [u8]) -> Record<'a> {
     Record {
-        digest: *digest,
-        row: row as u32,
         number: number(digest),
         beside,
+        ..Record::of(digest)
     }
 }
 
@@ -40,7 +43,7 @@ pub(crate) fn label(digest: &[u8; 32]) -> [u8; 3] {
 
 /// The number of a key, for tests.
 pub(crate) fn number(digest: &[u8; 32]) -> u64 {
-    leading(digest).rotate_left(9)
+    u64::from_be_bytes(*digest.first_chunk().unwrap()).rotate_left(9)
 }
 
 /// The rows of each key.
@@ -120,7 +123,7 @@ fn merged_runs_are_the_sorted_keys_with_their_rows() {
                     }
                 }
                 let mix = runs.mix;
-                assert!(found.is_sorted_by_key(|(digest, _)| (mix.of(digest), *digest)));
+                assert!(found.is_sorted_by_key(|(digest, _)| (mix.tag(digest), *digest)));
                 assert_eq!(found.len(), expected.len());
                 let found: BTreeMap<_, _> = found.into_iter().collect();
                 assert!(found == expected, "{run}");
@@ -136,24 +139,28 @@ fn merged_runs_are_the_sorted_keys_with_their_rows() {
 #[test]
 fn a_key_with_two_labels_is_refused_in_one_run_and_in_several() {
     let keys = tables().swap_remove(3);
-    for run in [0, 500, 1 << 20] {
-        let memory = run * (ROW_BYTES + NUMBER_BYTES);
-        let mut writer = RunWriter::create(&std::env::temp_dir(), SHAPE, &[], memory).unwrap();
+    for run in [64, 500, 1 << 20] {
+        let mut gather = Gather::new(layout(), u64::MAX, &std::env::temp_dir()).unwrap();
         // One of the later rows of a key, in the same run or in another.
         let wrong = 2000;
         let first = keys.iter().position(|key| *key == keys[wrong]).unwrap();
-        let mut push = |(row, digest): (usize, _)| {
+        let push = |(row, digest): (usize, _)| {
+            if row > 0 && row % run == 0 {
+                gather.spill()?;
+            }
             let mut label = label(digest);
             label[1] ^= u8::from(row == wrong);
-            writer.push(&record(digest, row, &label))
+            gather.add(Some(&record(digest, &label)))
         };
-        let pushed = keys.iter().enumerate().try_for_each(&mut push);
-        let counted = pushed.and_then(|()| writer.finish()?.count(0));
-        let error = counted.unwrap_err();
-        let ErrorKind::LabelsDiffer { first: other } = error.kind() else {
-            panic!("{error}");
+        let pushed = keys.iter().enumerate().try_for_each(push);
+        let finished = pushed.and_then(|()| gather.finish().map(drop));
+        let Err(Error::LabelsDiffer {
+            first: other, row, ..
+        }) = finished
+        else {
+            panic!("{finished:?}");
         };
-        let rows = [other.row, error.place().row].map(|row| row.unwrap() as usize - 1);
+        let rows = [other, row].map(|row| row as usize);
         // A later run may begin with the row that differs, or an earlier row of the key may be compared with.
         assert!(rows[0] == first || keys[rows[0]] == keys[wrong], "{run}");
         assert_eq!(keys[rows[1]], keys[wrong]);
@@ -164,33 +171,33 @@ fn a_key_with_two_labels_is_refused_in_one_run_and_in_several() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_says_what_is_missing() {
-    let shape = |has_numbers, label| Shape {
+    let layout = |has_numbers, label| Layout {
         has_numbers,
+        columns: Vec::new(),
         label,
-        columns: 0,
     };
     // Bytes of a row in a run, and in a bucket.
-    for (shape, [run, bucket]) in [
-        (shape(false, 0), [36, 40]),
-        (shape(true, 0), [44, 48]),
-        (shape(false, 9), [45, 49]),
+    for (layout, [run, bucket]) in [
+        (layout(false, 0), [36, 40]),
+        (layout(true, 0), [44, 48]),
+        (layout(false, 9), [45, 49]),
     ] {
-        let mut writer = RunWriter::create(&std::env::temp_dir(), shape, &[], 0).unwrap();
-        let label = vec![7; shape.label];
-        writer.runs.files.fill_with(Scratch::full);
-        let keys = tables().swap_remove(2);
-        let mut rows = keys.iter().enumerate();
-        let mut push =
-            || rows.try_for_each(|(row, digest)| writer.push(&record(digest, row, &label)));
-        let error = on_one_thread(|| push().unwrap_err());
-        let ErrorKind::NoRoom { missing, .. } = error.kind() else {
-            panic!("{error}");
+        let label = vec![7; layout.label];
+        let rows = 300;
+        let mut gather = Gather::new(layout, u64::MAX, &std::env::temp_dir()).unwrap();
+        for digest in tables()[2].iter().take(rows) {
+            let record = Record {
+                beside: &label,
+                ..Record::of(digest)
+            };
+            gather.add(Some(&record)).unwrap();
+        }
+        let spilled = on_one_thread(|| gather.spill_to(Blob::full));
+        let Err(Error::NoRoom { missing, .. }) = spilled else {
+            panic!("{spilled:?}");
         };
-        let rows = MIN_RUN as u64 * ROW_BYTES / (ROW_BYTES + shape.key_bytes() as u64 - 32);
-        assert_eq!(*missing, bucket * rows + rows * run / 32 * 2);
-        assert_eq!(error.class(), crate::ErrorClass::Resource);
-        let remedy = error.remedy().unwrap();
-        assert!(remedy.arguments().eq([crate::Argument::Memory]));
+        let rows = rows as u64;
+        assert_eq!(missing, bucket * rows + rows * run / 32 * 2);
     }
 }
 
@@ -205,7 +212,7 @@ pub(crate) fn on_one_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
 fn what_has_been_read_a_last_time_is_not_on_the_disk() {
     let keys = tables().swap_remove(2);
     let runs = runs_of(&keys, 500);
-    let held = || runs.files.iter().map(Scratch::length).sum::<u64>();
+    let held = || runs.files.iter().map(Blob::length).sum::<u64>();
     let all = held();
     let parts = runs.parts_within(200);
     let last = runs.read_last(&parts);
@@ -213,7 +220,7 @@ fn what_has_been_read_a_last_time_is_not_on_the_disk() {
     let too_long = io::ErrorKind::FileTooLarge.into();
     let (rows, mut files) = (
         2572,
-        runs.files.iter().map(Scratch::written).collect::<Vec<_>>(),
+        runs.files.iter().map(Blob::written).collect::<Vec<_>>(),
     );
     files.sort_unstable();
     let longest = files[FILES - 2] + files[FILES - 1];
@@ -237,7 +244,7 @@ fn what_has_been_read_a_last_time_is_not_on_the_disk() {
     );
     assert_eq!(last.emptied.into_inner(), runs.written());
     let error = runs.count(0).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Scratch(_)), "{error}");
+    assert!(matches!(error, Error::Unreadable(_)), "{error}");
 }
 
 #[test]
@@ -256,9 +263,9 @@ fn parts_become_smaller_with_the_memory() {
     // Ascending, without a gap.
     for pair in parts.windows(2) {
         let follows =
-            pair[0].partition == pair[1].partition && pair[0].tags.end == pair[1].tags.start;
+            pair[0].partition == pair[1].partition && pair[0].rests.end == pair[1].rests.start;
         let begins = pair[0].partition + 1 == pair[1].partition
-            && (pair[0].tags.end, pair[1].tags.start) == (1 << 32, 0);
+            && (pair[0].rests.end, pair[1].rests.start) == (1 << REST_BITS, 0);
         assert!(follows || begins, "{pair:?}");
     }
 }
@@ -277,7 +284,7 @@ fn a_key_in_all_rows_takes_a_row_number_each() {
         let merged = runs.merge(part, &mut merged).unwrap();
         merged.digests().len()
     });
-    assert_eq!(most.max(), Some(rows.div_ceil(10_000) as usize));
+    assert_eq!(most.max(), Some(keys.len() / 10_000));
 }
 
 /// Keys that somebody has chosen so that their digests begin alike come into many partitions and parts.

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Which rows of a table are chosen, in one bit per row.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -102,15 +102,10 @@ impl RowSet {
     /// Reads what [`RowSet::to_bytes`] made of a set of `rows` rows.
     ///
     /// # Errors
-    /// Data: bytes of another length, or a bit beyond the last row.
+    /// Bytes of another length, or a bit beyond the last row.
     pub fn from_bytes(rows: u64, bytes: &[u8]) -> Result<RowSet> {
-        let damaged = || {
-            Error::new(ErrorKind::Corrupt {
-                reason: "a set of rows does not fit its table".into(),
-            })
-        };
         if bytes.len() as u64 != rows.div_ceil(8) {
-            return Err(damaged());
+            return Err(Error::NotTheseRows);
         }
         let words = bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
@@ -119,7 +114,9 @@ impl RowSet {
         });
         let words: Vec<u64> = words.collect();
         match words.last() {
-            Some(last) if !rows.is_multiple_of(64) && last >> (rows % 64) != 0 => Err(damaged()),
+            Some(last) if !rows.is_multiple_of(64) && last >> (rows % 64) != 0 => {
+                Err(Error::NotTheseRows)
+            }
             _ => Ok(RowSet { words, rows }),
         }
     }

@@ -1,34 +1,27 @@
 //! Keys of rows, sorted on disk: the external sort of a table's keys.
 //!
-//! Rows come in any number. As many as fit into memory are sorted, repetitions found, and written as a run: for each of
+//! Rows come in any number. What fits into memory is written as a run, once repetitions are found: for each of
 //! [`PARTITIONS`] partitions the distinct digests in [order](Mix) and the rows of each. [`Runs::merge`] brings the runs of
 //! a part of a partition together, which fits into the cache unless there are very many rows. All of this is done side by
 //! side on all threads, a partition each.
 //!
 //! A run that has a key in every row takes 4 bytes per row, so that memory does not depend on how often keys repeat.
 
-mod write;
-
-pub(crate) use write::RunWriter;
-
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
+use vesica_kernels::prefetch;
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Result, ValueProblem};
-use crate::labels::{Labels, differ};
-use crate::number::ValueColumn;
+use crate::blob::{Blob, unwritable};
+use crate::columns::Columns;
+use crate::error::{Error, Result};
+use crate::layout::{Clash, Layout};
+use crate::mix::{Mix, PARTITIONS, REST_BITS, index, partition, sort_ties};
 use crate::repeated::{Frequent, Occurrences};
-use crate::scratch::Scratch;
-
-/// Bits by which keys are told apart before they are sorted.
-const PARTITION_BITS: u32 = 10;
-
-/// Parts of a run, by the first bits of digests.
-const PARTITIONS: usize = 1 << PARTITION_BITS;
 
 /// Files of runs, each of as many partitions: what is of no more use goes file by file.
 const FILES: usize = 32;
@@ -43,89 +36,28 @@ const MIN_MERGED: u64 = 2 << 20;
 const RUN_ROW_BYTES: u64 = 4;
 const BUCKET_ROW_BYTES: u64 = 8;
 
-/// The key of a row.
-#[derive(Clone, Copy)]
-pub(crate) struct Record<'a> {
-    pub(crate) digest: [u8; 32],
-    pub(crate) row: u32,
-    /// The key itself, if keys are numbers; else 0.
-    pub(crate) number: u64,
-    /// The texts that go with it, and after these its [values](add_values); empty if there are none.
-    pub(crate) beside: &'a [u8],
-}
+/// Keys that are fetched ahead while a run is written: they are anywhere among those in memory.
+const AHEAD: usize = 16;
 
-/// Bytes of a value of a row, and of the sum of those that a key has in a run: fewer than 2^32 terms of 64 bits.
-const SUM_BYTES: usize = 16;
-
-/// Bytes of the value of a key.
-pub(crate) const VALUE_BYTES: usize = 8;
-
-/// Appends the values of a row to what goes with its key.
-pub(crate) fn add_values(beside: &mut Vec<u8>, values: impl IntoIterator<Item = i128>) {
-    beside.extend(values.into_iter().flat_map(i128::to_le_bytes));
-}
-
-/// What goes with the digest of a key.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shape {
-    /// Whether keys are numbers.
-    pub(crate) has_numbers: bool,
-    /// Bytes of a label.
-    pub(crate) label: usize,
-    /// Columns of values.
-    pub(crate) columns: usize,
-}
-
-impl Shape {
-    /// Bytes of what goes with a key in a run: its label, and the sum of each column.
-    pub(crate) fn beside(self) -> usize {
-        self.label + SUM_BYTES * self.columns
-    }
-
-    /// Bytes of so many rows that have a key each, in runs.
-    fn run_bytes(self, rows: u64) -> u64 {
+/// Bytes on disk.
+impl Layout {
+    /// Of so many rows that have a key each, in runs.
+    fn run_bytes(&self, rows: u64) -> u64 {
         rows.saturating_mul(self.key_bytes() as u64 + RUN_ROW_BYTES)
     }
 
-    /// Bytes of keys and rows in buckets.
-    fn bucket_bytes(self, keys: u64, rows: u64) -> u64 {
-        let keys = keys.saturating_mul(self.in_buckets().key_bytes() as u64);
+    /// Of keys and rows in buckets.
+    fn bucket_bytes(&self, keys: u64, rows: u64) -> u64 {
+        let keys = keys.saturating_mul(self.bucket_key_bytes() as u64);
         keys.saturating_add(rows.saturating_mul(BUCKET_ROW_BYTES))
     }
 
-    /// The most bytes that are on the disk at once for so many rows that have a key each: in runs, in buckets, or while runs
-    /// become buckets on all threads.
-    pub(crate) fn disk_bytes(self, rows: u64) -> u64 {
+    /// The most that are there at once for so many rows that have a key each: in runs, in buckets, or while runs become
+    /// buckets on all threads.
+    pub(crate) fn disk_bytes(&self, rows: u64) -> u64 {
         let runs = self.run_bytes(rows);
         let most = runs.max(self.bucket_bytes(rows, rows));
         most.saturating_add(runs / FILES as u64 * open_files() as u64)
-    }
-
-    /// The shape of keys in buckets, whose sums are known: there is nothing to add any more, and values are bytes as labels
-    /// are.
-    pub(crate) fn in_buckets(self) -> Shape {
-        Shape {
-            label: self.label + VALUE_BYTES * self.columns,
-            columns: 0,
-            ..self
-        }
-    }
-
-    /// Bytes of a key's number on disk.
-    fn number_bytes(self) -> usize {
-        if self.has_numbers { 8 } else { 0 }
-    }
-
-    /// Bytes of a key on disk.
-    pub(crate) fn key_bytes(self) -> usize {
-        32 + self.number_bytes() + self.beside()
-    }
-
-    /// Cuts so many keys, one column after the other, into digests, numbers and what goes with them.
-    pub(crate) fn columns(self, keys: &[u8], count: usize) -> (&[[u8; 32]], &[[u8; 8]], &[u8]) {
-        let (digests, rest) = keys.split_at(32 * count);
-        let (numbers, beside) = rest.split_at(self.number_bytes() * count);
-        (digests.as_chunks().0, numbers.as_chunks().0, beside)
     }
 }
 
@@ -141,29 +73,13 @@ struct Section {
     rows: u32,
 }
 
-/// Why what goes with a key in two rows or runs does not go together.
-enum Clash {
-    /// Its labels are different.
-    Labels,
-    /// It is repeated, and this column's values must not be added.
-    Repeated(usize),
-}
-
-/// The sums in what goes with a key, after its label.
-fn sums_of(beside: &[u8], label: usize) -> impl Iterator<Item = i128> {
-    let (sums, _) = beside[label..].as_chunks();
-    sums.iter().map(|sum| i128::from_le_bytes(*sum))
-}
-
 /// Sorted runs of the keys of a table.
 #[derive(Debug)]
 pub(crate) struct Runs {
     /// Each of as many partitions, one after the other.
-    files: Vec<Scratch>,
+    pub(crate) files: Vec<Blob>,
     mix: Mix,
-    shape: Shape,
-    /// What the values of keys are.
-    columns: Vec<ValueColumn>,
+    layout: Layout,
     /// Approximate bytes for keys that are merged.
     memory: u64,
     /// Each has [`PARTITIONS`] sections.
@@ -181,33 +97,120 @@ fn file_of(partition: usize) -> usize {
     partition / (PARTITIONS / FILES)
 }
 
-/// Part of a partition: digests whose [tag](Mix::tag) begins with some bits.
+/// Part of a partition: digests whose [tags](Mix::tag) begin with the same bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     partition: usize,
-    /// The tags, as numbers of 33 bits.
-    tags: Range<u64>,
+    /// The bits of the tags that keys of a partition differ in.
+    rests: Range<u32>,
+}
+
+/// For each key in memory its rows, ascending.
+pub(crate) struct RowsOfKeys {
+    /// Where those of each key end.
+    ends: Vec<u32>,
+    rows: Vec<u32>,
+}
+
+impl RowsOfKeys {
+    /// Of so many keys, by the index of its key, or one beyond them all, for each row from the first on.
+    pub(crate) fn new(row_items: &[u32], items: usize, first_row: u64) -> RowsOfKeys {
+        let mut starts = vec![0; items];
+        for item in row_items {
+            if let Some(rows) = starts.get_mut(*item as usize) {
+                *rows += 1;
+            }
+        }
+        let mut next = 0;
+        for start in &mut starts {
+            next += std::mem::replace(start, next);
+        }
+        let mut rows = vec![0; next as usize];
+        for (row, item) in row_items.iter().enumerate() {
+            if let Some(place) = starts.get_mut(*item as usize) {
+                // Rows have numbers of 32 bits.
+                rows[*place as usize] = (first_row + row as u64) as u32;
+                *place += 1;
+            }
+        }
+        RowsOfKeys { ends: starts, rows }
+    }
+
+    fn of(&self, key: usize) -> &[u32] {
+        let start = key.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.rows[start as usize..self.ends[key] as usize]
+    }
 }
 
 impl Runs {
+    /// None yet, in files in `directory`. Keys are merged in approximately `memory` bytes.
+    pub(crate) fn create(directory: &Path, mix: Mix, layout: Layout, memory: u64) -> Result<Runs> {
+        let files = (0..FILES).map(|_| Blob::create(directory));
+        Ok(Runs {
+            files: files.collect::<io::Result<_>>().map_err(unwritable)?,
+            mix,
+            layout,
+            memory,
+            runs: Vec::new(),
+        })
+    }
+
+    /// Writes those of some keys, which differ, that have rows here as a run, by the ascending [entries](Mix::entry) of all.
+    /// The first `written` of them are in a run before, with the sums of all their rows. `with_key` rows have come so far.
+    pub(crate) fn write(
+        &mut self,
+        keys: &Columns,
+        entries: &mut [u64],
+        rows: &RowsOfKeys,
+        written: usize,
+        with_key: u64,
+    ) -> Result<()> {
+        if rows.rows.is_empty() {
+            return Ok(());
+        }
+        let mut rest = entries;
+        let partitions = (0..PARTITIONS).map(|number| {
+            let end = rest.partition_point(|entry| partition(*entry) <= number);
+            rest.split_off_mut(..end).unwrap_or_default()
+        });
+        let partitions: Vec<&mut [u64]> = partitions.collect();
+        let sections = partitions.into_par_iter().enumerate();
+        let sections = sections.map_init(Buffers::default, |buffers, (partition, entries)| {
+            sort_ties(entries, &keys.digests);
+            let of_run = (keys, rows, written);
+            buffers.write(self.file(partition), &self.layout, entries, of_run)
+        });
+        let run = sections.collect::<Result<_>>();
+        let run = run.map_err(|e| {
+            e.for_want_of(|_| {
+                let most = self.layout.disk_bytes(with_key);
+                let lacks = most.saturating_sub(self.written());
+                // This run's at least.
+                lacks.max(self.layout.run_bytes(rows.rows.len() as u64))
+            })
+        });
+        self.runs.push(run?);
+        Ok(())
+    }
+
     /// Approximate bytes for keys that are merged.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
     }
 
     /// What goes with each key.
-    pub(crate) fn shape(&self) -> Shape {
-        self.shape
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// The file of a partition.
-    fn file(&self, partition: usize) -> &Scratch {
+    fn file(&self, partition: usize) -> &Blob {
         &self.files[file_of(partition)]
     }
 
     /// Bytes that have been written.
     fn written(&self) -> u64 {
-        self.files.iter().map(Scratch::written).sum()
+        self.files.iter().map(Blob::written).sum()
     }
 
     /// The rows of all runs.
@@ -232,14 +235,14 @@ impl Runs {
     fn parts_within(&self, memory: u64) -> Vec<Part> {
         let of_partition = |partition: usize| {
             let keys = self.runs.iter().map(|run| u64::from(run[partition].keys));
-            let bytes = keys.sum::<u64>() * (MERGED_BYTES + self.shape.beside() as u64);
+            let bytes = keys.sum::<u64>() * (MERGED_BYTES + self.layout.beside() as u64);
             let parts = bytes.div_ceil(memory.max(1));
-            // As many as there are first bytes of a tag are always enough.
+            // As many as there are first bytes of such bits are always enough.
             let bits = parts.next_power_of_two().ilog2().min(8);
-            let tags = 1 << (u32::BITS - bits);
+            let rests = 1 << (REST_BITS - bits);
             (0..1 << bits).map(move |part| Part {
                 partition,
-                tags: part * tags..(part + 1) * tags,
+                rests: part * rests..(part + 1) * rests,
             })
         };
         (0..PARTITIONS).flat_map(of_partition).collect()
@@ -247,10 +250,10 @@ impl Runs {
 
     /// The keys of a part, in the memory of an earlier one.
     pub(crate) fn merge<'m>(&self, part: &Part, merged: &'m mut Merged) -> Result<&'m Merged> {
-        merged.clear(self.shape.beside());
+        merged.clear(&self.layout);
         for run in &self.runs {
             let section = &run[part.partition];
-            merged.starts.push(merged.digests.len());
+            merged.starts.push(merged.keys.len());
             let keys = self.read_keys(section, part, merged)?;
             merged.keys_of_sections.push(keys);
         }
@@ -264,21 +267,21 @@ impl Runs {
             return Ok(0..0);
         }
         let count = section.keys as usize;
-        let length = count * self.shape.key_bytes();
+        let length = count * self.layout.key_bytes();
         let place = section.keys_at;
         self.read(part, place, length, &mut merged.bytes)?;
-        let (digests, numbers, beside) = self.shape.columns(&merged.bytes, count);
-        let below =
-            |end: u64| digests.partition_point(|digest| u64::from(self.mix.tag(digest)) < end);
-        let keys = below(part.tags.start)..below(part.tags.end);
-        merged.digests.extend_from_slice(&digests[keys.clone()]);
-        if self.shape.has_numbers {
+        let (digests, numbers, beside) = self.layout.cut(&merged.bytes, count);
+        let rest = |digest: &[u8; 32]| self.mix.tag(digest) & (u32::MAX >> (u32::BITS - REST_BITS));
+        let below = |end: u32| digests.partition_point(|digest| rest(digest) < end);
+        let keys = below(part.rests.start)..below(part.rests.end);
+        let into = &mut merged.keys;
+        into.digests.extend_from_slice(&digests[keys.clone()]);
+        if self.layout.has_numbers {
             let numbers = numbers[keys.clone()].iter().copied();
-            merged.numbers.extend(numbers.map(u64::from_le_bytes));
+            into.numbers.extend(numbers.map(u64::from_le_bytes));
         }
-        let each = self.shape.beside();
-        merged
-            .beside
+        let each = self.layout.beside();
+        into.beside
             .push(&beside[keys.start * each..keys.end * each]);
         Ok(keys.start as u32..keys.end as u32)
     }
@@ -289,7 +292,7 @@ impl Runs {
         for part in self.parts() {
             let merged = self.merge(&part, &mut merged)?;
             self.rows(&part, merged, |index, row| {
-                each(&merged.digests[index], row);
+                each(&merged.digests()[index], row);
                 Ok(())
             })?;
         }
@@ -305,7 +308,7 @@ impl Runs {
             || (Merged::default(), Zeroizing::default()),
             |(merged, beside), part| {
                 let merged = self.merge(part, merged)?;
-                if self.shape.beside() > 0 {
+                if !self.layout.is_bare() {
                     self.check(part, merged, beside)?;
                 }
                 let frequent = self.frequent(part, merged, least)?;
@@ -330,7 +333,7 @@ impl Runs {
 
     /// The rows of each of the merged keys, which are distinct, in [order](Mix).
     pub(crate) fn occurrences(&self, part: &Part, merged: &Merged) -> Result<Vec<Occurrences>> {
-        let mut keys = vec![0; merged.digests.len()];
+        let mut keys = vec![0; merged.keys.len()];
         let mut distinct = 0;
         for same in merged.distinct() {
             same.iter().for_each(|entry| keys[index(*entry)] = distinct);
@@ -351,17 +354,19 @@ impl Runs {
             if let Err((clash, other)) = self.join_all(merged, same, beside) {
                 let row = |key| {
                     let rows = self.first_rows(part, merged, |index| index == key)?;
-                    Ok(rows[0])
+                    Ok(rows[0].map_or(0, u64::from))
                 };
-                return Err(self.clash(&clash, [row(first)?, row(other)?]));
+                return Err(Error::clashing(clash, [row(first)?, row(other)?], None));
             }
-            let sums = sums_of(beside, self.shape.label).zip(&self.columns);
-            let mut beyond = sums.filter(|(sum, column)| column.within(*sum).is_none());
-            if let Some((_, column)) = beyond.next() {
+            if let Some(column) = self.layout.beyond(beside) {
                 let is_same = |key| same.iter().any(|entry| index(*entry) == key);
                 let [first, second] = self.first_rows(part, merged, is_same)?;
-                let row = first.map_or(0, u64::from);
-                return Err(column.beyond(second.is_none()).at_row(row + 1, None));
+                return Err(Error::Beyond {
+                    column,
+                    has_one_row: second.is_none(),
+                    row: first.map_or(0, u64::from),
+                    line: None,
+                });
             }
         }
         Ok(())
@@ -396,54 +401,25 @@ impl Runs {
         beside.clear();
         beside.extend_from_slice(merged.beside(index(same[0])));
         same[1..].iter().try_for_each(|entry| {
-            let other = index(*entry);
-            self.join(beside, merged.beside(other))
-                .map_err(|clash| (clash, other))
+            let (other, later) = (index(*entry), merged.beside(index(*entry)));
+            match self.layout.clash(beside, later) {
+                Some(clash) => Err((clash, other)),
+                None => {
+                    self.layout.add(beside, later);
+                    Ok(())
+                }
+            }
         })
     }
 
-    /// Adds what another row or run has for a key.
-    fn join(&self, beside: &mut [u8], other: &[u8]) -> Result<(), Clash> {
-        let (label, sums) = beside.split_at_mut(self.shape.label);
-        let (other_label, other_sums) = other.split_at(self.shape.label);
-        if label != other_label {
-            return Err(Clash::Labels);
-        }
-        let (sums, other_sums) = (sums.as_chunks_mut().0, other_sums.as_chunks().0);
-        for (column, (sum, other)) in sums.iter_mut().zip(other_sums).enumerate() {
-            if !self.columns[column].sums_repeated {
-                return Err(Clash::Repeated(column));
-            }
-            *sum = (i128::from_le_bytes(*sum) + i128::from_le_bytes(*other)).to_le_bytes();
-        }
-        Ok(())
-    }
-
-    /// The error of a key for its first row, and the row that clashes.
-    fn clash(&self, clash: &Clash, [first, row]: [Option<u32>; 2]) -> Error {
-        let [first, row] = [first, row].map(|row| row.map_or(0, u64::from));
-        match clash {
-            Clash::Labels => differ(first, row, None),
-            Clash::Repeated(column) => self.columns[*column]
-                .wrong(ValueProblem::Repeated)
-                .at_row(row + 1, None),
-        }
-    }
-
-    /// What goes with a key in its [bucket](Shape::in_buckets), once keys have been [counted](Runs::count).
+    /// What goes with a key in its [bucket](Layout::beside_in_bucket), once keys have been [counted](Runs::count).
     pub(crate) fn beside_in_bucket(&self, merged: &Merged, same: &[u64], beside: &mut Vec<u8>) {
-        if self.shape.beside() == 0 {
+        if self.layout.is_bare() {
             return;
         }
         let joined = self.join_all(merged, same, beside);
         joined.unwrap_or_else(|_| unreachable!("keys that clash are not counted"));
-        let label = self.shape.label;
-        for column in 0..self.shape.columns {
-            let from = label + SUM_BYTES * column;
-            // A sum within its bound has its value's bytes first.
-            beside.copy_within(from..from + VALUE_BYTES, label + VALUE_BYTES * column);
-        }
-        beside.truncate(self.shape.in_buckets().beside());
+        self.layout.narrow(beside);
     }
 
     /// Hands the rows of merged keys to `each`: the index of the key among [`Merged::digests`], and a row. Those of one key
@@ -482,7 +458,7 @@ impl Runs {
 
     fn read(&self, part: &Part, place: u64, length: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let read = self.file(part.partition).read(place, length, bytes);
-        read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
+        read.map_err(Error::Unreadable)
     }
 
     /// For those who read each of these parts a last time.
@@ -498,10 +474,18 @@ impl Runs {
         }
     }
 
+    /// The most rows of a section.
+    #[cfg(test)]
+    pub(crate) fn longest(&self) -> u64 {
+        let sections = self.runs.iter().flatten();
+        let rows = sections.map(|section| u64::from(section.rows));
+        rows.max().unwrap_or(0)
+    }
+
     /// Bytes written and read so far.
     #[cfg(test)]
     pub(crate) fn traffic(&self) -> [u64; 2] {
-        let files = self.files.iter().map(Scratch::traffic);
+        let files = self.files.iter().map(Blob::traffic);
         files.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]])
     }
 }
@@ -533,11 +517,11 @@ impl ReadLast<'_> {
     /// already.
     pub(crate) fn missing(&self, in_buckets: u64, cause: &io::Error) -> u64 {
         let runs = self.runs;
-        let in_all_buckets = runs.shape.bucket_bytes(runs.keys(), runs.row_count());
+        let in_all_buckets = runs.layout.bucket_bytes(runs.keys(), runs.row_count());
         if cause.kind() == io::ErrorKind::FileTooLarge {
             return in_all_buckets.saturating_sub(in_buckets);
         }
-        let mut files: Vec<u64> = runs.files.iter().map(Scratch::written).collect();
+        let mut files: Vec<u64> = runs.files.iter().map(Blob::written).collect();
         files.sort_unstable();
         let in_runs: u64 = files.iter().sum();
         let open: u64 = files.iter().rev().take(open_files()).sum();
@@ -548,11 +532,10 @@ impl ReadLast<'_> {
 }
 
 /// The keys of all runs in one part of a partition.
+#[derive(Default)]
 pub(crate) struct Merged {
     /// Those of one run after the other's, each run's in [order](Mix).
-    digests: Vec<[u8; 32]>,
-    numbers: Vec<u64>,
-    beside: Labels,
+    keys: Columns,
     /// Which keys of each run's section these are, and where they start among all.
     keys_of_sections: Vec<Range<u32>>,
     starts: Vec<usize>,
@@ -561,138 +544,118 @@ pub(crate) struct Merged {
     bytes: Zeroizing<Vec<u8>>,
 }
 
-impl Default for Merged {
-    fn default() -> Merged {
-        Merged {
-            digests: Vec::new(),
-            numbers: Vec::new(),
-            beside: Labels::new(0),
-            keys_of_sections: Vec::new(),
-            starts: Vec::new(),
-            entries: Vec::new(),
-            bytes: Zeroizing::default(),
-        }
-    }
-}
-
 impl Merged {
-    /// Makes room for keys with so many bytes beside them.
-    fn clear(&mut self, beside: usize) {
-        self.digests.clear();
-        self.numbers.clear();
-        self.beside.reset(beside);
+    fn clear(&mut self, layout: &Layout) {
+        self.keys.reset(layout);
         self.keys_of_sections.clear();
         self.starts.clear();
         self.entries.clear();
     }
 
     fn merge(&mut self, mix: Mix) {
-        let digests = self.digests.iter().enumerate();
+        let digests = self.keys.digests.iter().enumerate();
         let entries = digests.map(|(index, digest)| mix.entry(digest, index));
         self.entries.extend(entries);
-        if self.digests.len()
-            > self
-                .keys_of_sections
-                .iter()
-                .map(|keys| keys.len())
-                .max()
-                .unwrap_or(0)
-        {
+        let of_one_run = self.keys_of_sections.iter().map(ExactSizeIterator::len);
+        if self.keys.len() > of_one_run.max().unwrap_or(0) {
             // Ascending runs, which this sort finds and merges.
             self.entries.sort();
-            sort_ties(&mut self.entries, &self.digests);
+            sort_ties(&mut self.entries, &self.keys.digests);
         }
     }
 
     /// The digests of all runs; a key that several runs have is here as often.
     pub(crate) fn digests(&self) -> &[[u8; 32]] {
-        &self.digests
+        &self.keys.digests
     }
 
     /// The number that a key is, if keys are numbers.
     pub(crate) fn number(&self, index: usize) -> Option<u64> {
-        self.numbers.get(index).copied()
+        self.keys.number(index)
     }
 
     /// What goes with a key in its run, empty if nothing does.
     fn beside(&self, index: usize) -> &[u8] {
-        self.beside.of(index)
+        self.keys.beside.of(index)
     }
 
     /// The distinct keys in [order](Mix), each as the indices among [`Merged::digests`] that it has.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &[u64]> {
-        let digest = |entry: &u64| &self.digests[index(*entry)];
+        let digest = |entry: &u64| &self.keys.digests[index(*entry)];
         let same = move |a: &u64, b: &u64| a >> 32 == b >> 32 && digest(a) == digest(b);
         self.entries.chunk_by(same)
     }
 }
 
-/// The index in an [entry](Mix::entry).
-pub(crate) fn index(entry: u64) -> usize {
-    entry as u32 as usize
+/// What a thread needs to write the partitions of a run.
+#[derive(Default)]
+struct Buffers {
+    keys: Vec<u8>,
+    numbers: Vec<u8>,
+    beside: Zeroizing<Vec<u8>>,
+    /// Whether each row is the first of its key, in bits.
+    first: Vec<u8>,
+    rows: Vec<u8>,
 }
 
-/// The order of keys: that of the first 64 bits of their digests times a random odd number, and of the digests themselves
-/// where these are the same.
-///
-/// Digests are hashes of keys without a secret, so that whoever puts rows into the table could look for keys whose digests
-/// begin alike, and fill one partition with them. Of any two digests that differ in these bits, the products agree in their
-/// first k bits for at most 2^(1 - k) of the numbers (M. Dietzfelbinger and others, *A Reliable Randomized Algorithm for the
-/// Closest-Pair Problem*, Journal of Algorithms 25, 1997).
-#[derive(Clone, Copy)]
-struct Mix(u64);
-
-impl Mix {
-    fn random() -> io::Result<Mix> {
-        let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-        Ok(Mix(u64::from_le_bytes(bytes) | 1))
-    }
-
-    fn of(self, digest: &[u8; 32]) -> u64 {
-        leading(digest).wrapping_mul(self.0)
-    }
-
-    fn partition(self, digest: &[u8; 32]) -> usize {
-        (self.of(digest) >> (u64::BITS - PARTITION_BITS)) as usize
-    }
-
-    /// The bits after those that name the partition.
-    fn tag(self, digest: &[u8; 32]) -> u32 {
-        (self.of(digest) << PARTITION_BITS >> 32) as u32
-    }
-
-    /// What a digest of a partition is sorted by: its tag, and its index.
-    fn entry(self, digest: &[u8; 32], index: usize) -> u64 {
-        u64::from(self.tag(digest)) << 32 | index as u64
-    }
-}
-
-/// Does not show the number.
-impl std::fmt::Debug for Mix {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Mix")
-    }
-}
-
-fn leading(digest: &[u8; 32]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&digest[..8]);
-    u64::from_be_bytes(bytes)
-}
-
-/// Puts the entries of a partition in the order of their digests, and of their indices where these are the same.
-fn sort(entries: &mut [u64], digests: &[[u8; 32]]) {
-    entries.sort_unstable();
-    sort_ties(entries, digests);
-}
-
-/// The same for entries in ascending order.
-fn sort_ties(entries: &mut [u64], digests: &[[u8; 32]]) {
-    for tied in entries.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
-        if tied.len() > 1 {
-            tied.sort_by_key(|entry| digests[index(*entry)]);
+impl Buffers {
+    /// Writes a partition of keys in [order](Mix).
+    fn write(
+        &mut self,
+        file: &Blob,
+        layout: &Layout,
+        entries: &[u64],
+        (from, of_keys, written): (&Columns, &RowsOfKeys, usize),
+    ) -> Result<Section> {
+        let Buffers {
+            keys,
+            numbers,
+            beside,
+            first,
+            rows,
+        } = self;
+        for buffer in [&mut *keys, numbers, beside, first, rows] {
+            buffer.clear();
         }
+        for (place, entry) in entries.iter().enumerate() {
+            if let Some(later) = entries.get(place + AHEAD) {
+                prefetch(&from.digests, index(*later));
+                prefetch(&of_keys.ends, index(*later));
+            }
+            let key = index(*entry);
+            let of_key = of_keys.of(key);
+            if of_key.is_empty() {
+                continue;
+            }
+            keys.extend_from_slice(&from.digests[key]);
+            if let Some(number) = from.number(key) {
+                numbers.extend_from_slice(&number.to_le_bytes());
+            }
+            beside.extend_from_slice(from.beside.of(key));
+            if key < written {
+                layout.clear_sums(beside);
+            }
+            let place = rows.len() / 4;
+            for row in of_key {
+                rows.extend_from_slice(&row.to_le_bytes());
+            }
+            first.resize((rows.len() / 4).div_ceil(8), 0);
+            first[place / 8] |= 1 << (place % 8);
+        }
+        if rows.is_empty() {
+            return Ok(Section::default());
+        }
+        let (distinct, count) = (keys.len() / 32, rows.len() / 4);
+        keys.extend_from_slice(numbers);
+        keys.extend_from_slice(beside);
+        first.extend_from_slice(rows);
+        Ok(Section {
+            keys_at: file.append(keys).map_err(unwritable)?,
+            rows_at: file.append(first).map_err(unwritable)?,
+            // Both are at most as many as rows, which have numbers of 32 bits.
+            keys: distinct as u32,
+            rows: count as u32,
+        })
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::scratch::{Scratch, TAG, unwritable};
+use crate::blob::{Blob, TAG, unwritable};
+use crate::error::{Error, Result};
 
 /// Bytes that are written at once.
 pub(crate) const CHUNK_BYTES: usize = 1 << 14;
@@ -18,21 +18,16 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    pub(crate) fn read(self, scratch: &Scratch, bytes: &mut Vec<u8>) -> Result<()> {
-        let read = scratch.read(self.place, self.bytes, bytes);
-        read.map_err(|e| Error::new(ErrorKind::Scratch(e)))
+    pub(crate) fn read(self, blob: &Blob, bytes: &mut Vec<u8>) -> Result<()> {
+        let read = blob.read(self.place, self.bytes, bytes);
+        read.map_err(Error::Unreadable)
     }
-}
-
-/// An error about a file of a run that has no name.
-pub(crate) fn in_temporary_file(e: Error) -> Error {
-    e.in_path("a temporary file")
 }
 
 /// Bytes of each bucket, in an encrypted file without a name.
 #[derive(Debug)]
 pub struct BucketFile {
-    scratch: Scratch,
+    blob: Blob,
     buckets: Vec<Vec<Chunk>>,
 }
 
@@ -40,11 +35,10 @@ impl BucketFile {
     /// Without any yet, in `directory`.
     ///
     /// # Errors
-    /// Usage or Resource: no file can be created there.
+    /// No file can be created there.
     pub fn create(directory: &Path) -> Result<BucketFile> {
-        let scratch = Scratch::create(directory).map_err(unwritable);
         Ok(BucketFile {
-            scratch: scratch.map_err(in_temporary_file)?,
+            blob: Blob::create(directory).map_err(unwritable)?,
             buckets: Vec::new(),
         })
     }
@@ -57,17 +51,17 @@ impl BucketFile {
     /// Writes what a bucket has, in place of what it had. The time depends on the number of bytes alone.
     ///
     /// # Errors
-    /// Resource: the file cannot be written.
+    /// The file cannot be written.
     pub fn add(&mut self, bucket: usize, bytes: &[u8]) -> Result<()> {
         let write = |bytes: &[u8]| {
             let mut block = Vec::with_capacity(bytes.len() + TAG);
             block.extend_from_slice(bytes);
-            let place = self.scratch.append(&mut block).map_err(unwritable)?;
+            let place = self.blob.append(&mut block).map_err(unwritable)?;
             let bytes = bytes.len();
             Ok(Chunk { place, bytes })
         };
         let chunks = bytes.chunks(CHUNK_BYTES).map(write);
-        let chunks = chunks.collect::<Result<_>>().map_err(in_temporary_file)?;
+        let chunks = chunks.collect::<Result<_>>()?;
         self.buckets
             .resize_with(self.buckets.len().max(bucket + 1), Vec::new);
         self.buckets[bucket] = chunks;
@@ -77,15 +71,14 @@ impl BucketFile {
     /// What [`BucketFile::add`] was given for a bucket; nothing if it was not.
     ///
     /// # Errors
-    /// Resource: the file cannot be read back.
+    /// The file cannot be read back.
     pub fn read(&self, bucket: usize) -> Result<Zeroizing<Vec<u8>>> {
         let chunks = self.buckets.get(bucket).map_or(&[][..], Vec::as_slice);
         let all = chunks.iter().map(|chunk| chunk.bytes).sum();
         let mut bytes = Zeroizing::new(Vec::with_capacity(all));
         let mut block = Zeroizing::new(Vec::new());
         for chunk in chunks {
-            let read = chunk.read(&self.scratch, &mut block);
-            read.map_err(in_temporary_file)?;
+            chunk.read(&self.blob, &mut block)?;
             bytes.extend_from_slice(&block);
         }
         Ok(bytes)
