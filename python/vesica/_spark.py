@@ -453,7 +453,7 @@ class _Cluster:
         return self._has(f"bucket-{bucket}.attempt-{attempt}.begun")
 
     def _is_over(self) -> bool:
-        """Whether a task has caught the peer. The drivers' next meeting raises that."""
+        """Whether the job is over. The drivers' next meeting raises that."""
         return self._has("over.json")
 
     def _has(self, name: str) -> bool:

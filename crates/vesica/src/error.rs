@@ -188,13 +188,23 @@ pub enum JobProblem {
     /// Who has come has none of the keys that the peer's tasks have.
     #[error("has no task of the peer with the key {0}, which is another job's or a stranger's")]
     OtherTask(Fingerprint),
-    /// The peer was caught, or says so of this side.
+    /// Who has come expects another task than this one.
+    #[error("has met a task that expects another one: {line}")]
+    Refused {
+        /// All that is known of it.
+        line: String,
+        /// Whose fault it is.
+        class: ErrorClass,
+    },
+    /// The peer was caught, or says so of this side; or an attempt ended when the peer could see whether it would be.
     #[error("is of a job that is over since {when}: {why}")]
     Over {
         /// At what.
         when: String,
         /// How.
         why: String,
+        /// Whose fault it is.
+        class: ErrorClass,
     },
     /// The same, and nothing can be written that keeps others from making attempts.
     #[error("is of a job that is over since {when}: {why}; and that cannot be kept: {cause}")]
@@ -203,6 +213,8 @@ pub enum JobProblem {
         when: String,
         /// How.
         why: String,
+        /// Whose fault it is.
+        class: ErrorClass,
         /// The system's reason.
         cause: String,
     },
@@ -308,8 +320,16 @@ impl JobProblem {
             JobProblem::OwnSide => {
                 "a task meets the peer's: give each the address at which that one is".into()
             }
+            JobProblem::Refused { .. } => {
+                "a task of one side meets one of the other: see that each has the address of its peer's, and the directory                  that its own side has of the same job"
+                    .into()
+            }
             JobProblem::OtherTask(_) => {
                 "see that the tasks of both sides are of one job, and who else uses this address".into()
+            }
+            JobProblem::Over { class, .. } if *class != ErrorClass::Peer => {
+                "nobody can tell any more whether the peer would have been caught; split the table again, on both sides"
+                    .into()
             }
             JobProblem::Over { .. } => {
                 "each attempt is a chance to guess for a peer that cheats: find out with the peer what has happened before \
@@ -502,7 +522,13 @@ impl Error {
             } => ErrorClass::Network,
             Error::Job {
                 problem:
-                    JobProblem::OtherTotal | JobProblem::Over { .. } | JobProblem::NotOver { .. },
+                    JobProblem::Refused { class, .. }
+                    | JobProblem::Over { class, .. }
+                    | JobProblem::NotOver { class, .. },
+                ..
+            } => *class,
+            Error::Job {
+                problem: JobProblem::OtherTotal,
                 ..
             } => ErrorClass::Peer,
             Error::Job {

@@ -10,7 +10,8 @@
 //!   and the job is over.
 //! - `bucket-I.lock`: empty, and locked by the task that makes an attempt at the bucket, so that there is one at a time. The
 //!   system takes the lock from a task that dies. Only then does `.staked` end the job.
-//! - `over.json`: the peer was caught, or left when it could see that it would be, and no more attempts are made at any bucket.
+//! - `over.json`: the peer was caught, or left when it could see that it would be, or this side ended then by itself. No more
+//!   attempts are made at any bucket.
 //!   Some checks of a protocol catch a peer that guesses bits of a secret unless it guesses right; nobody gets to guess again.
 //!   It is there before the peer hears that it was caught.
 //!
@@ -33,7 +34,7 @@ use vesica_session::{
 };
 use vesica_wire::{Channel, Error as WireError, Limit, Misbehaviour};
 
-use super::{Content, SplitJob, cannot, storage};
+use super::{Content, SplitJob, cannot};
 use crate::{Error, ErrorClass, JobProblem};
 
 /// How the names of files end that say that something has begun.
@@ -53,6 +54,9 @@ const COULD_SEE: &str = "the peer could see whether it would be caught cheating"
 struct Over {
     when: String,
     why: String,
+    /// Whether this side ended by itself, and not by its peer.
+    #[serde(default)]
+    by_itself: bool,
 }
 
 fn is_there(path: &Path) -> Result<bool, Error> {
@@ -120,10 +124,14 @@ impl SplitJob {
     /// Ends a job of which an attempt has broken off while something was at stake: its bucket is locked by this process.
     fn end_at_stake(&self, attempt: Attempt, _: &File) -> Error {
         let when = when(attempt);
-        let why = format!("{COULD_SEE}, and this side has ended then");
+        let why = format!("this side has ended while {COULD_SEE}");
         let judge = Judge::new(self, when.clone());
-        judge.end(why.clone());
-        judge.judged(self.over(Over { when, why }))
+        judge.end(why.clone(), ErrorClass::Resource);
+        judge.judged(self.over(Over {
+            when,
+            why,
+            by_itself: true,
+        }))
     }
 
     /// Refuses a job that is over, or of which a task runs in which something is at stake.
@@ -150,7 +158,14 @@ impl SplitJob {
             // A crash does not bring it back.
             false => std::fs::remove_file(&path).and_then(|()| keep_name(&path)),
         };
-        kept.map_err(storage)
+        let what = match at_stake {
+            true => "left",
+            false => "removed",
+        };
+        kept.map_err(|e| {
+            let line = format!("the mark {STAKED} cannot be {what}: {e}");
+            WireError::limit(Limit::Storage, line)
+        })
     }
 
     /// Takes the attempt, which nobody can then make again. Nobody makes another one at the bucket until the file is closed.
@@ -189,7 +204,7 @@ impl SplitJob {
         let _ = std::fs::remove_file(self.mark_of(attempt, UNCONFIRMED));
     }
 
-    /// Refuses a job in which the peer was caught.
+    /// Refuses a job that is over.
     pub(crate) fn check_not_over(&self) -> Result<(), Error> {
         let path = self.directory.join(OVER);
         let text = match read_regular(&path, MAX_OVER) {
@@ -200,15 +215,21 @@ impl SplitJob {
         let over = serde_json::from_slice(&text).unwrap_or_else(|_| Over {
             when: "one of its attempts".into(),
             why: format!("the peer was caught; {OVER} does not say at what"),
+            by_itself: false,
         });
         Err(self.over(over))
     }
 
-    fn over(&self, Over { when, why }: Over) -> Error {
-        self.problem(JobProblem::Over { when, why })
+    fn over(&self, over: Over) -> Error {
+        let class = match over.by_itself {
+            true => ErrorClass::Resource,
+            false => ErrorClass::Peer,
+        };
+        let Over { when, why, .. } = over;
+        self.problem(JobProblem::Over { when, why, class })
     }
 
-    /// What the peer's driver hears of a job that is over.
+    /// What the peer's driver hears of a job that is over by its fault.
     pub(crate) fn farewell() -> WireError {
         WireError::PeerMisbehaved(Misbehaviour::BadValue {
             what: "job",
@@ -220,7 +241,16 @@ impl SplitJob {
     pub(crate) fn parting(error: &Error) -> WireError {
         match error.class() {
             ErrorClass::Peer => SplitJob::farewell(),
-            _ => WireError::limit(Limit::Storage, "its job cannot go on yet"),
+            _ => WireError::limit(
+                Limit::Storage,
+                match error {
+                    Error::Job {
+                        problem: JobProblem::Over { .. } | JobProblem::NotOver { .. },
+                        ..
+                    } => "its job is over, since its side ended in the middle of an attempt",
+                    _ => "its job cannot go on yet",
+                },
+            ),
         }
     }
 
@@ -270,7 +300,8 @@ impl SplitJob {
 }
 
 /// What it means that something fails which has begun with the peer. One that was caught, or that says so of this side,
-/// gets no other attempt, and hears of it once that is on the disk.
+/// gets no other attempt, and hears of it once that is on the disk. So does one that may have seen that it would be caught,
+/// whoever ended then; what is said of that differs.
 pub(super) struct Judge<'a> {
     job: &'a SplitJob,
     /// What has begun.
@@ -288,10 +319,11 @@ impl<'a> Judge<'a> {
     /// Ends the job if what this side has failed with by itself is the peer's fault.
     pub(super) fn consider(&self, error: &Error) {
         if error.class() == ErrorClass::Peer {
-            self.end(match error {
+            let why = match error {
                 Error::Job { problem, .. } => format!("it {problem}"),
                 error => error.to_string(),
-            });
+            };
+            self.end(why, ErrorClass::Peer);
         }
     }
 
@@ -309,34 +341,61 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Ends the job.
-    fn end(&self, why: String) {
+    /// Ends the job, by a fault of this class.
+    fn end(&self, why: String, class: ErrorClass) {
         let (job, when) = (self.job, self.when.clone());
-        let over = Over { when, why };
+        let over = Over {
+            when,
+            why,
+            by_itself: class != ErrorClass::Peer,
+        };
         // Strings are always JSON.
         let text = serde_json::to_vec_pretty(&over).unwrap_or_default();
         let path = job.directory.join(OVER);
         // A disk that is full may still take a name.
         let marked = job.mark(&path, &text).or_else(|_| job.mark(&path, &[]));
-        let _ = self.over.set(match marked {
-            Ok(_) => job.over(over),
-            Err(e) => job.problem(JobProblem::NotOver {
-                when: over.when,
-                why: over.why,
+        let Over { when, why, .. } = over;
+        let _ = self.over.set(job.problem(match marked {
+            Ok(_) => JobProblem::Over { when, why, class },
+            Err(e) => JobProblem::NotOver {
+                when,
+                why,
+                class,
                 cause: e.to_string(),
-            }),
-        });
+            },
+        }));
     }
 }
 
 impl Watch for Judge<'_> {
     /// A peer that leaves while something is [at stake](Channel::at_stake) has seen that it would be caught, for all that
-    /// anybody can tell.
+    /// anybody can tell. Where this side fails by itself then, it is not the peer's fault, and the job is over all the same.
     fn failed(&self, why: &WireError, at_stake: bool) {
         let error = Error::from(SessionError::from(why.clone()));
         self.consider(&error);
-        if at_stake && error.class() != ErrorClass::Peer {
-            self.end(format!("{COULD_SEE}, and nothing came after that: {error}"));
+        let class = error.class();
+        if !at_stake || class == ErrorClass::Peer {
+            return;
+        }
+        // What the peer says of its own machine proves nothing.
+        match why {
+            WireError::Resource { limit, .. } => {
+                let what = match limit {
+                    Limit::Storage => "this side's disk",
+                    _ => "this side",
+                };
+                self.end(
+                    format!("{what} has failed while {COULD_SEE}: {error}"),
+                    class,
+                );
+            }
+            _ if why.is_interrupt() => {
+                self.end(format!("this side was {error} while {COULD_SEE}"), class);
+            }
+            _ => {
+                let why = format!("{COULD_SEE}, and nothing came after that: {error}");
+                self.end(why, ErrorClass::Peer);
+            }
         }
     }
 }

@@ -290,6 +290,7 @@ mod tests {
         JobProblem::Over {
             when: when.into(),
             why: format!("it {problem}"),
+            class: ErrorClass::Peer,
         }
     }
 
@@ -585,7 +586,11 @@ mod tests {
                 }
             );
             assert!(over, "{error}");
-            assert_eq!(error.class(), ErrorClass::Peer);
+            // The peer has done nothing, and hears that it is over.
+            assert_eq!(error.class(), ErrorClass::Resource);
+            let parting = SplitJob::parting(&error);
+            assert_eq!(parting.blame(), Blame::Resource);
+            assert!(parting.to_string().contains("its job is over"), "{parting}");
         };
         for by_driver in [true, false] {
             let job = Job::new();
@@ -700,6 +705,52 @@ mod tests {
         assert!(theirs.recv(TALLY, 1).is_err());
         let error = log.judge.judged(SessionError::from(error).into());
         assert_eq!(error.class(), ErrorClass::Resource);
+    }
+
+    /// What fails on this side by itself ends the job while something is at stake, and is not the peer's fault.
+    #[test]
+    fn what_fails_by_itself_at_a_stake_is_not_the_peers_fault() {
+        let full = || WireError::limit(Limit::Memory { enough: None }, "no memory");
+        let blame = Blame::Resource;
+        let says_so = WireError::PeerAborted {
+            blame,
+            reason: "no memory".into(),
+        };
+        for (why, says, class) in [
+            (
+                full(),
+                "this side has failed while the peer could see",
+                ErrorClass::Resource,
+            ),
+            (
+                WireError::Interrupted,
+                "this side was interrupted while the peer could see",
+                ErrorClass::Interrupted,
+            ),
+            (
+                WireError::Terminated,
+                "this side was told to end by a signal while the peer could see",
+                ErrorClass::Interrupted,
+            ),
+            (
+                says_so,
+                "the peer could see whether it would be caught cheating, and nothing came after",
+                ErrorClass::Peer,
+            ),
+        ] {
+            let job = Job::new();
+            let [near, _] = &job.sides;
+            let judge = Judge::new(near, "attempt 0 at bucket 0".into());
+            judge.failed(&why, true);
+            let error = judge.judged(SessionError::from(why).into());
+            assert_eq!(error.class(), class, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+            let later = near.check_not_over().unwrap_err();
+            assert_eq!(later.to_string(), error.to_string());
+            let is_peers = class == ErrorClass::Peer;
+            assert_eq!(later.class() == ErrorClass::Peer, is_peers);
+            assert_eq!(SplitJob::parting(&later).blame() == Blame::Peer, is_peers);
+        }
     }
 
     /// Nobody is left to believe that a mark keeps others from making attempts.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
 use vesica_session::{
     Agreement, Connection, Intent, KeyBlock, Registry, TaskKeys, Transport, confirm_done, connect,
@@ -395,8 +396,8 @@ fn waiting_for(frame: &'static str, place: &Place, meanwhile: impl FnOnce(&mut R
 const WAITED_FOR: [(&str, bool); 2] = [("VOLE combination", false), ("VOLE opening", true)];
 
 fn over_at_stake(ended: &Ended) {
-    let line = "is of a job that is over since attempt 0 at bucket 0: the peer could see whether it would be caught";
-    ended.expect_failure(5, line);
+    let line = "is of a job that is over since attempt 0 at bucket 0: this side has ended while the peer could see";
+    ended.expect_failure(7, line);
 }
 
 #[test]
@@ -446,6 +447,56 @@ fn a_task_that_is_killed_ends_the_job_if_something_is_at_stake() {
             }
             false => succeed(tasks(&place, next("near"), next("far"))),
         }
+    }
+}
+
+/// This side is told to end, or its disk fails, while its peer could see whether it would be caught: the job is over, and the
+/// peer is not accused of anything.
+#[test]
+fn what_ends_this_side_at_a_stake_is_not_the_peers_fault() {
+    type Fails = fn(&Place, &Running);
+    let ways: [(Fails, i32, &str); 2] = [
+        (
+            |_, far| far.signal(Signal::SIGTERM),
+            143,
+            "this side was told to end by a signal while the peer could see",
+        ),
+        // The mark cannot be removed.
+        (
+            |place, _| {
+                let mark = place.path("far/bucket-0.attempt-0.staked");
+                std::fs::remove_file(&mark).unwrap();
+                std::fs::create_dir(&mark).unwrap();
+            },
+            7,
+            "this side's disk has failed while the peer could see whether it would be caught cheating: the mark staked \
+             cannot be removed",
+        ),
+    ];
+    for (fails, code, says) in ways {
+        let place = place_of_keys(KEYS);
+        let line = format!("is of a job that is over since attempt 0 at bucket 0: {says}");
+        let ended = waiting_for("VOLE opening", &place, |far| {
+            fails(&place, far);
+            if code == 143 {
+                far.process.wait().unwrap();
+            }
+        });
+        ended.expect_failure(code, &line);
+        assert!(
+            ended.hint().contains("split the table again"),
+            "{}",
+            ended.err
+        );
+        // Nobody gets to guess again.
+        let words = "bucket --job far --bucket 0 --attempt 1 --connect 127.0.0.1:1";
+        place.run(words).expect_failure(7, &line);
+        let [near, far] = attempts(&place, ["near", "far"]);
+        far.expect_failure(7, &line);
+        near.expect_failure(
+            7,
+            "the peer gave up: its job is over, since its side ended in the middle of an attempt",
+        );
     }
 }
 
