@@ -31,6 +31,7 @@ mod variables;
 
 use std::ffi::OsString;
 use std::panic;
+use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Command, Parsed};
@@ -38,6 +39,7 @@ use conditions::Conditions;
 use failure::Failure;
 #[doc(hidden)]
 pub use paths::PathUse;
+use report::Record;
 #[doc(hidden)]
 pub use vesica::PathKind;
 use vesica::Role;
@@ -103,12 +105,23 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
         .check()
         .map_err(Failure::from)
         .inspect_err(|failure| {
-            let (role, link) = match &command {
-                Command::Receive(options) => (Role::Receiver, &options.link),
-                Command::Send(options) => (Role::Sender, &options.link),
+            let (role, link, output) = match &command {
+                Command::Receive(options) => (Role::Receiver, &options.link, &options.output),
+                Command::Send(options) => (Role::Sender, &options.link, &options.output),
                 _ => return,
             };
+            // The report may be what is in the way.
+            let option = match link.report.as_deref() {
+                Some(path) if path == Path::new("-") => "standard output",
+                _ => "--report",
+            };
+            let record = (paths.may_write(option))
+                .then(|| Record::open(role, link, output.as_deref()).ok())
+                .flatten();
             exchange::tell_of(failure, role, link, Conditions::REAL);
+            if let Some(record) = record {
+                record.failed(failure);
+            }
         })?;
     match command {
         Command::Demo => demo::run(),

@@ -185,13 +185,27 @@ impl Paths {
     /// # Errors
     /// Usage: it would.
     pub fn check(&self) -> Result<()> {
-        self.0.iter().try_for_each(Named::check)?;
+        self.check_those(|_| true)
+    }
+
+    /// Whether what is called this is fit to be written, whatever is wrong with all else.
+    pub fn may_write(&self, what: &str) -> bool {
+        self.check_those(|named| named.what == what).is_ok()
+    }
+
+    /// Checks some, each against all.
+    fn check_those(&self, is_one: impl Fn(&Named) -> bool) -> Result<()> {
+        let those = || self.0.iter().filter(|named| is_one(named));
+        those().try_for_each(Named::check)?;
         let located: Vec<Located<'_>> = self.0.iter().map(Located::of).collect();
         for (at, written) in located.iter().enumerate() {
             if !written.named.is_written {
                 continue;
             }
             for (_, other) in located.iter().enumerate().filter(|(i, _)| *i != at) {
+                if !is_one(written.named) && !is_one(other.named) {
+                    continue;
+                }
                 if let Some((one, how, other)) = written.overlap(other) {
                     return Err(Error::new(ErrorKind::TakesPlace {
                         what: one.named.what.clone(),
@@ -201,7 +215,7 @@ impl Paths {
                 }
             }
         }
-        self.0.iter().try_for_each(Named::check_kind)
+        those().try_for_each(Named::check_kind)
     }
 }
 

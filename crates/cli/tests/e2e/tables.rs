@@ -235,6 +235,68 @@ fn failures_have_a_report() {
     assert!(report["fingerprint"].is_null());
 }
 
+/// What is wrong with other paths is no reason to leave the report of an earlier run.
+#[test]
+fn no_report_of_an_earlier_run_stays() {
+    let place = Place::new();
+    place.write("ours.csv", "key\n1\n");
+    std::fs::create_dir(place.path("set")).unwrap();
+    place.write("set/key", "vesica database ");
+    let stale = "{\"exit_code\": 0}";
+    for (role, words, said) in [
+        ("receiver", "--output none/out.csv", "no directory none"),
+        ("receiver", "--output ours.csv", "the same file"),
+        ("receiver", "--output set", "and not a file"),
+        ("receiver", "--output out.csv --work-dir set", "set is "),
+        ("sender", "--work-dir none/run", "no directory none"),
+    ] {
+        for report in ["report.json", "-"] {
+            place.write("report.json", stale);
+            let ours =
+                Arguments::new("ours.csv", "key").with(&format!("--report {report} {words}"));
+            let running = match role {
+                "receiver" => place.receiver(&ours, "--connect 127.0.0.1:1"),
+                _ => place.sender(&ours, "--connect 127.0.0.1:1"),
+            };
+            let ended = running.wait();
+            assert!(
+                ended.code == Some(2) && ended.err.contains(said),
+                "{}",
+                ended.err
+            );
+            let written = match report {
+                "-" => ended.text().to_owned(),
+                _ => place.read(report),
+            };
+            let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+            assert_eq!(
+                (&written["exit_code"], &written["role"]),
+                (&2.into(), &role.into())
+            );
+            assert!(
+                written["error"].as_str().unwrap().contains(said),
+                "{written}"
+            );
+        }
+    }
+    // The report itself takes the place of nothing.
+    for (words, file) in [
+        ("--output out.csv --report ours.csv", "ours.csv"),
+        ("--output report.json --report report.json", "report.json"),
+        (
+            "--output out.csv --work-dir set --report set/key",
+            "set/key",
+        ),
+    ] {
+        place.write("report.json", stale);
+        let before = place.read(file);
+        let ours = Arguments::new("ours.csv", "key").with(words);
+        let ended = place.receiver(&ours, "--connect 127.0.0.1:1").wait();
+        assert_eq!(ended.code, Some(2), "{}", ended.err);
+        assert_eq!((place.read(file), ended.out.len()), (before, 0), "{words}");
+    }
+}
+
 #[test]
 fn nothing_in_common_comes_with_a_hint() {
     let place = Place::new();
