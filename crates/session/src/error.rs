@@ -65,7 +65,7 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2], again: Again) -> Advi
                 .into();
         }
         "job" => {
-            return "where one side lacks the job that the other has, begin a new one under another name, on both sides".into();
+            return "name the directory of the same split on both sides; where one side lacks that job, begin a new one under another name, on both".into();
         }
         "stored correlations" => return more_halves(),
         "columns handed over" => {
