@@ -781,8 +781,8 @@ pub(crate) struct Exchange {
     /// File for the message to the peer. Repeating the last step with the same message and keys writes the same message
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<OutputPath>,
-    /// With finish: file for the matching rows; its name decides the format, else it is that of the input. `-`, the default,
-    /// is standard output
+    /// With finish: file for the matching rows; its name decides the format, else it is that of the input. `-` is standard
+    /// output
     #[arg(help_heading = "Result", long, value_name = "FILE")]
     pub(crate) output: Option<OutputPath>,
     #[command(flatten)]

@@ -1,12 +1,12 @@
 //! `vesica exchange`: runs whose messages go by files.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use vesica::{
     CourierStep, Destination, Gets, Identity, MAX_MESSAGE, Role, Rows, SourceOptions, WholeFile,
 };
-use vesica_files::{is_exhausted, read_regular};
+use vesica_files::{MESSAGE, found_at, is_exhausted, read_regular};
 
 use crate::args::Exchange;
 use crate::exchange::tell;
@@ -32,7 +32,12 @@ pub(crate) fn run(options: &Exchange) -> Result<(), Failure> {
         ));
     }
     let output = options.output.as_deref();
-    let output = output.or((gets_rows && !to_table).then_some(Path::new("-")));
+    if gets_rows && output.is_none() && !to_table {
+        // The run is over once they are written, wherever that is.
+        return Err(Failure::usage(
+            "say where the matching rows go: --output FILE, or - for standard output",
+        ));
+    }
     let target = options.table.target(&options.output_table)?;
     let destination = Destination::of(target.as_ref(), output);
     if finishes && gets == Gets::Nothing {
@@ -114,9 +119,13 @@ fn check_message(options: &Exchange) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_regular(path, MAX_MESSAGE).map_err(|e| {
-        let path = path.display();
-        Failure::new(DATA, format!("{path}: cannot be read as a message: {e}"))
+    let wrong = |line: String| Failure::new(DATA, format!("{}: {line}", path.display()));
+    if let Some(found) = found_at(path).filter(|found| *found != MESSAGE) {
+        return Err(wrong(format!("this is {found}, and not {MESSAGE}")));
+    }
+    read_regular(path, MAX_MESSAGE).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => wrong("no such file".into()),
+        _ => wrong(format!("cannot be read as a message: {e}")),
     })
 }
 

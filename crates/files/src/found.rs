@@ -10,6 +10,9 @@ use crate::secret::is_fingerprint;
 /// Bytes of a file that are looked at.
 const HEAD: u64 = 4096;
 
+/// What [`found_at`] calls a message of a run by files.
+pub const MESSAGE: &str = "a message of a run by files";
+
 /// What PEM begins with, and an identity.
 const PEM: &[u8] = b"-----BEGIN ";
 const KEY: &[u8] = b"-----BEGIN PRIVATE KEY";
@@ -17,7 +20,7 @@ const KEY: &[u8] = b"-----BEGIN PRIVATE KEY";
 /// What files of our own begin with, and what such a file is. The first that fits counts.
 const OWN: &[(&[u8], &str)] = &[
     (b"vesica\0S", "a published set"),
-    (b"vesicax", "a message of a run by files"),
+    (b"vesicax", MESSAGE),
     (b"vesica", "a file that a command keeps for itself"),
 ];
 

@@ -251,7 +251,7 @@ impl<'a> Courier<'a> {
             _ if step != CourierStep::Start && number == 0 => {
                 wrong("it is an offer: start with it")
             }
-            _ if kept.is_ours(number) => wrong("it is of this side itself"),
+            _ if kept.is_ours(number) => wrong("it is of another run"),
             Some(taken) if taken != message => {
                 wrong("another one was taken in its place, and a run answers once")
             }

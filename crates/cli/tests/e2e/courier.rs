@@ -201,7 +201,7 @@ fn a_run_goes_on_until_its_rows_are_safe() {
             &place,
             "receiver",
             "finish",
-            &format!("--message m2 {told}"),
+            &format!("--message m2 --output - {told}"),
         );
         let ended = place.run_after("exec >/dev/full", &to_stdout);
         assert_eq!(ended.code, Some(7), "{}", ended.err);
@@ -480,40 +480,72 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     sender("answer", "--message m1 --out sender.state/run")
         .expect_failure(2, "--out is in the directory of --state");
     receiver("answer", "--message m2 --out x").expect_failure(2, "finish the run with it");
-    receiver("finish", "--message m1").expect_failure(3, "it is of another sender");
-    sender("answer", "--message m0 --out x").expect_failure(3, "it is of another sender");
+    let said = "this is a message that this side made";
+    receiver("finish", "--message m1 --output x.csv").expect_failure(3, said);
+    sender("answer", "--message m0 --out x").expect_failure(3, said);
+    // A result on standard output would be the only one.
+    let ended = receiver("finish", "--message m2");
+    ended.expect_failure(2, "say where the matching rows go");
+    assert!(ended.out.is_empty());
     receiver("start", "--message m0").expect_failure(2, "--out");
     nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     receiver("start", "--message fifo --out x").expect_failure(3, "fifo: cannot be read");
     receiver("offer", "--out x").expect_failure(2, "other options");
     receiver(
         "finish",
-        "--message m2 --protocol dh --security semi-honest",
+        "--message m2 --output x.csv --protocol dh --security semi-honest",
     )
     .expect_failure(2, "other options");
-    receiver("finish", "--protocol vole --message m2").expect_failure(2, "compact-dh");
+    receiver("finish", "--protocol vole --message m2 --output x.csv")
+        .expect_failure(2, "compact-dh");
     receiver(
         "answer",
         "--reveal size --security semi-honest --message m2 --out x",
     )
     .expect_failure(2, "size");
     let bytes = fs::read(place.path("m2")).unwrap();
-    for (name, bytes) in [
-        ("short", bytes[..bytes.len() - 1].to_vec()),
-        ("shorter", bytes[..40].to_vec()),
-        ("empty", Vec::new()),
-        ("longer", [&bytes[..], b"x"].concat()),
-        ("other", b"id,text\n1,2\n".to_vec()),
+    for (name, bytes, said) in [
+        (
+            "short",
+            bytes[..bytes.len() - 1].to_vec(),
+            "the message cannot be used: its signature does not fit: it was cut off",
+        ),
+        (
+            "shorter",
+            bytes[..40].to_vec(),
+            "the message cannot be used: it is cut off",
+        ),
+        (
+            "empty",
+            Vec::new(),
+            "empty: this is an empty file, and not a message of a run by files",
+        ),
+        (
+            "longer",
+            [&bytes[..], b"x"].concat(),
+            "the message cannot be used: its signature does not fit",
+        ),
+        (
+            "older",
+            [b"vesicax1", &bytes[8..]].concat(),
+            "the message cannot be used: it is of another version",
+        ),
+        (
+            "other",
+            b"id,text\n1,2\n".to_vec(),
+            "other: this is a text file, and not a message of a run by files",
+        ),
     ] {
         place.write(name, bytes);
         let ended = receiver("finish", &format!("--message {name} --output x.csv"));
-        ended.expect_failure(3, "the message cannot be used");
+        ended.expect_failure(3, said);
     }
     let mut spoilt = bytes;
     *spoilt.last_mut().unwrap() ^= 1;
     place.write("spoilt", spoilt);
-    receiver("finish", "--message spoilt").expect_failure(3, "its signature does not fit");
-    receiver("finish", "--message absent").expect_failure(3, "absent");
+    receiver("finish", "--message spoilt --output x.csv")
+        .expect_failure(3, "its signature does not fit");
+    receiver("finish", "--message absent --output x.csv").expect_failure(3, "absent: no such file");
     // Another table is not the one that was asked about.
     place.write("receiver.csv", table(1..301));
     receiver("finish", "--message m2 --output x.csv").expect_failure(3, "other keys");
@@ -537,7 +569,7 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     assert_eq!(place.read("shared.csv"), table((200..300).rev()));
     let nothing = Place::new();
     nothing.write("sender.csv", table(0..9));
-    nothing.write("m", "vesicax2");
+    nothing.write("m", "vesicax2\0");
     let ended = step(&nothing, "sender", "answer", "--message m --out x");
     ended.expect_failure(2, "has no run by courier");
     assert!(!nothing.names().contains(&"sender.state".to_owned()));

@@ -242,7 +242,11 @@ fn a_message_is_there_before_rows_are_written() {
         place.run(&step(role, name, more)).expect_success();
     }
     let last = place.path("m3");
-    let command = place.command(&words(&step("receiver", "finish", "--message m2 --out m3")));
+    let command = place.command(&words(&step(
+        "receiver",
+        "finish",
+        "--message m2 --out m3 --output -",
+    )));
     let (tell, told) = channel();
     // Nobody takes its rows before.
     let running = Running::start_held(command, move || {

@@ -81,9 +81,11 @@ impl<'a> Envelope<'a> {
     ) -> Result<Envelope<'a>, Error> {
         let wrong = Error::Message;
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            return Err(wrong(
-                "it is no message of a run by courier, or of another version",
-            ));
+            let (name, _) = MAGIC.split_at(MAGIC.len() - 1);
+            return Err(wrong(match bytes.starts_with(name) {
+                true => "it is of another version of this program",
+                false => "it is no message of a run by files",
+            }));
         };
         let cut = |_| wrong("it is cut off");
         let (rest, signature) =
@@ -98,6 +100,9 @@ impl<'a> Envelope<'a> {
             *key = reader.bytes(length.into()).map_err(cut)?;
         }
         let content = reader.rest();
+        if writer.fingerprint() == local {
+            return Err(wrong("this is a message that this side made"));
+        }
         if writer.fingerprint() != peer {
             return Err(wrong("it is of another sender than the pinned peer"));
         }
@@ -105,7 +110,7 @@ impl<'a> Envelope<'a> {
         let head = head(peer, local, legible);
         if !writer.has_signed(CONTEXT, &hash(&head, content), signature) {
             return Err(wrong(
-                "its signature does not fit: it was changed, or is for another reader",
+                "its signature does not fit: it was cut off or changed, or is for another reader",
             ));
         }
         Ok(Envelope {
