@@ -32,6 +32,9 @@ use sqlite::{check_types, plain, storage_classes, with_mode};
 /// What errors call the table.
 const NAME: &str = "the query";
 
+/// How long a database waits for a lock; who comes later to one of PostgreSQL's tables waits behind it.
+pub(crate) const LOCK_SECONDS: u32 = 5;
+
 /// A database, and the driver that speaks to it. Its address is wiped when this is dropped, and no error contains a password
 /// of it.
 #[derive(Clone)]
@@ -157,10 +160,16 @@ impl AdbcDatabase {
             (Some(_), Access::Write) => with_mode(&self.uri, "rw"),
             (None, _) => self.uri.to_string(),
         });
-        driver
-            .new_database_with_opts([(OptionDatabase::Uri, uri)])
-            .and_then(|database| database.new_connection())
-            .map_err(|e| self.not_connected(&e))
+        let connect = || {
+            let database = driver.new_database_with_opts([(OptionDatabase::Uri, uri)])?;
+            let mut connection = database.new_connection()?;
+            if self.kind == Kind::Sqlite {
+                let wait = format!("PRAGMA busy_timeout = {LOCK_SECONDS}000");
+                run(&mut connection, &wait)?;
+            }
+            Ok(connection)
+        };
+        connect().map_err(|e| self.not_connected(&e))
     }
 
     fn load(&self) -> Result<ManagedDriver> {
@@ -230,8 +239,13 @@ impl AdbcDatabase {
             }
             state => classes.iter().any(|class| state.starts_with(class)),
         };
+        // SQLite's driver has the status of a lost connection for locks.
+        let what = match self.kind {
+            Kind::Sqlite => of_status(Status::Unknown),
+            _ => of_status(e.status),
+        };
         match is_about_query {
-            true => failed(of_status(e.status), &self.without_passwords(&e.message)),
+            true => failed(what, &self.without_passwords(&e.message)),
             false => failed(
                 "failed, maybe over a value of the data",
                 &format!("SQLSTATE {state:?}"),
@@ -475,6 +489,13 @@ fn secrets(uri: &str) -> Option<Vec<Cow<'_, str>>> {
         all.push(Cow::Borrowed(secret));
     }
     Some(all)
+}
+
+/// Runs a statement that answers nothing of interest.
+pub(crate) fn run(connection: &mut ManagedConnection, sql: &str) -> AdbcResult<()> {
+    let mut statement = connection.new_statement()?;
+    statement.set_sql_query(sql)?;
+    statement.execute_update().map(|_| ())
 }
 
 /// Gives a statement its query, and lets the database understand that, before it looks at any data.

@@ -16,7 +16,7 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use vesica_files::{Argument, advice};
 
-use crate::database::{Access, AdbcDatabase, Kind, Query, failed, of_status};
+use crate::database::{Access, AdbcDatabase, Kind, LOCK_SECONDS, Query, failed, of_status, run};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::limits::Limits;
@@ -25,9 +25,6 @@ use crate::text::read_error;
 
 mod asked;
 mod types;
-
-/// How long PostgreSQL waits for a lock on a table; who comes later waits behind it.
-const LOCK_SECONDS: u32 = 5;
 
 /// What becomes of a table that is there, or is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,8 +171,7 @@ impl TargetTable {
             let kind = self.database.kind;
             let columns = kind.schema(columns, own)?;
             let mut connection = self.database.connect(Access::Write)?;
-            let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
-            match (self.mode, there) {
+            match (self.mode, self.look(&mut connection)) {
                 (IngestMode::Create, Ok(_)) => {
                     return Err(Error::usage_with(
                         "there is such a table already",
@@ -219,9 +215,30 @@ impl TargetTable {
         catching(check).map_err(|panic| failed("broke off", &panic))?
     }
 
+    /// The columns of the table that is there.
+    fn look(&self, connection: &mut ManagedConnection) -> AdbcResult<Schema> {
+        let mut is_there = false;
+        if self.database.kind == Kind::Sqlite {
+            let name = self.name.replace('\'', "''");
+            let sql = format!("SELECT 1 FROM sqlite_master WHERE name = '{name}' COLLATE NOCASE");
+            is_there = ask(connection, &sql)?
+                .iter()
+                .any(|found| found.num_rows() > 0);
+        }
+        let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
+        there.map_err(|e| match is_there {
+            // SQLite's driver says of all failures that the table is not found.
+            true => AdbcError {
+                status: Status::Unknown,
+                ..e
+            },
+            false => e,
+        })
+    }
+
     /// Begins a transaction, in which the table is to take these columns, of which those after the first `own` are the peer's. One that rows are appended to is as it was
-    /// looked at until the transaction ends: PostgreSQL's is locked, and SQLite refuses to write after another change.
-    /// `writes` locks one that is replaced, too.
+    /// looked at until the transaction ends: PostgreSQL's is locked, and so is SQLite's database.
+    /// `writes` locks a table of PostgreSQL that is replaced, too, and SQLite's database against readers.
     fn begin(
         &self,
         connection: &mut ManagedConnection,
@@ -233,9 +250,16 @@ impl TargetTable {
         let refused = |e| self.refused(&e, false);
         let off = connection.set_option(OptionConnection::AutoCommit, "false".into());
         off.map_err(refused)?;
-        if kind == Kind::PostgreSql {
-            let timeout = format!("SET LOCAL lock_timeout = '{LOCK_SECONDS}s'");
-            run(connection, &timeout).map_err(refused)?;
+        let first: &[&str] = match kind {
+            Kind::PostgreSql => &[&format!("SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")],
+            // The driver's transaction takes locks as it needs them, and SQLite does not wait for what others have by then. In
+            // an exclusive one neither rows nor their commit are kept waiting.
+            Kind::Sqlite if writes => &["END", "BEGIN EXCLUSIVE"],
+            Kind::Sqlite => &["END", "BEGIN IMMEDIATE"],
+            Kind::Other => &[],
+        };
+        for sql in first {
+            run(connection, sql).map_err(refused)?;
         }
         let lock = |mode: &str| format!("LOCK TABLE {} IN {mode} MODE", self.quoted());
         match (self.mode, kind) {
@@ -252,8 +276,7 @@ impl TargetTable {
             (IngestMode::Append, _) => {}
             _ => return Ok(()),
         }
-        let there = connection.get_table_schema(None, self.schema.as_deref(), &self.name);
-        match there {
+        match self.look(connection) {
             Ok(there) => check_columns(kind, &there, columns)?,
             Err(e) if kind != Kind::Other => return Err(refused(e)),
             Err(_) => {}
@@ -369,7 +392,7 @@ impl TargetTable {
     fn ingest(&self, rows: &ReadRows<'_>, own: usize) -> Result<u64> {
         let kind = self.database.kind;
         let write = || {
-            let refused = match self.begin_write(rows, own, &[]) {
+            let refused = match self.begin_write(rows, own, &[])? {
                 Err(refused) if kind.undoes_tables() => refused,
                 written => return written,
             };
@@ -379,15 +402,15 @@ impl TargetTable {
             }
             // Perhaps the database's encoding or a constraint of the table refuses what the peer has handed over, with which no
             // peer is to spoil a result: its columns are null but for those that are taken.
-            drop(self.begin_write(rows, own, &without)?);
+            drop(self.begin_write(rows, own, &without)??);
             for column in without.clone() {
                 let mut less = without.clone();
                 less.retain(|other| *other != column);
-                if self.begin_write(rows, own, &less).is_ok() {
+                if self.begin_write(rows, own, &less)?.is_ok() {
                     without = less;
                 }
             }
-            self.begin_write(rows, own, &without)
+            self.begin_write(rows, own, &without)?
         };
         let ingest = || {
             let (mut connection, lost) = write().map_err(|error| match kind.undoes_tables() {
@@ -404,13 +427,14 @@ impl TargetTable {
     }
 
     /// Writes all rows in a transaction, with null in the columns `without`, and how many values are null that were none. It is
-    /// rolled back unless it is committed.
+    /// rolled back unless it is committed. The inner error is that the rows are refused, the outer that it has not come to them,
+    /// as where the table is locked.
     fn begin_write(
         &self,
         rows: &ReadRows<'_>,
         own: usize,
         without: &[usize],
-    ) -> Result<(ManagedConnection, u64)> {
+    ) -> Result<Result<(ManagedConnection, u64)>> {
         let (rows, met) = DriverRows::new(rows()?, self.database.kind, own, without)?;
         let mut connection = self.database.connect(Access::Write)?;
         let columns = rows.schema();
@@ -423,24 +447,17 @@ impl TargetTable {
         let written = self.write(&mut connection, Box::new(rows));
         let mut met = met.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(e) = written else {
-            return Ok((connection, met.lost));
+            return Ok(Ok((connection, met.lost)));
         };
         let _ = connection.rollback();
         let of_rows = met.failure.take();
-        Err(of_rows.unwrap_or_else(|| self.refused(&e, true)))
+        Ok(Err(of_rows.unwrap_or_else(|| self.refused(&e, true))))
     }
 }
 
 /// A string of PostgreSQL.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
-}
-
-/// Runs a statement that answers nothing.
-fn run(connection: &mut ManagedConnection, sql: &str) -> AdbcResult<()> {
-    let mut statement = connection.new_statement()?;
-    statement.set_sql_query(sql)?;
-    statement.execute_update().map(|_| ())
 }
 
 /// The answer to a query.

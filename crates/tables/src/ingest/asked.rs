@@ -8,8 +8,8 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 
-use super::{literal, run};
-use crate::database::{Access, AdbcDatabase, Kind};
+use super::literal;
+use crate::database::{Access, AdbcDatabase, Kind, run};
 use crate::error::Result;
 
 /// Whether `sql` reads the table; where the database does not say, whether it has a word that is the table's name. What

@@ -1,8 +1,11 @@
 //! What a database makes of values at the edges of their types. Needs servers and drivers: `make test-databases`.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::*;
 use crate::possible::{HandedExtremes, ROWS, plain_extremes};
@@ -106,4 +109,121 @@ fn values_of_the_peer_at_the_edges_of_types_are_written_or_null() {
         let lost = output.commit();
         assert_eq!(lost.map_err(|e| e.to_string()), Ok(expected), "{name}");
     }
+}
+
+/// A table of the rows `k` from 0 to 2, to append with the peer's `n`: what became of it, with how many values the database
+/// does not take. `before_commit` runs once all is checked.
+fn append(
+    database: &AdbcDatabase,
+    table: &str,
+    before_commit: impl FnOnce(),
+) -> std::result::Result<u64, String> {
+    let place = tempfile::tempdir().unwrap();
+    let rows = batch(&[("k", Arc::new(Int64Array::from(vec![0, 1, 2])) as ArrayRef)]);
+    let options = SourceOptions::default();
+    let source = Source::from_batches("frame", rows.schema(), vec![rows], &options).unwrap();
+    let keys = read_keys(&source, &key("k")).unwrap();
+    let table = TargetTable::new(table, IngestMode::Append, database.clone()).unwrap();
+    let columns = [PeerColumn {
+        name: "n".to_owned(),
+        of: ColumnType::TEXT,
+    }];
+    // Lengths and one more than these, and the texts.
+    let labels = b"\x02\x00a\x02\x00a\x02\x00b";
+    let write = || {
+        let mut output = Output::open(Destination::Table(&table), &source, place.path())?;
+        output.check_columns(&source, &columns)?;
+        before_commit();
+        let all = keys.rows_of(&[true; 3]);
+        let keys = handed_over(keys, labels, 3, &columns);
+        let of_peer = HandedOver::new(&columns, &keys);
+        write_rows(&source, Matched::new(&all, Some(of_peer)), &mut output)?;
+        output.commit()
+    };
+    write().map_err(|e: Error| format!("{:?}: {e}", e.class()))
+}
+
+/// Runs a script of Python in the folder `place`, whose `database` is `a.db`, until its input ends.
+fn sqlite(place: &Path, script: &str) -> Child {
+    let begin = "import sqlite3, sys; database = sqlite3.connect('a.db', isolation_level=None)";
+    let mut command = Command::new("python3");
+    command.args(["-c", &format!("{begin}\n{script}")]);
+    command.current_dir(place);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// What such a script prints.
+fn said(process: Child) -> String {
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Another program's locks on SQLite's database, which it takes with `statements` and holds until it is dropped.
+fn held(place: &Path, statements: &str) -> Child {
+    let script = format!(
+        "for statement in '{statements}'.split(';'): database.execute(statement).fetchall()\n\
+         print('held', flush=True); sys.stdin.read()"
+    );
+    let mut process = sqlite(place, &script);
+    let mut line = [0; 5];
+    process
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut line)
+        .unwrap();
+    process
+}
+
+fn sqlite_database(place: &Path) -> AdbcDatabase {
+    let uri = format!("sqlite:{}", place.join("a.db").display());
+    AdbcDatabase::new(&uri, Some(&driver("sqlite"))).unwrap()
+}
+
+/// Locks of others are waited for, and have nothing to do with the values of the peer; one that stays is called what it is.
+#[test]
+#[ignore = "needs ADBC drivers: make test-databases"]
+fn locks_of_sqlite_are_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    let run = |script: &str| said(sqlite(place, script));
+    run("database.execute('CREATE TABLE t (k integer, peer_n text)')");
+    let database = sqlite_database(place);
+    for statements in [
+        "BEGIN IMMEDIATE",
+        "BEGIN EXCLUSIVE",
+        "BEGIN; SELECT * FROM t",
+    ] {
+        let mut others = None;
+        let appended = append(&database, "t", || {
+            let process = held(place, statements);
+            others = Some(std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(700));
+                said(process)
+            }));
+        });
+        others.unwrap().join().unwrap();
+        assert_eq!(appended, Ok(0), "{statements}");
+    }
+    let rows = "print(database.execute('SELECT count(*), count(peer_n) FROM t').fetchone())";
+    assert_eq!(run(rows), "(9, 9)");
+    // Locked at the end, and from the beginning.
+    let mut reader = None;
+    let refused = append(&database, "t", || {
+        reader = Some(held(place, "BEGIN; SELECT * FROM t"));
+    });
+    said(reader.unwrap());
+    let refused = refused.unwrap_err();
+    assert!(refused.contains("database is locked"), "{refused}");
+    assert!(refused.contains("nothing was written"), "{refused}");
+    let writer = held(place, "BEGIN EXCLUSIVE");
+    let refused = append(&database, "t", || ()).unwrap_err();
+    assert!(refused.starts_with("Data"), "{refused}");
+    assert!(refused.contains("database is locked"), "{refused}");
+    said(writer);
+    assert_eq!(run(rows), "(9, 9)");
+    let refused = append(&database, "none", || ()).unwrap_err();
+    assert!(refused.contains("there is no such table"), "{refused}");
 }
