@@ -11,7 +11,9 @@ use adbc_core::options::{IngestMode as Mode, OptionConnection, OptionStatement, 
 use adbc_core::{Connection, Optionable, Statement};
 use adbc_driver_manager::ManagedConnection;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, new_null_array};
+use arrow_array::{
+    Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray, new_null_array,
+};
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use vesica_files::{Argument, advice};
@@ -25,6 +27,12 @@ use crate::text::read_error;
 
 mod asked;
 mod types;
+
+/// Why a column of the peer does not go to a column that is never null.
+const NEVER_NULL: &str = "is never null there, and the peer may hand over null";
+
+/// Why it does not go to one of SQLite's that is unique: that may make up values for null, and drop rows for values.
+const UNIQUE: &str = "is unique there, or part of a key, and the peer may hand over any values";
 
 /// What becomes of a table that is there, or is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,48 +289,51 @@ impl TargetTable {
             Err(e) if kind != Kind::Other => return Err(refused(e)),
             Err(_) => {}
         }
-        self.check_nullable(connection, &columns.fields()[own..])
+        self.check_free(connection, &columns.fields()[own..])
     }
 
-    /// Refuses a table in which a column of the peer's is never null, as far as the database says so: whoever hands over null
-    /// could spoil a result with it.
-    fn check_nullable(
-        &self,
-        connection: &mut ManagedConnection,
-        of_peer: &[FieldRef],
-    ) -> Result<()> {
+    /// Refuses a table in which a column of the peer's is never null, as far as the database says so, or unique in SQLite:
+    /// whoever hands over null, or a value that is there, could spoil a result with it.
+    fn check_free(&self, connection: &mut ManagedConnection, of_peer: &[FieldRef]) -> Result<()> {
         let sql = match self.database.kind {
             _ if of_peer.is_empty() => return Ok(()),
             Kind::PostgreSql => format!(
-                "SELECT a.attname::text FROM pg_catalog.pg_attribute a \
-                 JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
-                 WHERE a.attrelid = {}::regclass AND (a.attnotnull OR t.typnotnull)",
+                "SELECT a.attname::text, '{NEVER_NULL}'::text FROM pg_catalog.pg_attribute a \
+                 WHERE a.attrelid = {}::regclass AND (a.attnotnull OR EXISTS ( \
+                 WITH RECURSIVE base(oid) AS (SELECT a.atttypid UNION \
+                 SELECT t.typbasetype FROM pg_catalog.pg_type t JOIN base USING (oid)) \
+                 SELECT 1 FROM pg_catalog.pg_type t JOIN base USING (oid) WHERE t.typnotnull))",
                 literal(&self.quoted())
             ),
             Kind::Sqlite => {
-                let names = [Some(&self.name), self.schema.as_ref()]
-                    .into_iter()
-                    .flatten();
-                let names = names.map(|name| format!("'{}'", name.replace('\'', "''")));
-                let names = names.collect::<Vec<_>>().join(", ");
-                format!("SELECT name FROM pragma_table_info({names}) WHERE \"notnull\"")
+                let name = self.name.replace('\'', "''");
+                format!(
+                    "SELECT name, '{NEVER_NULL}' FROM pragma_table_info('{name}') WHERE \"notnull\" \
+                     UNION ALL SELECT name, '{UNIQUE}' FROM pragma_table_info('{name}') WHERE pk \
+                     UNION ALL SELECT c.name, '{UNIQUE}' FROM pragma_index_list('{name}') i, \
+                     pragma_index_info(i.name) c WHERE i.\"unique\""
+                )
             }
             Kind::Other => return Ok(()),
         };
         let found = ask(connection, &sql).map_err(|e| self.refused(&e, false))?;
-        let never_null = found
+        let texts =
+            |rows: &RecordBatch, column: usize| rows.column(column).as_string_opt().cloned();
+        let bound = found
             .iter()
-            .filter_map(|rows| rows.column(0).as_string_opt::<i32>())
-            .flatten()
-            .flatten();
-        let is_of_peer = |name: &&str| of_peer.iter().any(|field| field.name() == name);
-        match never_null.into_iter().find(is_of_peer) {
-            Some(name) => Err(Error::usage_with(
-                format!("column {name:?} is never null there, and the peer may hand over null"),
-                "append to a table whose columns of the peer may be null",
-            )),
-            None => Ok(()),
+            .filter_map(|rows| texts(rows, 0).zip(texts(rows, 1)));
+        for (names, reasons) in bound {
+            let names: &StringArray = &names;
+            let mut bound = names.iter().zip(&reasons);
+            let is_of_peer = |name| of_peer.iter().any(|field| Some(&**field.name()) == name);
+            if let Some((Some(name), Some(reason))) = bound.find(|(name, _)| is_of_peer(*name)) {
+                return Err(Error::usage_with(
+                    format!("column {name:?} {reason}"),
+                    "append to a table whose columns of the peer take any values",
+                ));
+            }
         }
+        Ok(())
     }
 
     /// Whether there is a table of PostgreSQL to replace. One that it would not drop is refused, and one that keeps rows from
@@ -369,7 +380,7 @@ impl TargetTable {
         quoted.collect::<Vec<_>>().join(".")
     }
 
-    /// Writes rows, in the transaction that has begun.
+    /// Writes rows, in the transaction that has begun, and has them checked that would be at its end.
     fn write(
         &self,
         connection: &mut ManagedConnection,
@@ -384,7 +395,11 @@ impl TargetTable {
         }
         statement.set_option(OptionStatement::IngestMode, self.mode.of_driver().into())?;
         statement.bind_stream(rows)?;
-        statement.execute_update().map(|_| ())
+        statement.execute_update()?;
+        match self.database.kind {
+            Kind::PostgreSql => run(connection, "SET CONSTRAINTS ALL IMMEDIATE"),
+            _ => Ok(()),
+        }
     }
 
     /// Writes all rows, or none. Columns after the first `own` are the peer's. Returns how many of their values are null since

@@ -227,3 +227,92 @@ fn locks_of_sqlite_are_waited_for() {
     let refused = append(&database, "none", || ()).unwrap_err();
     assert!(refused.contains("there is no such table"), "{refused}");
 }
+
+/// SQLite makes up a key for null, and deletes or drops rows for values that are there, if its table says so.
+#[test]
+#[ignore = "needs ADBC drivers: make test-databases"]
+fn columns_of_the_peer_are_not_unique_in_sqlite() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    let database = sqlite_database(place);
+    for (columns, index) in [
+        ("k integer, peer_n integer PRIMARY KEY", ""),
+        ("k integer, peer_n text, PRIMARY KEY (k, peer_n)", ""),
+        ("k integer, peer_n text UNIQUE ON CONFLICT REPLACE", ""),
+        ("k integer, peer_n text UNIQUE ON CONFLICT IGNORE", ""),
+        (
+            "k integer, peer_n text",
+            "CREATE UNIQUE INDEX i ON t (k, peer_n)",
+        ),
+    ] {
+        let statements = format!("DROP TABLE IF EXISTS t; CREATE TABLE t ({columns}); {index}");
+        said(sqlite(
+            place,
+            &format!("database.executescript('{statements}')"),
+        ));
+        let refused = append(&database, "t", || panic!("{columns} {index}")).unwrap_err();
+        let words = "column \"peer_n\" is unique there";
+        assert!(
+            refused.starts_with("Usage") && refused.contains(words),
+            "{refused}"
+        );
+    }
+    let statements = "DROP TABLE t; CREATE TABLE t (k integer PRIMARY KEY, peer_n text); CREATE INDEX i ON t (peer_n)";
+    said(sqlite(
+        place,
+        &format!("database.executescript('{statements}')"),
+    ));
+    assert_eq!(append(&database, "t", || ()), Ok(0));
+}
+
+/// Runs statements in PostgreSQL; gives what they print.
+fn psql(statements: &str) -> String {
+    let program = std::env::var("VESICA_TEST_PSQL").expect("PostgreSQL's psql");
+    let mut command = Command::new(program);
+    command.args([
+        "-qAt",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-d",
+        "postgres",
+        "-c",
+        statements,
+    ]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// What a constraint that is checked at the end says of the peer's values makes them null, as another would.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn deferred_constraints_do_not_fail_the_commit() {
+    let database = AdbcDatabase::new("postgresql:///postgres", Some(&driver("postgresql")));
+    let database = database.unwrap();
+    psql(
+        "DROP TABLE IF EXISTS deferred; CREATE TABLE deferred \
+         (k bigint, peer_n text UNIQUE DEFERRABLE INITIALLY DEFERRED)",
+    );
+    assert_eq!(append(&database, "deferred", || ()), Ok(3));
+    assert_eq!(psql("SELECT count(*), count(peer_n) FROM deferred"), "3|0");
+}
+
+/// A type that is never null makes its column so, however many domains are between.
+#[test]
+#[ignore = "needs a PostgreSQL server and ADBC drivers: make test-databases"]
+fn domains_that_are_never_null_are_seen() {
+    let database = AdbcDatabase::new("postgresql:///postgres", Some(&driver("postgresql")));
+    let database = database.unwrap();
+    psql(
+        "DROP TABLE IF EXISTS of_domain; DROP DOMAIN IF EXISTS outermost, middle, innermost; \
+         CREATE DOMAIN innermost AS text NOT NULL; CREATE DOMAIN middle AS innermost; \
+         CREATE DOMAIN outermost AS middle; CREATE TABLE of_domain (k bigint, peer_n outermost)",
+    );
+    let refused = append(&database, "of_domain", || panic!("not refused")).unwrap_err();
+    assert!(
+        refused.contains("column \"peer_n\" is never null there"),
+        "{refused}"
+    );
+    psql("ALTER DOMAIN innermost DROP NOT NULL");
+    assert_eq!(append(&database, "of_domain", || ()), Ok(0));
+}
