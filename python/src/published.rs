@@ -40,7 +40,7 @@ pub(crate) struct Publishing {
     rotate: bool,
     payload: Vec<String>,
     payload_width: Option<u32>,
-    queries: u64,
+    queries: Option<u64>,
     max_keys: Option<u64>,
     lambda: u32,
     threads: Option<i64>,

@@ -72,7 +72,8 @@ def publish(
     output     the file of the set, for clients; what changes later goes to files beside it
     rotate     publish the table under a new key in place of the old one
     payload    columns that a client gets with the rows that it finds
-    queries    how many the key answers in its life, of all clients together; 2**20 if not given
+    queries    how many the key answers in its life, of all clients together; 2**20 if not given; a key
+               that replaces another answers as many as that
     max_keys   how many are ever published under the key; as many as the table has if not given
     lambda_    statistical security in bits, of all queries together; 40 if not given
 
@@ -95,7 +96,6 @@ def publish(
         )
         raise UsageError(f"{given[0]}: {line}")
     arguments["payload"] = texts(arguments["payload"])
-    arguments["queries"] = 2**20 if queries is None else queries
     arguments["lambda"] = 40 if arguments.pop("lambda_") is None else lambda_
     with listener:
         report = _vesica.publish(table, add, remove, reading, arguments, identity, listener)

@@ -428,8 +428,20 @@ fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
 pub(crate) fn check_published(directory: &Path) -> Result<(), Error> {
     let may_be_one = directory.is_dir() || !directory.exists();
     match may_be_one && !directory.join(KEY).exists() {
+        true if !directory.exists() => Err(Error::store(directory, StoreProblem::Absent)),
         true => Err(Error::store(directory, StoreProblem::Empty)),
         false => Ok(()),
+    }
+}
+
+/// How many queries the key answers whose database is in this directory, if there is one.
+///
+/// # Errors
+/// As [`Database::open`].
+pub fn declared_queries(directory: &Path, identity: &Identity) -> Result<Option<u64>, Error> {
+    match directory.join(KEY).exists() {
+        true => Ok(Some(Contents::read(directory, identity)?.declared.queries)),
+        false => Ok(None),
     }
 }
 

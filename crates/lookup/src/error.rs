@@ -148,6 +148,9 @@ pub enum StoreProblem {
     /// A publication is in it already.
     #[error("holds a published set already")]
     Taken,
+    /// There is no such directory.
+    #[error("does not exist")]
+    Absent,
     /// There is none.
     #[error("holds no published set")]
     Empty,
@@ -340,7 +343,13 @@ impl Error {
                     "get the file from the publisher, and compare ",
                     Argument::Peer
                 ],
-                SetProblem::NoFile | SetProblem::NotASet(_) => advice![
+                SetProblem::NoFile => advice![
+                    "name the file that ",
+                    Command::Publish,
+                    " has written, or get it from the publisher; a client fetches it from the server with ",
+                    Argument::Fetch,
+                ],
+                SetProblem::NotASet(_) => advice![
                     "name the file that ",
                     Command::Publish,
                     " has written, or get it from the publisher",
@@ -373,7 +382,13 @@ impl Error {
                 }
                 SetProblem::BeingFetched => return None,
                 SetProblem::NoLocks => "fetch it to a local disk".into(),
-                SetProblem::Older { .. } | SetProblem::Forked(_) => advice![
+                SetProblem::Older { .. } => advice![
+                    "fetch the later releases with ",
+                    Argument::Fetch,
+                    ", or get them from the publisher; if it has gone back itself, give another directory as ",
+                    Argument::State,
+                ],
+                SetProblem::Forked(_) => advice![
                     "get the files of all releases from the publisher once more; if it has gone back itself, give another directory as ",
                     Argument::State,
                 ],
@@ -415,7 +430,7 @@ impl Error {
                     ],
                 },
                 StoreProblem::NoLocks => "name a directory on a local disk".into(),
-                StoreProblem::Empty => advice![
+                StoreProblem::Absent | StoreProblem::Empty => advice![
                     Command::Publish,
                     " makes one from a table; name the directory where it has",
                 ],

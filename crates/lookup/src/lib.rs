@@ -25,7 +25,7 @@ mod sort;
 mod state;
 
 pub use client::{Client, QUERY_BLOCKS, QUERY_BYTES};
-pub use database::Database;
+pub use database::{Database, declared_queries};
 pub use error::{Error, Holder, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
 pub use publish::{Content, Earlier, SetBuilder, Update, has_begun};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
-use vesica_files::{DirectoryKind, many};
+use vesica_files::{Argument, DirectoryKind, advice, many};
 use vesica_keys::KeyStore;
 use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
 use vesica_session::{
@@ -496,12 +496,13 @@ impl OpenLookUp {
         deadline.of_exchange(start, 0, 0);
         let client = Client::new(connection.channel, header).map_err(SessionError::from)?;
         if client.release() > header.release {
-            let warning = format!(
-                "the set here is release {}, and the publisher has release {}: get the files that are missing",
+            let said = format!(
+                "the set here is release {}, and the publisher has release {}: get the files that are missing, or fetch them \
+                 with ",
                 header.release,
                 client.release(),
             );
-            observer.warning(&warning.into());
+            observer.warning(&advice![said, Argument::Fetch]);
         }
         if client.release() < header.release {
             let warning = format!(

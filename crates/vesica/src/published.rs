@@ -8,7 +8,8 @@ use serde::Serialize;
 use vesica_files::{Advice, DirectoryKind, directory_of};
 use vesica_keys::KeyStore;
 use vesica_lookup::{
-    Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, has_begun,
+    Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, declared_queries,
+    has_begun,
 };
 use vesica_session::{
     Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
@@ -24,6 +25,9 @@ const AT_ONCE: usize = 1 << 14;
 /// Bytes of what goes with a key, unless others are asked for.
 pub const PAYLOAD_BYTES: u32 = 64;
 
+/// Queries that a key answers, unless others are asked for.
+const QUERIES: u64 = 1 << 20;
+
 /// How a table is published.
 #[derive(Clone, Debug)]
 pub struct Publication {
@@ -35,8 +39,9 @@ pub struct Publication {
     pub rotates: bool,
     /// Statistical security in bits, of all queries together.
     pub lambda: u32,
-    /// Queries that the key answers in its life, of all clients.
-    pub queries: u64,
+    /// Queries that the key answers in its life, of all clients; `None` is as many as the key answers that it replaces, or
+    /// 2^20.
+    pub queries: Option<u64>,
     /// Keys that are ever published under it; `None` is as many as there are.
     pub max_keys: Option<u64>,
     /// The columns that go with each key.
@@ -113,10 +118,14 @@ impl Publication {
         });
         let keys = read_published(source, key, payload.transpose()?, share, scratch, observer)?;
         let counts = *keys.counts();
+        let former = match (self.queries, self.rotates) {
+            (None, true) => declared_queries(&self.database, &self.identity)?,
+            _ => None,
+        };
         let declared = Declared {
             normalization: key.normalization(),
             lambda: self.lambda,
-            queries: self.queries,
+            queries: self.queries.or(former).unwrap_or(QUERIES),
             max_keys: self.max_keys.unwrap_or(counts.items),
             payload: self
                 .payload

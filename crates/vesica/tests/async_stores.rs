@@ -94,7 +94,7 @@ fn steps_alone(directory: PathBuf) {
         database: directory.join("database"),
         rotates: false,
         lambda: 40,
-        queries: 1 << 20,
+        queries: Some(1 << 20),
         max_keys: None,
         payload: None,
         memory: None,

@@ -54,9 +54,10 @@ pub(crate) struct Publish {
     #[arg(help_heading = "Result", long, value_name = "SET.vset")]
     pub(crate) output: OutputSet,
     /// Queries that the key answers in its life, of all clients together, such as 2^20; the server stops at that. Each
-    /// doubling makes each mask a bit longer, and costs half a bit of the key's security
-    #[arg(long, value_name = "N", value_parser = parse_life, default_value = "2^20")]
-    pub(crate) queries: u64,
+    /// doubling makes each mask a bit longer, and costs half a bit of the key's security. 2^20 if not given; with --rotate, as
+    /// many as the key before
+    #[arg(long, value_name = "N", value_parser = parse_life)]
+    pub(crate) queries: Option<u64>,
     /// Most keys that are ever published under the secret key, those of later --add included. As many as the table has if not
     /// given, so that none can be added
     #[arg(long, value_name = "N", value_parser = parse_life)]

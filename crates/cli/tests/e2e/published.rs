@@ -213,7 +213,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     of_queries.expect_failure(2, "is a directory, and not one of --query");
     serve(&place, "--quota 2^20")
         .wait()
-        .expect_failure(2, "holds no published set");
+        .expect_failure(2, "the directory database does not exist");
     assert!(!place.path("set.vset").exists());
     publish(&place, &format!("--input all.csv --key id {most}")).expect_success();
     publish(&place, "--input all.csv --key id").expect_failure(2, "holds a published set already");
@@ -240,6 +240,9 @@ fn what_cannot_be_is_refused_with_its_code() {
         let secret = key.lines().nth(1).unwrap();
         assert!(!ended.err.contains(secret), "{}", ended.err);
     }
+    let ended = place.run(&format!("{words} --set database"));
+    let line = "--set database is the database of a published set, and not a published set";
+    ended.expect_failure(2, line);
     let mut server = serve(&place, "--quota 2^40");
     let endpoint = server.endpoint();
     place
@@ -390,7 +393,7 @@ fn a_published_set_changes() {
     place.write("mine.csv", table((0..3000).step_by(500)));
     publish(
         &place,
-        "--input all.csv --key id --payload remark --max-keys 3000",
+        "--input all.csv --key id --payload remark --max-keys 3000 --queries 500000",
     )
     .expect_success();
     let mut server = serve(&place, "--quota 100");
@@ -421,12 +424,16 @@ fn a_published_set_changes() {
     stale.expect_success();
     let warning = "the set here is release 1, and the publisher has release 2";
     assert!(stale.err.contains(warning), "{}", stale.err);
+    let fetch = "get the files that are missing, or fetch them with --fetch";
+    assert!(stale.err.contains(fetch), "{}", stale.err);
     // One that has seen it takes nothing older, whether it asks or not.
     let back = look_up(&place, &endpoint, words);
     let line = "is release 1, and an earlier look-up has seen release 2";
     assert_eq!(back.code, Some(3));
     assert!(
-        back.err.contains(line) && back.err.contains("as --state"),
+        back.err.contains(line)
+            && back.err.contains("with --fetch")
+            && back.err.contains("as --state"),
         "{}",
         back.err
     );
@@ -487,7 +494,14 @@ fn a_published_set_changes() {
     publish(&place, rotate).expect_failure(2, other);
     assert_eq!(place.read("set.vset.77"), "mine");
     std::fs::remove_file(place.path("set.vset.77")).unwrap();
-    publish(&place, rotate).expect_success();
+    let rotated = publish(&place, rotate);
+    rotated.expect_success();
+    // As many as the key before.
+    assert!(
+        rotated.err.contains("the key answers 500000 queries"),
+        "{}",
+        rotated.err
+    );
     assert!(!place.path("set.vset.2").exists() && !place.path("set.vset.3").exists());
     let ledgers = place.path("database").read_dir().unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();

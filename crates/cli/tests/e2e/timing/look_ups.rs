@@ -57,7 +57,7 @@ impl LookUps {
             database: directory.path().join("database"),
             rotates: false,
             lambda: 40,
-            queries: 1 << 24,
+            queries: Some(1 << 24),
             max_keys: None,
             payload: None,
             memory: None,
