@@ -34,6 +34,7 @@ named! {
     /// An argument of a run: an option of the command, a keyword in Python. Its name is words in lower case with `_`
     /// between them.
     Argument:
+    Admit "admit",
     Align "align",
     AllowEmpty "allow_empty",
     Bandwidth "bandwidth",
@@ -49,6 +50,7 @@ named! {
     Input "input",
     Key "key",
     Lambda "lambda",
+    Listen "listen",
     MaxKeys "max_keys",
     MaxPeerItems "max_peer_items",
     MaxPeerValueBound "max_peer_value_bound",

@@ -24,6 +24,9 @@ const OWN: &[(&[u8], &str)] = &[
     (b"vesica", "a file that a command keeps for itself"),
 ];
 
+/// What texts of our own begin with.
+const TEXTS: &[(&[u8], &str)] = &[(b"{\n  \"format\":", "the record of a job")];
+
 /// What files of other programs begin with that are no tables here.
 const NO_TABLES: &[(&[u8], &str)] = &[
     (b"PARE", "an encrypted Parquet file"),
@@ -171,7 +174,7 @@ fn found_in(head: &[u8]) -> &'static str {
     match own.or_else(|| named(TABLES, head)) {
         Some(what) => what,
         None if head.is_empty() => "an empty file",
-        None if is_text(head) => "a text file",
+        None if is_text(head) => named(TEXTS, head).unwrap_or("a text file"),
         None => "a file of another kind",
     }
 }

@@ -199,7 +199,11 @@ fn dial(
         if wait.is_last() {
             let waited = options.wait.as_secs_f32();
             let line = format!("{}{left} (tried for {waited} s)", problem.line);
-            return Err(cannot_connect(address, &Problem { line, ..problem }));
+            let cause = match problem.cause {
+                NoConnection::NobodyListens if visit.is_some() => NoConnection::NoGatewayListens,
+                cause => cause,
+            };
+            return Err(cannot_connect(address, &Problem { cause, line }));
         }
         last = Some(problem);
         pause(&wait, rest)?;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_files::Argument::{
-    Deadline, Key, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer, Protocol,
-    Security, State, TakeValues, Timeout, Value, ValueBound, Wait,
+    Admit, Deadline, Key, Listen, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer,
+    Protocol, Security, State, TakeValues, Timeout, Value, ValueBound, Wait,
 };
 use vesica_files::{Advice, Argument, Command, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
@@ -131,6 +131,8 @@ pub enum NoConnection {
     Taken,
     /// Nobody listens at the peer's address.
     NobodyListens,
+    /// Nobody listens at a gateway's address.
+    NoGatewayListens,
     /// The peer has not connected in time.
     NobodyConnects,
     /// The peer has not connected in time, and somebody who did expected another identity than this side's. Whoever that
@@ -157,6 +159,16 @@ impl NoConnection {
             }
             NoConnection::NobodyListens => advice![
                 "start the other side, which listens, and give the address that it prints; if it takes longer to start, raise ",
+                Wait,
+            ],
+            NoConnection::NoGatewayListens => advice![
+                "start the gateway there: ",
+                Command::Gateway,
+                " with ",
+                Listen,
+                " and, for this job, ",
+                Admit,
+                " JOB/gateway.json; if it takes longer to start, raise ",
                 Wait,
             ],
             NoConnection::NobodyConnects => advice![

@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use vesica_files::read_regular;
+use vesica_files::{found_at, read_regular};
 use zeroize::Zeroizing;
 
 pub use serve::{Gateway, GatewayFigures, GatewayOptions};
@@ -92,22 +92,33 @@ impl Admission {
     ///
     /// Fails as [`read_secret`], and with [`Error::SecretFile`] if it is none.
     pub fn load(path: &Path) -> Result<Admission, Error> {
-        let refused = |problem: String| Error::SecretFile {
+        let fail = |problem: String| Error::SecretFile {
             path: path.to_owned(),
-            problem: format!(
-                "is no admission to a gateway, as gateway.json of a job is: {problem}"
-            ),
+            problem,
+        };
+        let refused = || {
+            let found = found_at(path).unwrap_or("a file of another kind");
+            fail(format!(
+                "this is {found}, and not the admission to a gateway that gateway.json of a job is"
+            ))
         };
         // Who may read it matters of an admission alone. What cannot be read now is read once more.
-        let problem = match read_regular(path, MAX_SECRET).map(Zeroizing::new) {
-            Ok(text) => Admission::from_json(&text).err(),
-            Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Some(e.to_string()),
-            Err(_) => None,
+        let is_one = match read_regular(path, MAX_SECRET).map(Zeroizing::new) {
+            Ok(text) => Admission::from_json(&text).is_ok(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(fail("no such file".into()));
+            }
+            Err(e) => !matches!(
+                e.kind(),
+                io::ErrorKind::FileTooLarge
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::InvalidInput
+            ),
         };
-        if let Some(problem) = problem {
-            return Err(refused(problem));
+        if !is_one {
+            return Err(refused());
         }
-        Admission::from_json(&read_secret(path)?).map_err(refused)
+        Admission::from_json(&read_secret(path)?).map_err(|_| refused())
     }
 
     /// Reads what [`Admission::to_json`] has made.

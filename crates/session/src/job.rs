@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vesica_plan::{Open, Registry};
-use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Values};
+use vesica_psi::{MAX_VALUE_COLUMNS, Protocol, Reveal, Values};
 use vesica_wire::Link;
 
 use crate::halves::{HalfSource, Purpose};
@@ -117,17 +117,7 @@ impl Job {
             (self.get(&REVEAL), self.get(&SECURITY), self.get(&LAMBDA));
         let protocol = match &self.protocol {
             // Which one depends on the sizes; whether there is one, and how secure it is, does not.
-            ProtocolRequest::Auto => {
-                let open = Open {
-                    sizes: [0; 2],
-                    reveal,
-                    security,
-                    lambda,
-                    exact: self.get(&KEY_BITS),
-                    has_labels: !self.labels.is_nothing() && self.labels.string_bytes() == 0,
-                };
-                self.registry.auto(&open).first().copied()
-            }
+            ProtocolRequest::Auto => self.registry.auto(&self.open()).first().copied(),
             ProtocolRequest::Named(name) => {
                 let Some(protocol) = self.registry.get(name) else {
                     let names = self.registry.names();
@@ -215,6 +205,32 @@ impl Job {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// What `auto` is asked, of sizes that are not known.
+    fn open(&self) -> Open {
+        Open {
+            sizes: [0; 2],
+            reveal: self.get(&REVEAL),
+            security: self.get(&SECURITY),
+            lambda: self.get(&LAMBDA),
+            exact: self.get(&KEY_BITS),
+            has_labels: !self.labels.is_nothing() && self.labels.string_bytes() == 0,
+        }
+    }
+
+    /// Bytes of memory that the smallest bucket takes at least, whatever both sides have.
+    pub fn least_memory(&self) -> u64 {
+        let protocols = match &self.protocol {
+            ProtocolRequest::Auto => self.registry.auto(&self.open()),
+            ProtocolRequest::Named(name) => self.registry.get(name).into_iter().collect(),
+        };
+        let (key_bits, lambda) = (self.get(&KEY_BITS), self.get(&LAMBDA));
+        let bytes = |protocol: &&dyn Protocol| {
+            let spec = protocol.spec();
+            spec.working_bytes_of([1; 2], key_bits, lambda)
+        };
+        protocols.iter().map(bytes).min().unwrap_or_default()
     }
 
     /// What it wants stored correlations for, with so many items.

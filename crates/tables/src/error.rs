@@ -256,6 +256,8 @@ pub enum ErrorKind {
         other: String,
         /// In which way.
         how: Overlap,
+        /// What a directory of the command's own lacks that is one of them, if it is there and has nothing of it.
+        lacks: Option<String>,
     },
     /// A table that the result goes to is one that the query reads.
     TableIsRead,
@@ -706,14 +708,26 @@ impl fmt::Display for Error {
             }
             ErrorKind::Changed => f.write_str("changed while it was being used"),
             ErrorKind::Usage { reason, .. } => f.write_str(&one_line(reason)),
-            ErrorKind::TakesPlace { what, other, how } => match how {
-                Overlap::Same | Overlap::Redirected => {
-                    write!(f, "{what} and {other} are the same file")
+            ErrorKind::TakesPlace {
+                what,
+                other,
+                how,
+                lacks,
+            } => {
+                if let Some(lacks) = lacks {
+                    write!(f, "{lacks}, and ")?;
                 }
-                Overlap::SameDirectory => write!(f, "{what} and {other} are the same directory"),
-                Overlap::Among => write!(f, "{what} would be one of the files of {other}"),
-                Overlap::Inside => write!(f, "{what} is in the directory of {other}"),
-            },
+                match how {
+                    Overlap::Same | Overlap::Redirected => {
+                        write!(f, "{what} and {other} are the same file")
+                    }
+                    Overlap::SameDirectory => {
+                        write!(f, "{what} and {other} are the same directory")
+                    }
+                    Overlap::Among => write!(f, "{what} would be one of the files of {other}"),
+                    Overlap::Inside => write!(f, "{what} is in the directory of {other}"),
+                }
+            }
             ErrorKind::TableIsRead => f.write_str("the query reads it"),
             ErrorKind::Unwritable(e) => {
                 write!(f, "cannot be written: {}", one_line(&e.to_string()))

@@ -207,10 +207,14 @@ impl Paths {
                     continue;
                 }
                 if let Some((one, how, other)) = written.overlap(other) {
+                    // What a directory is or lacks says more than what is in it.
+                    let both = [one.named, other.named];
+                    both.into_iter().try_for_each(Named::check_use)?;
                     return Err(Error::new(ErrorKind::TakesPlace {
                         what: one.named.what.clone(),
                         other: other.named.what.clone(),
                         how,
+                        lacks: both.into_iter().find_map(Named::lacks),
                     }));
                 }
             }
@@ -248,6 +252,24 @@ impl Named {
                 shown(&self.path)
             ))),
             None => self.check_directory(),
+        }
+    }
+
+    /// Fails if a directory is there that a command has made for something else.
+    fn check_use(&self) -> Result<()> {
+        match DirectoryKind::of(&self.path) {
+            Some(_) => self.check_kind(),
+            None => Ok(()),
+        }
+    }
+
+    /// What a directory lacks that is to be the command's own, if it is there.
+    fn lacks(&self) -> Option<String> {
+        match self.kind {
+            PathKind::Directory(kind) if self.path.is_dir() && !kind.is_at(&self.path) => Some(
+                format!("{} {} is not {}", self.what, shown(&self.path), kind.name()),
+            ),
+            _ => None,
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
 }
 
 /// The same in a sentence, where a number alone would have no unit.
-fn in_words(bytes: u64) -> String {
+pub(crate) fn in_words(bytes: u64) -> String {
     let shown = show_bytes(bytes);
     match shown.ends_with(|last: char| last.is_ascii_digit()) {
         true => many(bytes, "byte"),

@@ -29,7 +29,7 @@ use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::apart::check_apart;
 use crate::kept::Kept;
-use crate::memory::{Storage, bucket_memory, key_memory};
+use crate::memory::{Storage, bucket_memory, in_words, key_memory};
 use crate::split_job::{JobPlace, SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored, columns_of_peer};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
@@ -777,6 +777,16 @@ impl Party {
         }
         let job = job.with(&BUCKET_ATTEMPTS, tasks.attempts);
         job.check()?;
+        let least = job.least_memory();
+        if tasks.memory < least {
+            let problem = format!(
+                "{} of memory for a task do not suffice for {revealed}, which takes {} or more however few keys there are",
+                in_words(tasks.memory),
+                in_words(least)
+            );
+            let remedy = Some(advice!["raise ", Argument::TaskMemory]);
+            return Err(Error::Usage { problem, remedy });
+        }
         Ok((job, JobPlace::prepare(directory)?))
     }
 

@@ -35,8 +35,8 @@ use vesica_primitives::sealed::{Sealed, Unreadable};
 use vesica_session::terms::{BUCKET_ATTEMPTS, REVEAL};
 use vesica_session::{
     Admission, Agreement, Attempt, ConnectOptions, Connection, Contract, Endpoint,
-    Error as SessionError, Fingerprint, Identity, Intent, KeyBlock, KeySet, Listener, Registry,
-    Role, TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on,
+    Error as SessionError, Fingerprint, Identity, Intent, KeyBlock, KeySet, Listener, NoConnection,
+    Registry, Role, TaskKeys, Transport, Visit, connect, connect_through, random, run_bucket_on,
     with_threads,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
@@ -664,8 +664,19 @@ impl SplitJob {
 
     /// What it means that somebody else than the peer's task for this attempt has come.
     fn in_words(&self, attempt: Attempt, error: SessionError) -> Error {
-        let SessionError::WrongPeer { got, .. } = error else {
-            return error.into();
+        let got = match error {
+            SessionError::WrongPeer { got, .. } => got,
+            SessionError::RefusedByPeer { .. }
+            | SessionError::Connect {
+                cause: NoConnection::RefusedByVisitor,
+                ..
+            } => {
+                return self.problem(JobProblem::Refused {
+                    line: error.to_string(),
+                    class: error.class().into(),
+                });
+            }
+            error => return error.into(),
         };
         match self.peers.attempt(self.contract(), got) {
             Some(theirs) => self.problem(JobProblem::OtherAttempt {
@@ -712,6 +723,17 @@ fn storage(e: io::Error) -> WireError {
 }
 
 fn cannot(path: &Path, why: &io::Error) -> Error {
+    // What is no regular file is none of this job's, whatever room there is on the disk.
+    if matches!(
+        why.kind(),
+        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput
+    ) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        return Error::Job {
+            path: path.parent().unwrap_or(path).to_owned(),
+            problem: JobProblem::Damaged(format!("{name} ({why})")),
+        };
+    }
     let line = format!("{}: {why}", path.display());
     SessionError::Run(WireError::limit(Limit::Storage, line)).into()
 }

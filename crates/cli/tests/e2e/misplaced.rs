@@ -233,7 +233,29 @@ fn what_is_in_the_place_of_a_table_or_an_identity_is_named() {
     place.write("long.csv", "id\n".repeat(30_000));
     for table in ["table.csv", "long.csv"] {
         let ended = place.run(&format!("gateway --listen 127.0.0.1:0 --admit {table}"));
-        let words = format!("{table}: is no admission to a gateway, as gateway.json of a job is: ");
+        let words = format!("{table}: this is a text file, and not the admission to a gateway");
         ended.expect_failure(2, &words);
+    }
+    // What a directory lacks is said, and not only what is in it.
+    for (words, line) in [
+        (
+            "attempts --job . --listen 127.0.0.1:0",
+            "--job . is not the directory of a job, and --identity is in the directory of --job",
+        ),
+        (
+            "receive --input table.csv --key id --work-dir . --listen 127.0.0.1:0",
+            "--work-dir . is not the work directory of a run, and ",
+        ),
+    ] {
+        let peer = place.sender;
+        let ended = place.run(&format!("{words} --identity receiver.key --peer {peer}"));
+        ended.expect_failure(2, line);
+    }
+    for (file, line) in [
+        ("receiver.key", "this is an identity, and not the admission"),
+        ("missing", "no such file"),
+    ] {
+        let ended = place.run(&format!("gateway --listen 127.0.0.1:0 --admit {file}"));
+        ended.expect_failure(2, &format!("{file}: {line}"));
     }
 }

@@ -175,7 +175,27 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
     let line = "has no task of the peer with the key vs1:";
     fail(("near", 0, 0), ("far-2", 0, 0), 4, line);
     let line = "is this side's, and so is the task";
-    fail(("near", 0, 0), ("near", 1, 0), 6, line);
+    let listening = fail(("near", 0, 0), ("near", 1, 0), 6, line);
+    // The one that listens hears no more than that it is not the one.
+    listening.expect_failure(4, "has met a task that expects another one");
+    let hint = listening.hint();
+    assert!(hint.contains("the address of its peer's"), "{hint}");
+    // In the place of a file is something else.
+    let lock = place.path("near/bucket-7.lock");
+    std::fs::create_dir(&lock).unwrap();
+    let ended = place.run("bucket --job near --bucket 7 --connect 127.0.0.1:1 --wait 1");
+    ended.expect_failure(3, "has a file that is damaged or gone: bucket-7.lock (");
+    assert!(!ended.hint().contains("space"), "{}", ended.err);
+    std::fs::remove_dir(&lock).unwrap();
+    let ended = place.run("bucket --job near --bucket 7 --gateway 127.0.0.1:1 --wait 1");
+    ended.expect_failure(4, "nobody listens on 127.0.0.1:1");
+    let hint = ended.hint();
+    assert!(hint.contains("--admit JOB/gateway.json"), "{hint}");
+    let ended = place.run("gateway --listen 127.0.0.1:0 --admit near/job.json");
+    ended.expect_failure(
+        2,
+        "near/job.json: this is the record of a job, and not the admission",
+    );
     // Both hear who has come, and that nobody else has.
     let met = |[theirs, ours]: [[u32; 2]; 2]| {
         let of = |[bucket, number]: [u32; 2]| format!("attempt {number} at bucket {bucket}");

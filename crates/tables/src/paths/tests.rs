@@ -179,7 +179,7 @@ fn everything_that_is_written_is_compared() {
     for (writes, words) in [
         (
             &[(OWN, "in")][..],
-            "in and the input are the same directory",
+            "in HERE/in is not the work directory of a run, and in and the input are the same directory",
         ),
         (
             &[(File, "in/a")],
@@ -261,7 +261,10 @@ fn nothing_is_read_from_a_directory_of_the_commands_own() {
         paths.reads("the input", kind, &at(read));
         paths.writes("the work directory", OWN, &at("own"));
         let found = paths.check().map_err(|error| error.to_string());
-        let words = "the input is in the directory of the work directory".to_owned();
+        let words = format!(
+            "the work directory {} is not the work directory of a run, and the input is in the directory of the work directory",
+            at("own").display()
+        );
         assert_eq!(found, if inside { Err(words) } else { Ok(()) }, "{read}");
     }
 }

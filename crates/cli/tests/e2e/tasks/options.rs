@@ -276,23 +276,15 @@ fn a_split_that_fails_leaves_nothing() {
     std::fs::create_dir(place.path("job")).unwrap();
     split("job", "").expect_failure(4, "nobody listens");
     assert_eq!(std::fs::read_dir(place.path("job")).unwrap().count(), 0);
-    let words = "--reveal size --security semi-honest --task-memory 1M";
-    let ended = split_keys(&place, ["near", "far"], words);
-    let told = ended
-        .iter()
-        .find(|side| side.err.contains("bytes of memory"))
-        .unwrap();
-    let line = "do not suffice for a bucket of 20 items of the receiver and 20 of the sender: the smallest takes circuit-okvs 13";
-    told.expect_failure(7, line);
-    assert!(
-        told.hint()
-            .ends_with("all of it is for a bucket, and 129M are enough"),
-        "{}",
-        told.err
+    // No peer is needed to know that.
+    let ended = split(
+        "job-2",
+        "--reveal size --security semi-honest --task-memory 100M",
     );
-    for job in ["near", "far"] {
-        assert!(!place.path(job).exists(), "{job}");
-    }
+    let line = "100M of memory for a task do not suffice for size, which takes 129M or more";
+    ended.expect_failure(2, line);
+    assert!(ended.hint().contains("--task-memory"), "{}", ended.err);
+    assert!(!place.path("job-2").exists());
 }
 
 /// What listens is no gateway, or not what a task takes it for.
