@@ -345,7 +345,10 @@ def test_what_is_in_the_place_of_something_else_is_named(tmp_path: Path) -> None
         ),
         (lambda: vesica.connect("127.0.0.1:1", identity=ME, peer=str(key)), "a fingerprint begins"),
         (lambda: vesica.lookup(table, **of_set), "none.vset is not there"),
-        (lambda: vesica.lookup(table, **{**of_set, "set": tmp_path}), "`set` .* is a directory, and"),
+        (
+            lambda: vesica.lookup(table, **{**of_set, "set": tmp_path}),
+            "`set` .* is a directory, and",
+        ),
         (
             lambda: vesica.lookup(table, state=other, **of_set),
             "`state` .*other.csv is a text file, and not a dir",

@@ -572,8 +572,8 @@ fn a_database_is_of_one_set_process_and_identity() {
         Error::Store { problem, .. } => problem,
         other => panic!("{other:?}"),
     };
-    let empty = Database::open(&directory, &identity).unwrap_err();
-    assert_eq!(problem(empty), StoreProblem::Empty);
+    let absent = Database::open(&directory, &identity).unwrap_err();
+    assert_eq!(problem(absent), StoreProblem::Absent);
     publish(place.path(), &identity, 10, 0).unwrap();
     let again = publish(place.path(), &identity, 10, 0).unwrap_err();
     assert_eq!(problem(again), StoreProblem::Taken);

@@ -67,7 +67,8 @@ fn a_client_goes_back_to_no_older_release() {
         let refused = see().unwrap_err();
         assert_eq!(refused.class(), ErrorClass::Data);
         let remedy = refused.remedy().unwrap();
-        assert_eq!(remedy.arguments().collect::<Vec<_>>(), [Argument::State]);
+        let arguments: Vec<_> = remedy.arguments().collect();
+        assert_eq!(arguments, [Argument::Fetch, Argument::State]);
         assert_eq!(problem::<()>(Err(refused)), SetProblem::Older { got, seen });
     };
     fs::remove_file(published.file(3)).unwrap();
