@@ -1,5 +1,6 @@
 //! Published sets: whatever a publisher has signed, and however a server hands it out.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -216,9 +217,10 @@ impl Stored {
         drop(database);
         let set = PublishedSet::open(&place.file(1), publisher.fingerprint()).expect("a set");
         let database = fs::read(place.0.path().join("database/key")).expect("a key");
-        // Makes the directory.
+        // One that a look-up makes goes with it unless something is kept.
         let state = place.0.path().join("state");
-        drop(State::open(&state, &publisher, &set).expect("a directory"));
+        let mut private = fs::DirBuilder::new();
+        private.mode(0o700).create(state).expect("a directory");
         Stored {
             key: *set.header().oprf_key.bytes(),
             place,
