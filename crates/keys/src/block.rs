@@ -7,7 +7,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use zeroize::Zeroize;
 
-use crate::digests::sort_digests;
+use crate::digests::by_bytes;
 use crate::error::{Error, Result};
 
 /// Distinct keys with what goes with them: one key's after the other's in each column.
@@ -121,7 +121,7 @@ impl KeyBlock<'_> {
     pub fn sorted(&self) -> KeyBlock<'static> {
         if self.numbers.is_none() && self.values.is_none() && self.labels.is_none() {
             let mut digests = self.digests.to_vec();
-            sort_digests(&mut digests);
+            digests.par_sort_unstable_by(by_bytes);
             return digests.into();
         }
         let mut order: Vec<u32> = (0..self.len() as u32).collect();

@@ -25,7 +25,7 @@ const MIN_GATHERED: usize = if cfg!(test) { 64 } else { 1 << 18 };
 /// Fewest bytes in memory from which a run is written before all rows are there, whatever the memory.
 pub(crate) const MIN_RUN: u64 = 54 * if cfg!(test) { 64 } else { 1 << 16 };
 
-/// A run has a row for so many bytes of the memory at most: more than there are of keys that differ.
+/// A run has at most a row for so many bytes of the memory. Rows whose keys all differ take more, and so are one run.
 const RUN_ROW_BYTES: u64 = 50;
 
 /// Bytes for the line of each key.
@@ -101,12 +101,9 @@ impl KeyBytes {
 /// Gathers the keys of rows.
 pub struct Gather {
     layout: Layout,
-    /// Bytes of a key in memory, and of what goes with it.
+    /// Bytes of a key in memory.
     key_bytes: u64,
-    beside: usize,
     memory: u64,
-    /// Bytes in memory from which a run is written before all rows are there.
-    most: u64,
     directory: PathBuf,
     mix: Mix,
     /// Those of the rows that are in memory. The first `distinct` differ, and keep their indices. The others, one for each
@@ -166,9 +163,7 @@ impl Gather {
     pub fn new(layout: Layout, memory: u64, directory: &Path) -> Result<Gather> {
         Ok(Gather {
             key_bytes: bytes_of_key(&layout),
-            beside: layout.beside(),
             memory,
-            most: memory.max(MIN_RUN),
             directory: directory.to_owned(),
             mix: Mix::random().map_err(unwritable)?,
             columns: Columns::new(&layout),
@@ -183,6 +178,16 @@ impl Gather {
             spilled: None,
             layout,
         })
+    }
+
+    /// What goes with each key.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Bytes in memory from which a run is written before all rows are there.
+    fn most(&self) -> u64 {
+        self.memory.max(MIN_RUN)
     }
 
     /// Rows so far.
@@ -209,13 +214,13 @@ impl Gather {
         self.row_items.push(match record {
             None => NO_ITEM,
             Some(record) => {
-                assert_eq!(record.beside.len(), self.beside, "the layout");
+                assert_eq!(record.beside.len(), self.layout.beside(), "the layout");
                 self.with_key += 1;
                 self.columns.digests.push(record.digest);
                 if self.layout.has_numbers {
                     self.columns.numbers.push(record.number);
                 }
-                if self.beside > 0 {
+                if !record.beside.is_empty() {
                     self.columns.beside.push(record.beside);
                     self.lines.push(record.line.and_then(NonZeroU64::new));
                 }
@@ -224,7 +229,7 @@ impl Gather {
             }
         });
         let is_due = self.gathered() >= MIN_GATHERED.max(self.distinct) && self.spilled.is_none();
-        match is_due || self.bytes(self.columns.len()) > self.most {
+        match is_due || self.bytes(self.columns.len()) > self.most() {
             true => self.make_room(is_due),
             false => Ok(()),
         }
@@ -262,7 +267,7 @@ impl Gather {
 
     /// Whether what is in memory fits there, give or take a sixteenth of it that may be repetitions.
     fn fits(&mut self) -> Result<bool> {
-        let memory = self.most;
+        let memory = self.most();
         if self.bytes(self.columns.len()) <= memory {
             return Ok(true);
         }
@@ -368,6 +373,8 @@ impl Gather {
     /// Writes what is in memory as a run, and begins anew.
     pub(crate) fn spill(&mut self) -> Result<()> {
         self.drop_repetitions()?;
+        // Keys that many rows have may have more of them than a run takes.
+        let at_once = usize::try_from(self.most() / RUN_ROW_BYTES).unwrap_or(usize::MAX);
         let (runs, keys) = match &mut self.spilled {
             Some(spilled) => spilled,
             none => {
@@ -377,8 +384,6 @@ impl Gather {
             }
         };
         keys.add(&self.row_items, &self.columns.digests);
-        // Keys that many rows have may have more of them than a run takes.
-        let at_once = usize::try_from(self.most / RUN_ROW_BYTES).unwrap_or(usize::MAX);
         let mut written = 0;
         for part in self.row_items.chunks(at_once) {
             let rows = RowsOfKeys::new(part, self.distinct, self.first_row);
@@ -615,7 +620,7 @@ mod tests {
         for row in 0..5000 {
             gather.add((row % 9 != 4).then_some(&record(row))).unwrap();
         }
-        let most = gather.most / RUN_ROW_BYTES;
+        let most = gather.most() / RUN_ROW_BYTES;
         let runs = gather.into_runs();
         assert!(runs.longest() <= most, "{} {most}", runs.longest());
         let mut found = 0;

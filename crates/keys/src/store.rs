@@ -225,7 +225,7 @@ impl KeyStore {
         matches!(self.place, Place::Memory(_))
     }
 
-    /// The keys in memory in the order of their first rows, unless they are on disk, in several buckets or given away; and
+    /// The keys in memory, unless they are on disk, in several buckets or given away, in the order of their first rows; and
     /// for each row the index of its key, or [`NO_ITEM`].
     pub fn gathered(&self) -> Option<(&KeyBlock<'static>, &[u32])> {
         match &self.place {

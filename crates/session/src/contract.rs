@@ -607,15 +607,11 @@ impl Contract {
         let split = buckets::split(sizes, lambda, memory, most, working_bytes);
         let split = split.ok_or_else(|| {
             let enough = buckets::least_memory(sizes, lambda, most, working_bytes);
-            let name = protocol.spec().name;
-            let least = enough.map(|bytes| format!(": the smallest takes {name} {bytes}"));
             WireError::limit(
                 Limit::Memory { enough },
                 format!(
-                    "{memory} bytes of memory do not suffice for a bucket of {} items of the receiver and {} of the sender{}",
-                    sizes[0],
-                    sizes[1],
-                    least.unwrap_or_default()
+                    "{memory} bytes of memory do not suffice for a bucket of {} items of the receiver and {} of the sender",
+                    sizes[0], sizes[1]
                 ),
             )
         })?;

@@ -244,9 +244,9 @@ impl TargetTable {
         })
     }
 
-    /// Begins a transaction, in which the table is to take these columns, of which those after the first `own` are the peer's. One that rows are appended to is as it was
-    /// looked at until the transaction ends: PostgreSQL's is locked, and so is SQLite's database.
-    /// `writes` locks a table of PostgreSQL that is replaced, too, and SQLite's database against readers.
+    /// Begins a transaction, in which the table is to take these columns, of which those after the first `own` are the peer's.
+    /// One that rows are appended to is as it was looked at until the transaction ends: PostgreSQL's is locked, and so is
+    /// SQLite's database. `writes` locks a table of PostgreSQL that is replaced, too, and SQLite's database against readers.
     fn begin(
         &self,
         connection: &mut ManagedConnection,

@@ -130,7 +130,6 @@ fn of_keys(error: vesica_keys::Error, columns: &[ValueColumn], directory: &Path)
 /// Gathers the keys of items, and counts these.
 pub(crate) struct KeyGather<'a> {
     gather: Gather,
-    layout: Layout,
     columns: &'a [ValueColumn],
     counts: Counts,
     directory: &'a Path,
@@ -147,8 +146,7 @@ impl<'a> KeyGather<'a> {
         directory: &'a Path,
     ) -> Result<KeyGather<'a>> {
         Ok(KeyGather {
-            gather: Gather::new(layout.clone(), memory, directory)?,
-            layout,
+            gather: Gather::new(layout, memory, directory)?,
             columns,
             counts: Counts::default(),
             directory,
@@ -182,8 +180,8 @@ impl TakeItems for KeyGather<'_> {
                     [] => &values.label,
                     _ => {
                         self.beside.clear();
-                        self.layout
-                            .put(&values.label, values.all(), &mut self.beside);
+                        let layout = self.gather.layout();
+                        layout.put(&values.label, values.all(), &mut self.beside);
                         &self.beside
                     }
                 };

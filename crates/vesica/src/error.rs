@@ -120,9 +120,6 @@ pub enum JobProblem {
     /// Others can change what is in the directory, or it is none.
     #[error("{0}")]
     Unsafe(UnsafeDirectory),
-    /// It cannot be made, for lack of this one.
-    #[error("cannot be made: there is no directory {}", .0.display())]
-    Nowhere(PathBuf),
     /// There is a job already.
     #[error("has a job already")]
     Taken,
@@ -288,9 +285,6 @@ impl JobProblem {
             | JobProblem::NoAttemptLeft(_)
             | JobProblem::OtherChoice
             | JobProblem::NoOpeningLeft => return None,
-            JobProblem::Nowhere(_) => {
-                "make that directory first, or name another place for the job".into()
-            }
             JobProblem::Taken => "name a new directory for a new job".into(),
             JobProblem::NoJob(_) => advice![
                 Command::Split,
@@ -477,6 +471,12 @@ impl From<vesica_session::ErrorClass> for ErrorClass {
             Class::Data => ErrorClass::Data,
             Class::Interrupted => ErrorClass::Interrupted,
         }
+    }
+}
+
+impl From<vesica_keys::Error> for Error {
+    fn from(error: vesica_keys::Error) -> Error {
+        vesica_tables::Error::from(error).into()
     }
 }
 

@@ -368,8 +368,7 @@ impl OpenLookUp {
         let rows = keys.rows_of(&matched);
         if !columns.is_empty() {
             let nowhere = Path::new("");
-            let kept = keys.keep(0, &labels, payload, u64::MAX, nowhere);
-            kept.map_err(vesica_tables::Error::from)?;
+            keys.keep(0, &labels, payload, u64::MAX, nowhere)?;
             arrange(&mut keys, nowhere, &columns, &rows, u64::MAX)?;
         }
         let mut looked_up = LookedUp {

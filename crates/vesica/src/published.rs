@@ -371,7 +371,8 @@ impl<'a> Walk<'a> {
         scratch: &Path,
         interrupt: &'a Interrupt,
     ) -> Result<Walk<'a>, Error> {
-        let key_bytes = 64 + label as u64;
+        // A bucket, the same sorted, and what sorts it.
+        let key_bytes = 68 + 2 * label as u64;
         let bytes = keys.counts().items * key_bytes;
         let buckets = bytes.div_ceil(share).clamp(1, 1 << 16) as usize;
         let bucket = |digest: &[u8; 32]| {
@@ -380,8 +381,7 @@ impl<'a> Walk<'a> {
         };
         let assign = |digests: &[[u8; 32]]| digests.iter().map(bucket).collect();
         let mut keys = keys.into_store();
-        let split = keys.split(scratch, buckets, assign);
-        split.map_err(vesica_tables::Error::from)?;
+        keys.split(scratch, buckets, assign)?;
         Ok(Walk {
             keys,
             buckets,
@@ -412,8 +412,7 @@ impl<'a> Walk<'a> {
         let items = self.keys.counts().items;
         let mut done = 0;
         for bucket in 0..self.buckets {
-            let keys = self.keys.load(bucket, true);
-            let keys = keys.map_err(vesica_tables::Error::from)?.sorted();
+            let keys = self.keys.load(bucket, true)?.sorted();
             let mut first = 0;
             while first < keys.len() {
                 self.interrupt.check().map_err(SessionError::from)?;

@@ -138,7 +138,7 @@ impl Stored {
 
     /// Adds every distinct key to the hash of a set, before a run.
     pub(crate) fn hash(&self, into: &mut SetHash) -> Result<(), Error> {
-        Ok(self.keys.hash(into).map_err(vesica_tables::Error::from)?)
+        Ok(self.keys.hash(into)?)
     }
 
     /// What an earlier run left, if its keys were exactly the same.

@@ -20,9 +20,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-pub(crate) use vesica_files::is_at;
 use vesica_files::{
-    FileId, NotLocked, PrivateFile, is_exhausted, is_unfinished, keep_name, open_own,
+    FileId, NotLocked, PrivateFile, is_at, is_exhausted, is_unfinished, keep_name, open_own,
     open_unlinked, private_directory,
 };
 use vesica_primitives::sealed::Sealed;

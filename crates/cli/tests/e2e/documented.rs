@@ -299,6 +299,16 @@ impl Machines {
             if (serves && machine.is_some()) || machine.is_some_and(|machine| machine != on) {
                 self.running.push((on, of, process));
             } else if waits {
+                // What it prints last may take a while.
+                let mut fixed = of.documented.iter().rev().filter(|line| {
+                    let words: Vec<&str> = line.split_whitespace().collect();
+                    !line.contains('…') && !words.is_empty() && comparable(line) == words.join(" ")
+                });
+                if let Some(last) = fixed.next()
+                    && !process.said().lines().any(|line| line.starts_with(&**last))
+                {
+                    process.wait_for(last);
+                }
                 assert!(!process.has_ended(), "{}: {}", of.at, process.said());
                 assert_printed(&of.at, &of.documented, process.said());
                 process.signal(nix::sys::signal::Signal::SIGTERM);

@@ -8,11 +8,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use vesica_files::{is_unfinished, private_directory, read_regular, remove_unfinished};
+use vesica_files::{
+    DirectoryKind, is_at, is_unfinished, private_directory, read_regular, remove_unfinished,
+};
 use vesica_session::Admission;
+use vesica_tables::PathKind;
 
 use super::{CALLERS, DRAFT, GATEWAY, JOB, MAX_JOB, SplitJob, cannot};
-use crate::work_dir::{LOCK, is_at, take_lock};
+use crate::apart::check_apart;
+use crate::work_dir::{LOCK, take_lock};
 use crate::{Error, JobProblem, WorkDirProblem};
 
 /// A directory that no other driver makes a job in, as long as this is held.
@@ -40,14 +44,19 @@ impl JobPlace {
     /// Makes a directory, or takes over one in which a driver was killed.
     ///
     /// # Errors
-    /// Job: there is none to make it in, it is unsafe, cannot be locked, or has a job or other files, of which none is changed. `WorkDir`: another driver has it. Resource: it
-    /// cannot be made, or what is left there cannot be removed.
+    /// Usage: there is none to make it in, or it is something else's. Job: it is unsafe, cannot be locked, or has a job or
+    /// other files, of which none is changed. `WorkDir`: another driver has it. Resource: it cannot be made, or what is left
+    /// there cannot be removed.
     pub(crate) fn prepare(directory: &Path) -> Result<JobPlace, Error> {
         let is_new = directory.symlink_metadata().is_err();
-        let safe = private_directory(directory).map_err(|e| match missing(directory) {
-            Some(above) => problem(directory, JobProblem::Nowhere(above.to_owned())),
-            None => cannot(directory, &e),
+        check_apart(&[], None, |paths| {
+            paths.writes(
+                "the job",
+                PathKind::Directory(DirectoryKind::Job),
+                directory,
+            );
         })?;
+        let safe = private_directory(directory).map_err(|e| cannot(directory, &e))?;
         let made = Directory {
             path: directory.to_owned(),
             is_new,
@@ -89,14 +98,6 @@ impl Drop for JobPlace {
             let _ = fs::remove_file(path);
         }
     }
-}
-
-/// The first directory on the way to this one that is none.
-fn missing(directory: &Path) -> Option<&Path> {
-    let above = directory.ancestors().skip(1);
-    above
-        .take_while(|above| !above.as_os_str().is_empty() && !above.is_dir())
-        .last()
 }
 
 fn problem(directory: &Path, problem: JobProblem) -> Error {

@@ -254,7 +254,7 @@ mod tests {
     use vesica_wire::{Blame, Kind};
 
     use super::*;
-    use crate::split_job::marks::TaskLog;
+    use crate::split_job::marks::{TaskLog, when};
     use crate::{ErrorClass, Party, TaskEndpoint, Tasks};
 
     const TALLY: Kind = Kind {
@@ -654,6 +654,13 @@ mod tests {
         drop(near.begin(of(1)).unwrap());
     }
 
+    fn task_log(job: &SplitJob, attempt: Attempt) -> TaskLog<'_> {
+        TaskLog {
+            attempt,
+            judge: Judge::new(job, when(attempt)),
+        }
+    }
+
     /// Another task has ended the job while this one was on its way there.
     #[test]
     fn nothing_is_put_at_stake_in_a_job_that_is_over() {
@@ -663,10 +670,7 @@ mod tests {
             bucket: 0,
             number: 0,
         };
-        let log = TaskLog {
-            attempt,
-            judge: Judge::new(near, "attempt 0 at bucket 0".into()),
-        };
+        let log = task_log(near, attempt);
         let (mut ours, mut theirs) = vesica_testing::pair_within(Duration::from_secs(5));
         let mut channel = WatchedChannel::new(&mut ours, &log);
         let other = Judge::new(near, "attempt 0 at bucket 7".into());
@@ -691,10 +695,7 @@ mod tests {
             bucket: 0,
             number: 0,
         };
-        let log = TaskLog {
-            attempt,
-            judge: Judge::new(near, "attempt 0 at bucket 0".into()),
-        };
+        let log = task_log(near, attempt);
         let (mut ours, mut theirs) = vesica_testing::pair_within(Duration::from_secs(5));
         let mut channel = WatchedChannel::new(&mut ours, &log);
         std::fs::remove_dir_all(near.directory()).unwrap();
