@@ -9,21 +9,21 @@ use serde::Serialize;
 use vesica_keys::{Layout, Repeated};
 use zeroize::Zeroizing;
 
-use crate::column_type::ColumnType;
-use crate::columns_read::ColumnsRead;
-use crate::compression::Compression;
-use crate::counts::Counts;
 use crate::error::Result;
 use crate::format::Format;
-use crate::items::TakeItems;
-use crate::key::KeySpec;
-use crate::keys::{KeyGather, layout};
-use crate::labels::TextColumns;
+use crate::formats::items::TakeItems;
+use crate::formats::sink::{At, Sink};
+use crate::profile::canonical::{Canonical, Row, RowValues, Value, Verdict};
 use crate::profile::is_nfc;
+use crate::profile::key::KeySpec;
+use crate::scan::counts::Counts;
+use crate::scan::keys::{KeyGather, layout};
 use crate::scan::scan;
-use crate::sink::{At, Sink};
 use crate::source::Source;
-use crate::value::{Canonical, Row, RowValues, Value, Verdict};
+use crate::source::compression::Compression;
+use crate::types::column_type::ColumnType;
+use crate::types::columns_read::ColumnsRead;
+use crate::types::labels::TextColumns;
 
 /// How many rows are named as examples of each finding, and how many repeated keys.
 const EXAMPLES: usize = 5;

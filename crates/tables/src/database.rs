@@ -22,15 +22,13 @@ use zeroize::Zeroizing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::catching;
 use crate::objects::address::unescaped;
-use crate::options::SourceOptions;
-use crate::part::Part;
 
 mod sqlite;
 
 use sqlite::{check_types, plain, storage_classes, with_mode};
 
 /// What errors call the table.
-const NAME: &str = "the query";
+pub(crate) const QUERY_NAME: &str = "the query";
 
 /// How long a database waits for a lock; who comes later to one of PostgreSQL's tables waits behind it.
 pub(crate) const LOCK_SECONDS: u32 = 5;
@@ -277,8 +275,12 @@ impl Query {
         Ok(Query { sql, database })
     }
 
-    /// Asks the database, and copies what it answers to an encrypted file without a name.
-    pub(crate) fn run(&self, options: &SourceOptions) -> Result<Part> {
+    /// Asks the database, and hands its answer to `take`: an Arrow stream. With it goes the file that the database is, if it
+    /// is one.
+    pub(crate) fn ask<T>(
+        &self,
+        take: impl FnOnce(Box<dyn Read + Send>, Option<&Path>) -> Result<T>,
+    ) -> Result<T> {
         let Query { sql, database } = self;
         let refused = |executes| move |e: AdbcError| database.refused(&e, executes, sql);
         let ask = || {
@@ -293,10 +295,10 @@ impl Query {
                     .and_then(|mut other| storage_classes(&mut other, sql, columns));
                 check_types(&schema, &found.map_err(refused(true))?)?;
             }
-            Part::from_answer(NAME, stream, file, options)
+            take(Box::new(stream), file)
         };
-        let part = catching(ask).map_err(|panic| failed("broke off", &panic))?;
-        part.map_err(|e| e.in_path(NAME))
+        let taken = catching(ask).map_err(|panic| failed("broke off", &panic))?;
+        taken.map_err(|e| e.in_path(QUERY_NAME))
     }
 }
 
@@ -742,14 +744,14 @@ mod tests {
                 .all(|named| named == Argument::Driver)
         );
         let missing = query("SELECT 1", "x:y", Some("no_such_driver")).unwrap();
-        let error = missing.run(&SourceOptions::default()).unwrap_err();
+        let error = missing.ask(|_, _| Ok(())).unwrap_err();
         assert_eq!(error.class(), crate::ErrorClass::Usage, "{error}");
         let missing = query("SELECT 1", "sqlite:nowhere/x.db", None).unwrap();
-        let error = missing.run(&SourceOptions::default()).unwrap_err();
+        let error = missing.ask(|_, _| Ok(())).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::MissingFile), "{error}");
         let uri = "postgresql://ann:s3cret@host/db";
         let other = query("SELECT 1", uri, Some("/nowhere/libsqlite.so")).unwrap();
-        let error = other.run(&SourceOptions::default()).unwrap_err();
+        let error = other.ask(|_, _| Ok(())).unwrap_err();
         assert!(!error.to_string().contains("s3cret"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use vesica_files::{Advice, is_exhausted, many};
 mod problem;
 mod remedy;
 
-use crate::render::decimal;
+use crate::decimal::write_decimal;
 
 #[cfg(feature = "object-stores")]
 pub(crate) use problem::Problem;
@@ -370,7 +370,7 @@ pub enum ValueProblem {
 /// So many units of 10^-`scale`, as a decimal number.
 fn units(units: u64, scale: u8) -> String {
     let mut text = String::new();
-    decimal(&units.to_string(), scale as i8, &mut text);
+    write_decimal(&units.to_string(), scale as i8, &mut text);
     text
 }
 

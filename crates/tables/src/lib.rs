@@ -61,96 +61,62 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod abreast;
-mod backing;
-mod behind;
+// What all rooms use.
+mod decimal;
+mod error;
+mod format;
+mod guard;
+mod names;
+
+// The rooms. Each uses those before it alone: objects, profile, types, database, source, formats, scan, check, result.
 mod check;
-mod column_type;
-mod columns;
-mod columns_read;
-mod compression;
-mod conform;
-mod container;
-mod counts;
 #[cfg(feature = "adbc")]
 mod database;
-mod dialect;
-mod digests;
-mod encoding;
-mod error;
-mod files;
-mod format;
 mod formats;
-mod guard;
-mod handed;
-mod import;
-#[cfg(feature = "adbc")]
-mod ingest;
-mod items;
-mod key;
-mod keys;
-mod labels;
-mod limits;
-mod names;
-mod nested;
-mod null_words;
-mod number;
 mod objects;
-mod options;
-mod output;
-mod part;
-mod paths;
 mod profile;
-mod records;
-mod render;
+mod result;
 mod scan;
-mod scratch;
-mod selection;
-mod sink;
-mod sniff;
 mod source;
-mod text;
-mod value;
-mod waited;
-mod write;
+mod types;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
 pub use check::{Check, ColumnCheck, Finding, LabelCheck, check, check_within};
-pub use column_type::{ColumnType, KeyClass};
-pub use compression::Compression;
-pub use counts::Counts;
 #[cfg(feature = "adbc")]
 pub use database::{AdbcDatabase, Query, database_paths, has_credentials, is_library};
-pub use dialect::CsvOptions;
-pub use digests::row_digests;
-pub use encoding::Encoding;
 pub use error::{
     Difference, Error, ErrorClass, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem,
 };
 pub use format::Format;
+pub use formats::import::import_batches;
 pub use guard::panic_is_caught;
-pub use handed::{HandedOver, Matched, PeerColumn, arrange};
-pub use import::import_batches;
-#[cfg(feature = "adbc")]
-pub use ingest::{IngestMode, TargetTable};
-pub use key::{KeyColumn, KeySpec};
-pub use keys::{TableKeys, layout, read_keys, read_keys_within};
-pub use labels::TextColumns;
-pub use number::ValueColumn;
 pub use objects::address::{is_address, redacted, shown};
 #[cfg(feature = "object-stores")]
 pub use objects::store::abort_uploads;
-pub use options::{Passes, Rows, SourceOptions};
-pub use output::{Destination, Output};
-pub use paths::{PathKind, Paths};
 #[cfg(feature = "phone")]
 pub use profile::Region;
+pub use profile::key::{KeyColumn, KeySpec};
 pub use profile::{Normalized, Profile};
+#[cfg(feature = "adbc")]
+pub use result::ingest::{IngestMode, TargetTable};
+pub use result::output::{Destination, Output};
+pub use result::second_pass::{select_rows, write_rows, write_rows_to};
 pub use scan::approximate_rows;
+pub use scan::counts::Counts;
+pub use scan::digests::row_digests;
+pub use scan::keys::{TableKeys, layout, read_keys, read_keys_within};
 pub use source::Source;
+pub use source::compression::Compression;
+pub use source::dialect::CsvOptions;
+pub use source::encoding::Encoding;
+pub use source::options::{Passes, Rows, SourceOptions};
+pub use source::paths::{PathKind, Paths};
+pub use types::column_type::{ColumnType, KeyClass};
+pub use types::labels::TextColumns;
+pub use types::number::ValueColumn;
+pub use types::peer_columns::{HandedOver, Matched, PeerColumn, arrange};
 pub use vesica_files::{Advice, Argument};
 pub use vesica_keys::{
     CommonOrder, DigestSet, Frequent, KeyStore, NO_ITEM, Repeated, RowSet, sort_digests,
 };
-pub use write::{select_rows, write_rows, write_rows_to};

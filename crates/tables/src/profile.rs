@@ -10,11 +10,15 @@
 //! `scripts/compare_profiles.py` compares the profiles with implementations in another language.
 
 mod addresses;
+pub(crate) mod canonical;
+pub(crate) mod key;
+mod null_words;
 #[cfg(feature = "phone")]
 mod number_form;
 mod pair;
 #[cfg(feature = "phone")]
 mod phone;
+pub(crate) mod render;
 #[cfg(feature = "unicode")]
 mod unicode;
 mod values;
@@ -24,7 +28,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::render::{self, Kind};
+use crate::profile::render::Kind;
 
 /// How the values of a key column are normalised before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,19 @@
 //! One pass over some columns of a table, whatever its format.
 
+pub(crate) mod counts;
+pub(crate) mod digests;
+pub(crate) mod keys;
+
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::columns::{Columns, Fields};
-use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
-use crate::part::Part;
-use crate::sink::{Facts, Sink};
-use crate::sniff;
+use crate::formats::sink::{Facts, Sink};
 use crate::source::Source;
+use crate::source::part::Part;
+use crate::source::sniff;
+use crate::types::columns::{Columns, Fields};
+use crate::types::columns_read::ColumnsRead;
 
 /// Passes the wanted values of every row to `sink`, in order. The table has at least one row, unless
 /// its options allow none, and its files are the same as when the source was opened and have the same columns,

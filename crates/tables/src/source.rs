@@ -1,5 +1,19 @@
 //! Opening tables: files, standard input, bytes in memory.
 
+pub(crate) mod byte_source;
+pub(crate) mod compression;
+pub(crate) mod dialect;
+pub(crate) mod encoding;
+mod files;
+pub(crate) mod options;
+pub(crate) mod part;
+pub(crate) mod paths;
+pub(crate) mod records;
+pub(crate) mod scratch;
+pub(crate) mod sniff;
+pub(crate) mod text;
+pub(crate) mod wait_time;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,16 +22,18 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use vesica_files::{Argument, Readers, advice};
 
-use crate::column_type::{ColumnType, KeyClass};
-use crate::compression::Compression;
+#[cfg(feature = "adbc")]
+use crate::database::{QUERY_NAME, Query};
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{self, Found};
 use crate::format::Format;
-use crate::key::KeySpec;
 use crate::objects::address::shown;
-use crate::options::{Rows, SourceOptions};
-use crate::part::Part;
-use crate::paths::{PathKind, Paths};
+use crate::profile::key::KeySpec;
+use crate::source::compression::Compression;
+use crate::source::files::Found;
+use crate::source::options::{Rows, SourceOptions};
+use crate::source::part::Part;
+use crate::source::paths::{PathKind, Paths};
+use crate::types::column_type::{ColumnType, KeyClass};
 
 /// A table that can be read as often as its options say: one file, or several in order.
 #[derive(Debug)]
@@ -28,7 +44,7 @@ pub struct Source {
     rows: Rows,
     allow_no_rows: bool,
     #[cfg(feature = "adbc")]
-    query: Option<crate::Query>,
+    query: Option<Query>,
 }
 
 impl Source {
@@ -125,8 +141,10 @@ impl Source {
     /// Usage: the driver cannot be loaded. Data: the database cannot be reached, refuses the query, or answers without
     /// a row. Resource: no room for the copy.
     #[cfg(feature = "adbc")]
-    pub fn query(query: &crate::Query, options: &SourceOptions) -> Result<Self> {
-        let source = Source::of(String::new(), vec![query.run(options)?], options)?;
+    pub fn query(query: &Query, options: &SourceOptions) -> Result<Self> {
+        let part =
+            query.ask(|stream, file| Part::from_answer(QUERY_NAME, stream, file, options))?;
+        let source = Source::of(String::new(), vec![part], options)?;
         Ok(Source {
             query: Some(query.clone()),
             ..source
@@ -135,7 +153,7 @@ impl Source {
 
     /// The query whose result it is.
     #[cfg(feature = "adbc")]
-    pub(crate) fn asked(&self) -> Option<&crate::Query> {
+    pub(crate) fn asked(&self) -> Option<&Query> {
         self.query.as_ref()
     }
 
@@ -192,8 +210,8 @@ impl Source {
 
     /// How long its bytes have been waited for in all passes so far: for a disk, a network, or whoever writes a pipe that is
     /// read once. To copy them from the system's cache counts too.
-    pub fn waited(&self) -> Duration {
-        self.parts.iter().map(|part| part.waited().time()).sum()
+    pub fn wait_time(&self) -> Duration {
+        self.parts.iter().map(|part| part.wait_time().time()).sum()
     }
 
     pub(crate) fn parts(&self) -> &[Part] {

@@ -334,9 +334,9 @@ impl Party {
         if let Some(rows) = expected {
             announce(rows, observer);
         }
-        let (began, waited) = (Instant::now(), source.waited());
+        let (began, waited) = (Instant::now(), source.wait_time());
         let keys = read_keys_within(source, key, values, texts.as_ref(), memory, directory)?;
-        observer.waited(source.waited() - waited, began.elapsed());
+        observer.waited(source.wait_time() - waited, began.elapsed());
         let counts = *keys.counts();
         if expected.is_none() {
             announce(counts.rows, observer);

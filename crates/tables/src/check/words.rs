@@ -5,10 +5,10 @@ use std::fmt;
 use vesica_files::many;
 
 use super::{Check, ColumnCheck, Finding};
-use crate::counts::{Counts, NUMBER_FORMS, SOME_NULL_WORDS};
-use crate::key::KeySpec;
+use crate::formats::sink::Facts;
 use crate::profile::Profile;
-use crate::sink::Facts;
+use crate::profile::key::KeySpec;
+use crate::scan::counts::{Counts, NUMBER_FORMS, SOME_NULL_WORDS};
 
 pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<String> {
     let mut lines = Vec::new();

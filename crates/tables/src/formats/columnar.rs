@@ -17,25 +17,28 @@ use std::sync::Arc;
 use super::fields::{
     FieldPath, check_each_once, find_field, find_fields, has_text, is_indexed, projection,
 };
-use crate::abreast::abreast;
-use crate::columns::Columns;
-use crate::columns_read::ColumnsRead;
-use crate::conform::{
-    conformed, conformed_columns, for_parquet, is_in_parquet, may_refuse, without_dictionaries,
-};
-use crate::container::Container;
+use crate::decimal::write_decimal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
+use crate::formats::container::Container;
+use crate::formats::items::{ItemSink, Items};
+use crate::formats::limits::Limits;
+use crate::formats::parallel::in_parallel;
+use crate::formats::selection::{
+    Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes,
+};
+use crate::formats::sink::{At, Facts, Sink};
 use crate::guard::catching;
-use crate::handed::PeerColumn;
-use crate::items::{ItemSink, Items};
-use crate::limits::Limits;
-use crate::options::Rows;
-use crate::part::Part;
-use crate::render::{self, Kind, MS, NS, US};
-use crate::selection::{Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes};
-use crate::sink::{At, Facts, Sink};
-use crate::value::{Row, Value};
+use crate::profile::canonical::{Row, Value};
+use crate::profile::render::{self, Kind, MS, NS, US};
+use crate::source::options::Rows;
+use crate::source::part::Part;
+use crate::types::columns::Columns;
+use crate::types::columns_read::ColumnsRead;
+use crate::types::common_type::{
+    cast, cast_columns, for_parquet, is_in_parquet, may_refuse, without_dictionaries,
+};
+use crate::types::peer_columns::PeerColumn;
 
 /// A schema with columns more.
 pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
@@ -168,7 +171,7 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
             sink.finish().ok()
         })
     };
-    abreast(
+    in_parallel(
         BYTES_ABREAST * rayon::current_num_threads(),
         |each| {
             F::scan(part, file, roots, &mut |batch| {
@@ -268,10 +271,10 @@ impl<'a> ResultColumns<'a> {
     }
 
     /// Rows as they are written.
-    fn conformed(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+    fn cast(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         match self.as_first {
             true => Ok(rows.clone()),
-            false => conformed(rows, &self.written),
+            false => cast(rows, &self.written),
         }
     }
 }
@@ -288,7 +291,7 @@ pub(super) fn copy<F: ColumnFormat>(
     let columns = ResultColumns::of::<F>(parts, &first, added::<F>(&first, &rows), container)?;
     let mut writer = columns.writer::<F>(parts, &first, container, out)?;
     selected::<F>(parts, &columns.in_memory, &mut rows, |rows| {
-        writer.write(&columns.conformed(rows)?)
+        writer.write(&columns.cast(rows)?)
     })?;
     writer.finish()?;
     Ok(rows.written())
@@ -307,7 +310,7 @@ pub(super) fn rehearse<F: ColumnFormat>(
     let added = Added::all(rows, of_peer, |name| own.column_with_name(name).is_some());
     let columns = ResultColumns::of::<F>(parts, &first, added, container)?;
     let none = RecordBatch::new_empty(columns.in_memory.clone());
-    let none = columns.conformed(&none)?;
+    let none = columns.cast(&none)?;
     let mut nowhere = io::sink();
     let mut out = WriterWithCause::new(&mut nowhere);
     let writer = columns.writer::<F>(parts, &first, container, &mut out);
@@ -359,7 +362,7 @@ pub(super) fn check<F: ColumnFormat>(
     let (in_memory, written) = (of(&columns.in_memory)?, of(&columns.written)?);
     for part in parts {
         let mut each = |rows: RecordBatch| {
-            let rows = conformed(&conformed(&rows, &in_memory)?, &written)?;
+            let rows = cast(&cast(&rows, &in_memory)?, &written)?;
             check_bytes(&rows, most)?;
             catching(|| limits.check(&rows)).map_err(F::wrong)?
         };
@@ -444,7 +447,7 @@ pub(super) fn select<F: ColumnFormat>(
     let schema = result_schema(common, &added);
     let mut all = Vec::new();
     selected::<F>(parts, &in_memory, &mut rows, |rows| {
-        all.push(conformed(rows, &schema)?);
+        all.push(cast(rows, &schema)?);
         Ok(())
     })?;
     Ok((schema, all))
@@ -644,7 +647,7 @@ fn selected_at_once(
     let kept = catching(|| filter_record_batch(batch, &mask)).map_err(Error::corrupt)?;
     let kept = kept.map_err(wrong)?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
-    let mut columns = conformed_columns(&kept, schema)?;
+    let mut columns = cast_columns(&kept, schema)?;
     columns.extend(rows.added_arrays(&mask)?);
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map(Some)
@@ -894,7 +897,7 @@ where
     T::Native: Display,
 {
     typed::<T>(array, move |value, out| {
-        render::decimal(&value.to_string(), scale, out);
+        write_decimal(&value.to_string(), scale, out);
         Kind::Decimal
     })
 }

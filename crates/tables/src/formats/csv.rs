@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::lines::{LineFormat, Text};
-use crate::columns_read::ColumnsRead;
-use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Rows as WhichRows;
-use crate::part::Part;
-use crate::records::Records;
-use crate::render;
-use crate::selection::{Added, Selection};
-use crate::sink::Facts;
-use crate::text::strip_terminator;
-use crate::value::{Row, Value};
+use crate::formats::selection::{Added, Selection};
+use crate::formats::sink::Facts;
+use crate::profile::canonical::{Row, Value};
+use crate::profile::render;
+use crate::source::dialect::Dialect;
+use crate::source::options::Rows as WhichRows;
+use crate::source::part::Part;
+use crate::source::records::Records;
+use crate::source::text::strip_terminator;
+use crate::types::columns_read::ColumnsRead;
 
 /// The records of delimited text.
 pub(crate) struct Rows;

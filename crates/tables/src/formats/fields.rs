@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::columns_read::ColumnsRead;
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::columns_read::ColumnsRead;
 
 /// The index of each wanted column among `names`, which are in the first line of a text.
 pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> Result<Vec<usize>> {

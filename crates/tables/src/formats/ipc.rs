@@ -9,15 +9,15 @@ use arrow_ipc::{CompressionType, Endianness, MetadataVersion, root_as_footer, ro
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
 use super::columnar::{ColumnFormat, MAX_REHEARSED, RowWriter, Written};
-use crate::backing::Handle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
+use crate::formats::selection::{Failure, Selection, WriterWithCause};
 use crate::guard::catching;
-use crate::nested::fields_of;
-use crate::part::Part;
-use crate::selection::{Failure, Selection, WriterWithCause};
-use crate::text::read_error;
-use crate::waited::Timed;
+use crate::source::byte_source::Handle;
+use crate::source::part::Part;
+use crate::source::text::read_error;
+use crate::source::wait_time::Timed;
+use crate::types::nested::fields_of;
 
 /// The end of an Arrow file, and its beginning but for two zeros.
 const MAGIC: &[u8] = b"ARROW1";
@@ -55,7 +55,7 @@ impl Batches {
                 columns,
             });
         }
-        let input = BufReader::new(part.waited().timed(part.handle()?));
+        let input = BufReader::new(part.wait_time().timed(part.handle()?));
         call(|| {
             Ok(if layout.is_file {
                 Batches::File(Box::new(FileReader::try_new(input, columns)?))
@@ -290,7 +290,7 @@ impl Layout {
                 bytes_at_once: 0,
             });
         }
-        let mut input = part.waited().timed(part.handle()?);
+        let mut input = part.wait_time().timed(part.handle()?);
         let size = input.seek(SeekFrom::End(0)).map_err(read_error)?;
         let mut walk = Walk {
             input,

@@ -10,18 +10,18 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::lines::{LineFormat, Text};
-use crate::columns::Columns as AllColumns;
-use crate::columns_read::ColumnsRead;
-use crate::dialect::Dialect;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handed::PREFIX;
-use crate::part::Part;
-use crate::records::Records;
-use crate::render::{self, Kind};
-use crate::selection::{Added, AddedKind, Selection};
-use crate::sink::{At, Facts};
-use crate::text::strip_terminator;
-use crate::value::{Row, Value};
+use crate::formats::selection::{Added, AddedKind, Selection};
+use crate::formats::sink::{At, Facts};
+use crate::profile::canonical::{Row, Value};
+use crate::profile::render::{self, Kind};
+use crate::source::dialect::Dialect;
+use crate::source::part::Part;
+use crate::source::records::Records;
+use crate::source::text::strip_terminator;
+use crate::types::columns::Columns as AllColumns;
+use crate::types::columns_read::ColumnsRead;
+use crate::types::peer_columns::PREFIX;
 
 /// The lines of JSON Lines.
 pub(crate) struct Rows;
@@ -558,7 +558,7 @@ fn names(line: &[u8]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::error::ErrorClass;
-    use crate::key::KeySpec;
+    use crate::profile::key::KeySpec;
 
     fn parsed(line: &str) -> Result<Option<Vec<u8>>> {
         parsed_at("k", line)

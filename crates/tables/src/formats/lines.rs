@@ -14,24 +14,24 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use memchr::memrchr;
 
 use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fields};
-use crate::abreast::abreast;
-use crate::columns::Columns;
-use crate::columns_read::ColumnsRead;
-use crate::container::Container;
-use crate::dialect::{CsvOptions, Dialect};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
+use crate::formats::container::Container;
+use crate::formats::items::{ItemSink, Items};
+use crate::formats::limits::Limits;
+use crate::formats::parallel::in_parallel;
+use crate::formats::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
+use crate::formats::sink::{At, Facts, Sink};
 use crate::guard::catching;
-use crate::handed::PeerColumn;
-use crate::items::{ItemSink, Items};
-use crate::limits::Limits;
-use crate::options::Rows;
-use crate::part::Part;
-use crate::records::{PIECE_BYTES, Piece, Records, never_closed};
-use crate::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
-use crate::sink::{At, Facts, Sink};
-use crate::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
-use crate::value::Row;
+use crate::profile::canonical::Row;
+use crate::source::dialect::{CsvOptions, Dialect};
+use crate::source::options::Rows;
+use crate::source::part::Part;
+use crate::source::records::{PIECE_BYTES, Piece, Records, never_closed};
+use crate::source::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
+use crate::types::columns::Columns;
+use crate::types::columns_read::ColumnsRead;
+use crate::types::peer_columns::PeerColumn;
 use vesica_keys::Numbered;
 
 /// The records of a file.
@@ -253,7 +253,7 @@ fn in_pieces<R: Read, T: Send>(
     // A record that is open, with the pieces after it, and how much of that has been looked at.
     let (mut open, mut seen) = (Piece::default(), 0);
     let mut is_too_long = false;
-    let cut = abreast(
+    let cut = in_parallel(
         BYTES_ABREAST * rayon::current_num_threads(),
         |each| {
             if with_present {
@@ -424,7 +424,7 @@ fn copy_part<F: LineFormat>(
     let copied = |(piece, lines, rows): &(Piece, Vec<Range<usize>>, Selection<'_>)| {
         Copied::of::<F>(piece.bytes(), lines, dialect, added, &mut rows.clone())
     };
-    abreast(
+    in_parallel(
         BYTES_ABREAST * rayon::current_num_threads(),
         |each| {
             in_pieces(&mut records, with_first, lines, |piece, lines| {

@@ -28,13 +28,13 @@ use rayon::prelude::*;
 
 use super::columnar::{self, ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use super::ipc;
-use crate::conform::with_types_in;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
+use crate::formats::selection::{Added, Failure, Selection, WriterWithCause};
 use crate::guard::catching;
-use crate::options::Passes;
-use crate::part::Part;
-use crate::selection::{Added, Failure, Selection, WriterWithCause};
+use crate::source::options::Passes;
+use crate::source::part::Part;
+use crate::types::common_type::with_types_in;
 
 mod chunks;
 mod deltas;
@@ -347,7 +347,7 @@ impl GroupRows<'_> {
         let reader = |roots: &Vec<usize>| {
             let chunks = Chunks {
                 handle: chunks.apart(self.part)?,
-                waited: chunks.waited.abreast(sets.len()),
+                wait_time: chunks.wait_time.shared_by(sets.len()),
                 pages: pages.clone(),
             };
             call(|| {

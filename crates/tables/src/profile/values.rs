@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Normalized, TimeUnit};
-use crate::render;
+use crate::profile::render;
 
 /// A whole number in decimal digits, with any sign and leading zeros, and with zeros behind a point. The canonical
 /// text is that of an integer column.
@@ -299,7 +299,7 @@ mod tests {
         fn a_uuid_is_its_number(number: u128) {
             let plain = format!("{number:032x}");
             let mut expected = String::new();
-            crate::render::uuid(&number.to_be_bytes(), &mut expected);
+            crate::profile::render::uuid(&number.to_be_bytes(), &mut expected);
             let expected = Normalized::Valid(expected.into());
             for text in [plain.clone(), plain.to_uppercase()] {
                 let Normalized::Valid(canonical) = uuid(&text) else { panic!("{text}") };
@@ -313,7 +313,7 @@ mod tests {
         #[test]
         fn a_decimal_is_its_value(unscaled: i64, scale in 0i8..19, zeros in 0usize..4, behind in 0usize..4) {
             let mut text = String::new();
-            crate::render::decimal(&unscaled.to_string(), scale, &mut text);
+            crate::decimal::write_decimal(&unscaled.to_string(), scale, &mut text);
             let expected = match decimal_by_value(&text) {
                 "-0" => "0",
                 text => text,
@@ -360,7 +360,7 @@ mod tests {
         #[test]
         fn a_date_is_what_a_date_column_has(day in -719_528i64..2_932_897) {
             let mut text = String::new();
-            crate::render::date(day, &mut text);
+            crate::profile::render::date(day, &mut text);
             let expected = Normalized::Valid(text.clone().into());
             prop_assert_eq!(date(&text), expected.clone());
             let (plain, midnight) = (text.replace('-', ""), format!("{text} 00:00:00.000Z"));

@@ -581,9 +581,9 @@ fn the_time_of_every_format_s_bytes_counts() {
     for (name, _) in files {
         let source = place.source(&[name]);
         for _pass in 0..2 {
-            let (before, began) = (source.waited(), std::time::Instant::now());
+            let (before, began) = (source.wait_time(), std::time::Instant::now());
             let keys = read_keys(&source, &key("id,more")).unwrap();
-            let waited = source.waited() - before;
+            let waited = source.wait_time() - before;
             assert_eq!(keys.digests().len(), 50, "{name}");
             assert!(!waited.is_zero() && waited <= began.elapsed(), "{name}");
         }

@@ -10,14 +10,14 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::thrift::{self, PageSize, TRUE};
-use crate::backing::Handle;
 use crate::error::Result;
 #[cfg(feature = "object-stores")]
 use crate::objects::extents::{Extents, ExtentsReader};
-use crate::part::Part;
+use crate::source::byte_source::Handle;
+use crate::source::part::Part;
 #[cfg(feature = "object-stores")]
-use crate::text::read_error;
-use crate::waited::{Timed, Waited};
+use crate::source::text::read_error;
+use crate::source::wait_time::{Timed, WaitTime};
 
 /// Bytes at the end of a file: the length of the metadata before them, and `PAR1`.
 pub(super) const FOOTER_BYTES: u64 = 8;
@@ -29,7 +29,7 @@ const OBJECT_FOOTER_BYTES: u64 = 64 << 10;
 /// The bytes of a file as the library reads them, in pages.
 pub(super) struct Chunks {
     pub(super) handle: Handle,
-    pub(super) waited: Waited,
+    pub(super) wait_time: WaitTime,
     pub(super) pages: Arc<Pages>,
 }
 
@@ -61,25 +61,25 @@ impl Chunks {
     )]
     pub(super) fn of_columns(part: &Part, ranges: Vec<(u64, u64)>) -> Result<Chunks> {
         let pages = Arc::new(Pages::new(part, Vec::new(), false));
-        let waited = part.waited().clone();
+        let wait_time = part.wait_time().clone();
         #[cfg(feature = "object-stores")]
         if let Some(object) = part.object() {
             let ranges = ranges.into_iter();
             let ranges = ranges.map(|(start, length)| start..start.saturating_add(length));
             let most = part.most_at_once() / 4;
-            let extents = waited.count(|| Extents::read(object.clone(), ranges.collect(), most));
+            let extents = wait_time.count(|| Extents::read(object.clone(), ranges.collect(), most));
             let extents = Arc::new(extents.map_err(read_error)?);
             let handle = Handle::Extents(ExtentsReader::new(extents));
             return Ok(Chunks {
                 handle,
-                waited,
+                wait_time,
                 pages,
             });
         }
         let handle = part.handle()?;
         Ok(Chunks {
             handle,
-            waited,
+            wait_time,
             pages,
         })
     }
@@ -232,7 +232,7 @@ impl ChunkReader for Chunks {
     type T = Header;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let mut reader = BufReader::new(self.waited.timed(self.handle.try_clone()?));
+        let mut reader = BufReader::new(self.wait_time.timed(self.handle.try_clone()?));
         reader.seek(SeekFrom::Start(start))?;
         let left = self.len().saturating_sub(start);
         Ok(Header {
@@ -253,7 +253,7 @@ impl ChunkReader for Chunks {
             return Err(ParquetError::EOF("it breaks off in the middle".to_owned()));
         };
         self.pages.take(start)?;
-        self.waited.count(|| match &self.handle {
+        self.wait_time.count(|| match &self.handle {
             Handle::File(file) => file.get_bytes(start, length),
             #[cfg(feature = "object-stores")]
             Handle::Object(_) => unreachable!("objects are read by extents"),

@@ -13,7 +13,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::SerializedFileWriter;
 use rayon::prelude::*;
 
-use crate::abreast::awaited;
+use crate::formats::parallel::awaited;
 use crate::guard::catching;
 
 /// Maximum rows of a row group.

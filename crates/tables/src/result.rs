@@ -1,0 +1,7 @@
+//! The second pass: rows of a table on their way to files, writers and tables of databases.
+
+mod background;
+#[cfg(feature = "adbc")]
+pub(crate) mod ingest;
+pub(crate) mod output;
+pub(crate) mod second_pass;

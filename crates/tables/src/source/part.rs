@@ -1,0 +1,408 @@
+//! One file of a table, or what stands for one: standard input, bytes in memory, record batches.
+
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use bytes::Bytes;
+use vesica_files::{Argument, Place, Readers, advice, open_pipe, redirected};
+
+use crate::error::{Difference, Error, ErrorKind, Result};
+use crate::format::{ARROW_FILE_START, Format};
+use crate::source::byte_source::{ByteSource, Handle, Stamp, open_error};
+use crate::source::compression::Compression;
+use crate::source::dialect::{CsvOptions, Dialect};
+use crate::source::encoding::Encoding;
+use crate::source::options::{Passes, SourceOptions};
+use crate::source::paths::{PathKind, Paths};
+use crate::source::records::guess_delimiter;
+use crate::source::scratch::ScratchFile;
+use crate::source::sniff;
+use crate::source::text::{MAX_ROW_BYTES, read_error};
+use crate::source::wait_time::WaitTime;
+
+/// One file of a table.
+#[derive(Debug)]
+pub(crate) struct Part {
+    name: String,
+    bytes: ByteSource,
+    stamp: Stamp,
+    #[cfg_attr(
+        not(feature = "parquet"),
+        allow(dead_code, reason = "only Parquet asks")
+    )]
+    passes: Passes,
+    format: Format,
+    compression: Option<Compression>,
+    encoding: Option<Encoding>,
+    dialect: Dialect,
+    /// What its own fields are delimited by, if it has several.
+    delimiter: Option<u8>,
+    /// Whether it is an Arrow stream, and not a file.
+    arrow_stream: bool,
+    /// Whether it never was a file, so that a result takes the format that its name stands for.
+    formless: bool,
+    /// Whether there is not a byte in it.
+    empty: bool,
+    /// Bytes that may be in memory at once of a columnar file.
+    most_at_once: u64,
+    /// Who may read it; only its owner if it is no file.
+    readers: Readers,
+    /// How long its bytes have been waited for.
+    wait_time: WaitTime,
+}
+
+impl Part {
+    /// Opens a file; `-` is standard input.
+    pub(crate) fn open(path: &Path, options: &SourceOptions) -> Result<Part> {
+        if path.as_os_str() == "-" {
+            let file = redirected(&io::stdin());
+            let readers = file.as_ref().and_then(|file| Readers::of(file).ok());
+            let stamp = file.and_then(|file| {
+                let metadata = file.metadata().ok()?;
+                Some(Stamp::of(&metadata, Place::of(&file).ok()))
+            });
+            return Ok(Part {
+                readers: readers.unwrap_or(Readers::OWNER),
+                stamp: stamp.unwrap_or(Stamp::PRIVATE),
+                ..Part::from_reader("standard input", io::stdin(), options)?
+            });
+        }
+        let name = path.display().to_string();
+        let in_path = |e| open_error(e).in_path(&name);
+        let metadata = std::fs::metadata(path).map_err(in_path)?;
+        if metadata.is_dir() {
+            return Err(Error::new(ErrorKind::IsDirectory).in_path(&name));
+        }
+        if !metadata.is_file() {
+            let pipe = open_pipe(path, options.wait).map_err(in_path)?;
+            return Part::from_reader(&name, pipe, options);
+        }
+        let bytes = ByteSource::Path(path.to_owned());
+        Ok(Part {
+            readers: Readers::of_path(path).map_err(in_path)?,
+            ..Part::build(&name, bytes, Stamp::at(path, &metadata), options)?
+        })
+    }
+
+    /// Opens what an address stands for.
+    #[cfg(feature = "object-stores")]
+    pub(crate) fn of_object(
+        object: crate::objects::find::Found,
+        options: &SourceOptions,
+    ) -> Result<Part> {
+        use crate::objects::find::Content;
+        let name = object.path.display().to_string();
+        match object.content {
+            Content::Object(object) => {
+                let bytes = ByteSource::Object(object);
+                Part::build(&name, bytes, Stamp::PRIVATE, options)
+            }
+            Content::Stream(stream) => Part::from_reader(&name, stream, options),
+        }
+    }
+
+    /// Whether it is an object of a store.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn is_object(&self) -> bool {
+        match &self.bytes {
+            #[cfg(feature = "object-stores")]
+            ByteSource::Object(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The object that it is, if it is one.
+    #[cfg(all(feature = "object-stores", feature = "parquet"))]
+    pub(crate) fn object(&self) -> Option<&Arc<crate::objects::object::Object>> {
+        match &self.bytes {
+            ByteSource::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// A part from a reader, as [`Source::from_reader`](crate::Source::from_reader) says.
+    pub(crate) fn from_reader(
+        name: &str,
+        mut input: impl Read + Send + 'static,
+        options: &SourceOptions,
+    ) -> Result<Part> {
+        let in_path = |e: Error| e.in_path(name);
+        let mut start = Vec::new();
+        if options.passes == Passes::One {
+            input
+                .by_ref()
+                .take(sniff::SAMPLE_BYTES)
+                .read_to_end(&mut start)
+                .map_err(|e| in_path(read_error(e)))?;
+        }
+        let start = Bytes::from(start);
+        if options.passes == Passes::One {
+            let mut part = Part::from_bytes(name, start.clone(), options)?;
+            if part.format.is_text() {
+                let whole = Cursor::new(start).chain(input);
+                part.bytes = ByteSource::Pipe(Mutex::new(Some(Box::new(whole))));
+                return Ok(part);
+            }
+        }
+        let directory = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let whole = Cursor::new(start).chain(input);
+        let copy = ScratchFile::copy(&directory, whole, read_error, |e| {
+            Error::new(ErrorKind::Unwritable(e)).in_path("the copy of the input")
+        });
+        let bytes = ByteSource::Scratch(Arc::new(copy.map_err(in_path)?));
+        Part::build(name, bytes, Stamp::PRIVATE, options)
+    }
+
+    /// The answer of a database, as an Arrow stream. If the database is a file, an output may not replace that.
+    #[cfg(feature = "adbc")]
+    pub(crate) fn from_answer(
+        name: &str,
+        stream: impl Read + Send + 'static,
+        database: Option<&Path>,
+        options: &SourceOptions,
+    ) -> Result<Part> {
+        let part = Part::from_reader(name, stream, options)?;
+        let stamp = database.and_then(|file| Some(Stamp::at(file, &std::fs::metadata(file).ok()?)));
+        Ok(Part {
+            formless: true,
+            stamp: stamp.unwrap_or(Stamp::PRIVATE),
+            ..part
+        })
+    }
+
+    pub(crate) fn from_bytes(name: &str, bytes: Bytes, options: &SourceOptions) -> Result<Part> {
+        Part::build(name, ByteSource::Bytes(bytes), Stamp::PRIVATE, options)
+    }
+
+    pub(crate) fn from_batches(
+        name: &str,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        options: &SourceOptions,
+    ) -> Part {
+        Part {
+            format: Format::Arrow,
+            arrow_stream: true,
+            formless: true,
+            ..Part::new(
+                name,
+                ByteSource::Batches(schema, batches),
+                Stamp::PRIVATE,
+                options,
+            )
+        }
+    }
+
+    /// The record batches and their schema, if the part is those.
+    pub(crate) fn batches(&self) -> Option<(&SchemaRef, &[RecordBatch])> {
+        match &self.bytes {
+            ByteSource::Batches(schema, batches) => Some((schema, batches)),
+            _ => None,
+        }
+    }
+
+    fn new(name: &str, bytes: ByteSource, stamp: Stamp, options: &SourceOptions) -> Part {
+        Part {
+            name: name.to_owned(),
+            bytes,
+            stamp,
+            passes: options.passes,
+            format: Format::Csv,
+            compression: None,
+            encoding: options.encoding,
+            dialect: Dialect {
+                delimiter: b',',
+                csv: options.csv,
+            },
+            delimiter: None,
+            arrow_stream: false,
+            formless: false,
+            empty: false,
+            most_at_once: options
+                .memory
+                .map_or(u64::MAX, |memory| (memory / 2).max(MAX_ROW_BYTES as u64)),
+            readers: Readers::OWNER,
+            wait_time: WaitTime::nothing(),
+        }
+    }
+
+    fn build(name: &str, bytes: ByteSource, stamp: Stamp, options: &SourceOptions) -> Result<Part> {
+        let mut part = Part::new(name, bytes, stamp, options);
+        part.detect(options).map_err(|e| e.in_path(name))?;
+        Ok(part)
+    }
+
+    fn detect(&mut self, options: &SourceOptions) -> Result<()> {
+        Dialect::check(options.delimiter, options.csv)?;
+        let found = sniff::sniff(self.handle()?, &self.name, options.format, self.encoding)?;
+        self.format = found.format;
+        self.compression = found.compression;
+        self.empty = found.sample.is_empty() && found.whole;
+        self.arrow_stream =
+            found.format == Format::Arrow && !found.sample.starts_with(ARROW_FILE_START);
+        if self.empty && !self.format.is_text() {
+            return Err(Error::new(ErrorKind::Empty));
+        }
+        let is_of_csv = options.delimiter.is_some() || options.csv != CsvOptions::default();
+        if self.format != Format::Csv && is_of_csv {
+            let problem = format!(
+                "a delimiter, a header, a quote and an escape are for CSV, not {}",
+                self.format
+            );
+            return Err(Error::usage_with(problem, "leave these options away"));
+        }
+        if !self.format.is_text() && self.encoding.is_some() {
+            let problem = format!("an encoding is for text, not {}", self.format);
+            return Err(Error::usage_with(
+                problem,
+                advice!["leave ", Argument::Encoding, " away"],
+            ));
+        }
+        if self.format != Format::Csv {
+            self.dialect = Dialect::LINES;
+        } else {
+            self.delimiter = match options.delimiter {
+                Some(delimiter) => Some(delimiter),
+                None if sniff::is_tsv(&self.name) => Some(b'\t'),
+                None => guess_delimiter(&found.sample, found.whole, options.csv)?,
+            };
+            self.dialect.delimiter = self.delimiter.unwrap_or(b',');
+        }
+        Ok(())
+    }
+
+    /// Makes it a part of a table that begins with `first`, whose delimiter counts.
+    pub(crate) fn follow(&mut self, first: &Part) -> Result<()> {
+        if self.empty && first.format.is_text() {
+            self.format = first.format;
+        }
+        let unlike = |how| {
+            let than = first.name.clone();
+            Err(Error::new(ErrorKind::OtherColumns { than, how }).in_path(&self.name))
+        };
+        if self.format != first.format {
+            return unlike(Difference::Format {
+                found: self.format.name().to_owned(),
+                expected: first.format.to_string(),
+            });
+        }
+        if let (Some(found), Some(expected)) = (self.delimiter, first.delimiter)
+            && found != expected
+        {
+            return unlike(Difference::Delimiter {
+                found: found.into(),
+                expected: expected.into(),
+            });
+        }
+        self.dialect = first.dialect;
+        Ok(())
+    }
+
+    /// What the part is called in messages: its path, or `standard input`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.compression
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    #[cfg(feature = "parquet")]
+    pub(crate) fn passes(&self) -> Passes {
+        self.passes
+    }
+
+    /// Bytes that may be in memory at once of a columnar file, as its readers need whole pages and batches there.
+    pub(crate) fn most_at_once(&self) -> u64 {
+        self.most_at_once
+    }
+
+    pub(crate) fn readers(&self) -> Readers {
+        self.readers
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    pub(crate) fn is_formless(&self) -> bool {
+        self.formless
+    }
+
+    pub(crate) fn is_arrow_stream(&self) -> bool {
+        self.arrow_stream
+    }
+
+    /// Fails if the file is not the one that was opened, or has been written to, and if an object could not be read.
+    pub(crate) fn verify_unchanged(&self) -> Result<()> {
+        self.bytes.verify_unchanged(&self.stamp)
+    }
+
+    /// Does `f`, during which the file stays the one that was opened.
+    pub(crate) fn unchanged<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.verify_unchanged()?;
+        let done = f();
+        // A file that is written to while it is read mostly looks damaged; say the cause.
+        self.verify_unchanged()?;
+        done
+    }
+
+    /// Adds its file to what is read, of this kind, or that of the database which it is the answer of.
+    pub(crate) fn add_to(&self, kind: PathKind, paths: &mut Paths) {
+        let name = match &self.bytes {
+            ByteSource::Path(path) => path,
+            #[cfg(feature = "object-stores")]
+            ByteSource::Object(_) => Path::new(&self.name),
+            // Of a database the file is known.
+            _ => Path::new(""),
+        };
+        paths.reads_file("the input", kind, name, self.stamp.identity());
+    }
+
+    /// Whether both are the same file.
+    pub(crate) fn is_same_as(&self, other: &Part) -> bool {
+        self.stamp.is_same_as(&other.stamp)
+    }
+
+    /// The error of a second pass over this part. What cannot be written is not its fault.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Unwritable(_) => error,
+            _ => error.in_path(&self.name),
+        }
+    }
+
+    /// The raw bytes, from the start.
+    pub(crate) fn handle(&self) -> Result<Handle> {
+        self.bytes.handle()
+    }
+
+    /// How long its bytes have been waited for so far.
+    pub(crate) fn wait_time(&self) -> &WaitTime {
+        &self.wait_time
+    }
+
+    /// The text, from the start, decompressed and in UTF-8.
+    pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
+        let bytes = self.wait_time.timed(self.bytes.stream()?);
+        let mut text: Box<dyn Read + Send> = Box::new(bytes);
+        if let Some(compression) = self.compression {
+            text = compression.decompress(text).map_err(read_error)?;
+        }
+        Ok(match self.encoding {
+            Some(encoding) => encoding.reader(text),
+            None => text,
+        })
+    }
+}
