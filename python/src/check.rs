@@ -1,7 +1,7 @@
 //! Dry runs.
 
 use pyo3::prelude::*;
-use vesica::{Interrupt, Passes, SourceOptions, check_within, key_memory, text_columns};
+use vesica::{Budget, Division, Interrupt, Passes, SourceOptions, check_within, text_columns};
 
 use crate::errors::Failure;
 use crate::options::{Reading, Table};
@@ -17,10 +17,8 @@ pub(crate) fn check(
     value_width: Option<u32>,
 ) -> PyResult<(String, String)> {
     let key = reading.key()?;
-    // What of the limit is for keys in a run.
-    let memory = reading.memory()?;
     let texts = text_columns(&key, value, value_width).map_err(Failure::from)?;
-    let memory = memory.map_or(u64::MAX, |memory| key_memory(memory, texts.is_some()));
+    let for_keys = Budget::new(reading.memory()?, Division::of_run(texts.is_some())).keys;
     let options = reading.source(SourceOptions {
         passes: Passes::One,
         ..SourceOptions::default()
@@ -32,7 +30,13 @@ pub(crate) fn check(
         || Ok(()),
         move || {
             let source = table.open(&key, &[], options)?;
-            let check = check_within(&source, &key, texts.as_ref(), memory, &std::env::temp_dir())?;
+            let check = check_within(
+                &source,
+                &key,
+                texts.as_ref(),
+                for_keys,
+                &std::env::temp_dir(),
+            )?;
             let json = serde_json::to_string(&check)
                 .map_err(|e| Failure::usage(format!("the result is not JSON: {e}")))?;
             Ok((json, check.to_string()))

@@ -1,6 +1,6 @@
 //! `vesica check`
 
-use vesica::{Passes, SourceOptions, key_memory};
+use vesica::{Budget, Division, Passes, SourceOptions};
 
 use crate::args::Check;
 use crate::failure::{Failure, RESOURCE};
@@ -16,8 +16,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     })?;
     let directory = std::env::temp_dir();
     let texts = options.texts(&key)?;
-    let for_keys = options.memory();
-    let for_keys = for_keys.map_or(u64::MAX, |memory| key_memory(memory, texts.is_some()));
+    let for_keys = Budget::new(options.memory(), Division::of_run(texts.is_some())).keys;
     let check = vesica::check_within(&source, &key, texts.as_ref(), for_keys, &directory)?;
     let text = if options.json {
         serde_json::to_string(&check)

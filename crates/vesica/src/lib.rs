@@ -95,7 +95,7 @@ pub use courier::{Carried, Courier, CourierStep, Over};
 pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};
-pub use memory::{Storage, bucket_memory, key_memory};
+pub use memory::{Budget, Division, Storage};
 pub use observer::Observer;
 pub use options::{
     PayloadColumn, find_protocol, half_of_the_machine, label_exchange, parse_address,

@@ -1,4 +1,4 @@
-//! The memory of a run, and the shares of it that keys and a bucket may use.
+//! The memory of a run, and how it is divided.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,54 +23,98 @@ pub(crate) fn in_words(bytes: u64) -> String {
     }
 }
 
-/// How the memory of a run is shared, in [`PARTS`] of it.
-struct Sharing {
-    /// For keys that need no disk.
+/// What memory is divided for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// A run that takes keys over. While they are read they take more than half of what the protocol then takes of them.
+    Run,
+    /// A run beside which keys stay, or with whose keys something goes: values, columns, an order.
+    RunBesideKeys,
+}
+
+/// A budget in [`PARTS`] of the memory.
+struct Shares {
     keys: u64,
-    /// For the protocol, over keys that are in memory.
     bucket: u64,
-    /// The same over keys on disk, of which one bucket is loaded while another runs.
     bucket_on_disk: u64,
+    rows: u64,
 }
 
 const PARTS: u64 = 16;
 
-/// A run takes keys over. While they are read they take more than half of what the protocol then takes of them.
-const TAKEN_OVER: Sharing = Sharing {
-    keys: 7,
-    bucket: 14,
-    bucket_on_disk: 11,
-};
+impl Division {
+    /// That of a run, whether or not something goes with its keys.
+    pub fn of_run(goes_with_keys: bool) -> Division {
+        match goes_with_keys {
+            true => Division::RunBesideKeys,
+            false => Division::Run,
+        }
+    }
 
-/// Keys stay beside the run, or something goes with them.
-const KEPT: Sharing = Sharing {
-    keys: 4,
-    bucket: 8,
-    bucket_on_disk: 8,
-};
-
-fn sharing(keeps_keys: bool) -> Sharing {
-    match keeps_keys {
-        true => KEPT,
-        false => TAKEN_OVER,
+    const fn shares(self) -> Shares {
+        match self {
+            Division::Run => Shares {
+                keys: 7,
+                bucket: 14,
+                bucket_on_disk: 11,
+                rows: 8,
+            },
+            Division::RunBesideKeys => Shares {
+                keys: 4,
+                bucket: 8,
+                bucket_on_disk: 8,
+                rows: 8,
+            },
+        }
     }
 }
 
-/// Bytes for keys that need no disk, in a run with so many bytes of memory. It keeps them if values, columns or an order
-/// go with them.
-pub fn key_memory(run: u64, keeps_keys: bool) -> u64 {
-    parts(run, sharing(keeps_keys).keys)
+/// How the memory of a run is divided, in bytes. Whoever takes memory is given one of these parts, and divides nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// All of it; `None` is no limit.
+    limit: Option<u64>,
+    /// For keys that need no disk, and for what the peer hands over with them.
+    pub keys: u64,
+    /// For the protocol, over keys that are in memory.
+    bucket: u64,
+    /// The same over keys on disk, of which one bucket is loaded while another runs.
+    bucket_on_disk: u64,
+    /// For rows that are put in order, after the run.
+    pub rows: u64,
 }
 
-/// Bytes for the protocol in such a run, over one bucket or all of its `items` keys. The peer hears of it, so that it
-/// depends on nothing else: not on the number of rows.
-pub fn bucket_memory(run: u64, items: u64, keeps_keys: bool) -> u64 {
-    // No table has more rows.
-    let items = items.min(1 << u32::BITS);
-    let keys = KeyBytes::in_memory(items, items, &Layout::default());
-    let of = sharing(keeps_keys);
-    let fits = keys <= key_memory(run, keeps_keys);
-    parts(run, if fits { of.bucket } else { of.bucket_on_disk })
+impl Budget {
+    /// Divides so many bytes; `None` is no limit.
+    pub fn new(limit: Option<u64>, division: Division) -> Budget {
+        let shares = division.shares();
+        let of = |count: u64| limit.map_or(u64::MAX, |limit| parts(limit, count));
+        Budget {
+            limit,
+            keys: of(shares.keys),
+            bucket: of(shares.bucket),
+            bucket_on_disk: of(shares.bucket_on_disk),
+            rows: of(shares.rows),
+        }
+    }
+
+    /// For the protocol over one bucket or all of so many keys; `None` is no limit. The peer hears of it, so that it depends
+    /// on nothing else: not on the number of rows.
+    pub fn bucket(&self, items: u64) -> Option<u64> {
+        self.limit?;
+        // No table has more rows.
+        let items = items.min(1 << u32::BITS);
+        let keys = KeyBytes::in_memory(items, items, &Layout::default());
+        Some(match keys <= self.keys {
+            true => self.bucket,
+            false => self.bucket_on_disk,
+        })
+    }
+
+    /// All of it, if keys that take so many bytes do not fit into their part.
+    pub(crate) fn exceeded_by(&self, keys: u64) -> Option<u64> {
+        self.limit.filter(|_| keys > self.keys)
+    }
 }
 
 /// So many [`PARTS`] of the memory of a run.
@@ -136,7 +180,7 @@ impl fmt::Display for Storage {
 }
 
 /// Memory of a run of which the protocol has the least part, in which it has so many bytes.
-const LEAST_SHARE: u64 = PARTS / KEPT.bucket;
+const LEAST_SHARE: u64 = PARTS / Division::RunBesideKeys.shares().bucket;
 
 /// The least memory to advise, in bytes: the program itself takes about as much, so that less saves nothing.
 const LEAST_ADVICE: u64 = 64 << 20;
@@ -170,8 +214,13 @@ mod tests {
             assert!(bytes == 0 || crate::parse_bytes(shown).unwrap() >= bytes);
         }
         for bucket in [7, LEAST_ADVICE, 9 << 30] {
-            for (items, keeps) in [(0, true), (1 << 40, false), (1 << 40, true)] {
-                assert!(bucket_memory(memory_for(bucket), items, keeps) >= bucket);
+            let least = Some(memory_for(bucket));
+            for (items, division) in [
+                (0, Division::RunBesideKeys),
+                (1 << 40, Division::Run),
+                (1 << 40, Division::RunBesideKeys),
+            ] {
+                assert!(Budget::new(least, division).bucket(items).unwrap() >= bucket);
             }
         }
         assert_eq!(show_bytes(memory_for(70_000)), "64M");
@@ -217,22 +266,30 @@ mod tests {
         let gib = 1u64 << 30;
         for run in [0, 15, gib, 9 * gib, u64::MAX] {
             let most = u128::from(run);
-            for keeps in [true, false] {
-                let keys = u128::from(key_memory(run, keeps));
-                let one = u128::from(bucket_memory(run, 0, keeps));
-                assert!(u128::from(bucket_memory(run, u64::MAX, keeps)) <= one && one <= most);
+            for division in [Division::RunBesideKeys, Division::Run] {
+                let budget = Budget::new(Some(run), division);
+                let bucket = |items| u128::from(budget.bucket(items).unwrap());
+                let (keys, one) = (u128::from(budget.keys), bucket(0));
+                assert!(bucket(u64::MAX) <= one && one <= most);
                 // The next bucket is loaded beside the one that runs.
-                let many = u128::from(parts(run, sharing(keeps).bucket_on_disk));
+                let many = u128::from(budget.bucket_on_disk);
                 assert!(many + many * 32 / 110 <= most);
                 // What stays in memory of keys that were read: 36 of 54 bytes, and 4 of them if they are taken over.
-                let stays = if keeps { keys * 36 / 54 } else { keys * 4 / 54 };
+                let stays = match division {
+                    Division::RunBesideKeys => keys * 36 / 54,
+                    Division::Run => keys * 4 / 54,
+                };
                 assert!(one + stays <= most);
+                assert!(u128::from(budget.rows) + stays <= most);
             }
         }
+        let of = |run, division| Budget::new(Some(run), division).bucket(1 << 26).unwrap();
         // 2^26 keys in one bucket, and in one more than memory holds.
-        assert!(bucket_memory(9 * gib, 1 << 26, false) >= 110 << 26);
-        assert!(bucket_memory(7 * gib, 1 << 26, false) < 110 << 26);
-        assert_eq!(bucket_memory(gib, 1 << 26, true), gib / 2);
-        assert_eq!(bucket_memory(gib, 1 << 26, false), gib / 16 * 11);
+        assert!(of(9 * gib, Division::Run) >= 110 << 26);
+        assert!(of(7 * gib, Division::Run) < 110 << 26);
+        assert_eq!(of(gib, Division::RunBesideKeys), gib / 2);
+        assert_eq!(of(gib, Division::Run), gib / 16 * 11);
+        let unlimited = Budget::new(None, Division::Run);
+        assert_eq!((unlimited.keys, unlimited.bucket(1)), (u64::MAX, None));
     }
 }

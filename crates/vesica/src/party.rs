@@ -29,7 +29,7 @@ use vesica_wire::{Channel, Error as WireError, Limit};
 
 use crate::apart::check_apart;
 use crate::kept::Kept;
-use crate::memory::{Storage, bucket_memory, in_words, key_memory};
+use crate::memory::{Budget, Division, Storage, in_words};
 use crate::split_job::{JobPlace, SplitJob, Tasks};
 use crate::stored::{CheckpointStore, Stored, columns_of_peer};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
@@ -85,21 +85,9 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Bytes for keys in memory.
-    fn for_keys(&self, job: &Job) -> u64 {
-        let of = |memory| key_memory(memory, keeps_keys(job));
-        self.memory.map_or(u64::MAX, of)
-    }
-
-    /// Bytes for rows that are put in order after the run: half of the limit.
-    fn for_rows(&self) -> u64 {
-        self.memory.map_or(u64::MAX, |memory| memory / 2)
-    }
-
-    /// Bytes for the protocol over a bucket of so many keys.
-    fn for_a_bucket(&self, job: &Job, items: u64) -> Option<u64> {
-        let memory = self.memory?;
-        Some(bucket_memory(memory, items, keeps_keys(job)))
+    /// The memory as a run divides it.
+    fn budget(&self, job: &Job) -> Budget {
+        Budget::new(self.memory, division(job))
     }
 }
 
@@ -306,7 +294,7 @@ impl Party {
         work: Option<(WorkDir, Option<Journal>)>,
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
-        let (values, memory) = (&self.values, self.resources.for_keys(job));
+        let (values, budget) = (&self.values, self.resources.budget(job));
         let texts = match (&self.labels, &self.payload) {
             (LabelExchange::Offered(terms), _) => {
                 let bytes = terms.bytes as usize;
@@ -320,8 +308,7 @@ impl Party {
         };
         let announce = |rows: u64, observer: &mut dyn Observer| {
             let keys = KeyBytes::of(rows, &layout(key, values, texts.as_ref()));
-            let limit = self.resources.memory.filter(|_| keys.in_memory > memory);
-            let Some(limit) = limit else {
+            let Some(limit) = budget.exceeded_by(keys.in_memory) else {
                 return;
             };
             let storage = Storage::of(rows, limit, keys, directory);
@@ -335,7 +322,7 @@ impl Party {
             announce(rows, observer);
         }
         let (began, waited) = (Instant::now(), source.wait_time());
-        let keys = read_keys_within(source, key, values, texts.as_ref(), memory, directory)?;
+        let keys = read_keys_within(source, key, values, texts.as_ref(), budget.keys, directory)?;
         observer.waited(source.wait_time() - waited, began.elapsed());
         let counts = *keys.counts();
         if expected.is_none() {
@@ -354,7 +341,7 @@ impl Party {
         self.check_interrupt()?;
         let checkpoints =
             work.map(|(work, earlier)| CheckpointStore::new(work, job.role, earlier, &keys));
-        Ok(Stored::new(keys, memory, directory.to_owned(), checkpoints))
+        Ok(Stored::new(keys, budget, directory.to_owned(), checkpoints))
     }
 
     /// The bound port, where this side listens.
@@ -534,7 +521,7 @@ impl Party {
         let listener = listener.as_ref();
         let met = self.read_and_meet(intent, read, listener, &options, observer)?;
         let ((wanted, keys, rest), mut connection) = met;
-        let own = self.resources.for_a_bucket(&wanted, keys.items());
+        let own = self.resources.budget(&wanted).bucket(keys.items());
         let (memory, at_once) = match tasks {
             Some(tasks) => (Some(tasks.memory), 1),
             None => (own, buckets_for_threads()),
@@ -1011,8 +998,8 @@ impl Party {
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
         let labels = report.contract.labels.clone();
-        keys.arrange(labels.as_ref(), self.resources.for_rows())?;
-        let matched = keys.matched_with(self.resources.for_rows());
+        keys.arrange(labels.as_ref())?;
+        let matched = keys.matched_rows();
         if let Some(unreadable) = matched.unreadable() {
             let warning = format!(
                 "what the peer handed over with {} is not what it declared; their columns are empty",
@@ -1036,7 +1023,6 @@ impl Party {
         Ok(Outcome {
             keys,
             report,
-            memory: self.resources.for_rows(),
             courier: None,
         })
     }
@@ -1089,17 +1075,16 @@ pub fn collect(
     let file = output
         .map(|output| Output::open(output, source, &directory))
         .transpose()?;
-    let memory = resources.memory.unwrap_or(u64::MAX);
+    let budget = Budget::new(resources.memory, Division::Run);
     with_threads(resources.threads, || {
-        let keys = key_memory(memory, false);
-        let keys = read_keys_within(source, key, &[], None, keys, &directory)?;
+        let keys = read_keys_within(source, key, &[], None, budget.keys, &directory)?;
         if let Some(file) = &file {
             file.check_rows(source, keys.counts())?;
         }
-        let mut stored = Stored::new(keys, memory, directory.clone(), None);
+        let mut stored = Stored::new(keys, budget, directory.clone(), None);
         job.collect(&mut stored)?;
         if let Some(mut file) = file {
-            write_rows(source, stored.matched_with(memory / 2), &mut file)?;
+            write_rows(source, stored.matched_rows(), &mut file)?;
             file.commit()?;
         }
         Ok(stored.matched().clone())
@@ -1251,10 +1236,10 @@ pub(crate) fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) 
     }
 }
 
-/// Whether more than the protocol needs its keys while a job runs.
-fn keeps_keys(job: &Job) -> bool {
+/// How a job divides its memory: whether more than the protocol needs its keys while it runs.
+fn division(job: &Job) -> Division {
     let goes_with_keys = !job.values.is_empty() || !job.labels.is_nothing();
-    goes_with_keys || job.terms.get(&LEARNS) == Learns::Aligned
+    Division::of_run(goes_with_keys || job.terms.get(&LEARNS) == Learns::Aligned)
 }
 
 /// What the contract says of a column of values.
@@ -1281,8 +1266,6 @@ pub(crate) fn words(job: &Job) -> String {
 pub struct Outcome {
     keys: Stored,
     report: Report,
-    /// Bytes for rows that are put in order.
-    memory: u64,
     /// The directory of a run by courier, which goes on until its rows are safe.
     courier: Option<Box<Kept>>,
 }
@@ -1301,7 +1284,7 @@ impl Outcome {
     /// The rows that matched, with the columns that the peer has handed over, and in the order that both sides share if
     /// the options of the source ask for it ([`Rows::Aligned`]).
     pub fn matched(&self) -> Matched<'_> {
-        self.keys.matched_with(self.memory)
+        self.keys.matched_rows()
     }
 
     /// The report.

@@ -16,6 +16,7 @@ use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::Error;
+use crate::memory::Budget;
 use crate::shares::ShareTable;
 use crate::withheld::Withheld;
 use crate::work_dir::{Head, Journal, WorkDir};
@@ -28,8 +29,7 @@ pub(crate) struct Stored {
     directory: PathBuf,
     /// The rows that matched in the finished buckets.
     matched: RowSet,
-    /// Maximum bytes of labels from the peer in memory.
-    label_memory: u64,
+    budget: Budget,
     /// The columns that the peer hands over, once they are agreed.
     of_peer: Vec<PeerColumn>,
     /// Whether the peer has handed over labels, which are arranged.
@@ -78,10 +78,9 @@ impl CheckpointStore {
 }
 
 impl Stored {
-    /// Keeps at most `label_memory` bytes of labels from the peer in memory.
     pub(crate) fn new(
         keys: TableKeys,
-        label_memory: u64,
+        budget: Budget,
         directory: PathBuf,
         checkpoints: Option<CheckpointStore>,
     ) -> Stored {
@@ -91,7 +90,7 @@ impl Stored {
             counts,
             directory,
             matched: RowSet::none(counts.rows),
-            label_memory,
+            budget,
             of_peer: Vec::new(),
             has_labels: false,
             order_key: None,
@@ -112,22 +111,22 @@ impl Stored {
     }
 
     /// The rows that match, with what the peer has handed over and [`Stored::arrange`] has arranged, and with the order that
-    /// both sides share if they agreed to one. To put rows in order takes `memory` bytes.
-    pub(crate) fn matched_with(&self, memory: u64) -> Matched<'_> {
+    /// both sides share if they agreed to one.
+    pub(crate) fn matched_rows(&self) -> Matched<'_> {
         let handed_over = HandedOver::new(&self.of_peer, &self.keys);
         let matched = Matched::new(&self.matched, self.has_labels.then_some(handed_over));
         self.order_key.map_or(matched, |key| {
-            matched.in_order(self.keys.common_order(key, memory))
+            matched.in_order(self.keys.common_order(key, self.budget.rows))
         })
     }
 
-    /// Puts what the peer has handed over under the contract where the rows that match find it. Takes `memory` bytes.
-    pub(crate) fn arrange(&mut self, terms: Option<&LabelTerms>, memory: u64) -> Result<(), Error> {
+    /// Puts what the peer has handed over under the contract where the rows that match find it.
+    pub(crate) fn arrange(&mut self, terms: Option<&LabelTerms>) -> Result<(), Error> {
         let Some(terms) = terms else {
             return Ok(());
         };
         self.of_peer = columns_of_peer(terms);
-        let (directory, columns) = (&self.directory, &self.of_peer);
+        let (directory, columns, memory) = (&self.directory, &self.of_peer, self.budget.rows);
         self.has_labels = arrange(&mut self.keys, directory, columns, &self.matched, memory)?;
         Ok(())
     }
@@ -310,7 +309,7 @@ impl KeySet for Stored {
             self.mark(bucket, matched)?;
         }
         if let Output::Labelled { labels, bytes, .. } = &output {
-            let (bucket, memory) = (bucket as usize, self.label_memory);
+            let (bucket, memory) = (bucket as usize, self.budget.keys);
             let kept = self
                 .keys
                 .keep(bucket, labels, *bytes, memory, &self.directory);
@@ -345,6 +344,7 @@ impl KeySet for Stored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Division;
     use std::collections::BTreeMap;
     use std::path::Path;
 
@@ -396,7 +396,12 @@ mod tests {
         let keys = read_keys_within(source, &key, &values, texts.as_ref(), memory, directory);
         let keys = keys.unwrap();
         assert_eq!(keys.is_in_memory(), memory > 0);
-        Stored::new(keys, u64::MAX, directory.to_owned(), None)
+        Stored::new(
+            keys,
+            Budget::new(None, Division::Run),
+            directory.to_owned(),
+            None,
+        )
     }
 
     fn job(role: Role, reveal: Reveal, has_values: bool, payload: u32) -> Job {

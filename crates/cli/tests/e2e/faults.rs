@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vesica::{OfflineTerms, ProtocolRequest, Role, Security, bucket_memory};
+use vesica::{Budget, Division, OfflineTerms, ProtocolRequest, Role, Security};
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{ErrorClass, Job, KeyBlock, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;
@@ -776,8 +776,11 @@ pub(crate) fn memory_of_buckets(
     keeps_keys: [bool; 2],
 ) -> u64 {
     let made = |limit: u64| {
-        let bucket = |side: usize| bucket_memory(limit, sizes[side], keeps_keys[side]);
-        split(protocol, sizes, None, lambda, bucket(0).min(bucket(1))).map(|split| split.buckets)
+        let bucket = |side: usize| {
+            Budget::new(Some(limit), Division::of_run(keeps_keys[side])).bucket(sizes[side])
+        };
+        let smaller = bucket(0).min(bucket(1)).expect("a limit");
+        split(protocol, sizes, None, lambda, smaller).map(|split| split.buckets)
     };
     let (mut low, mut high) = (0, 4 * (spec(protocol).working_bytes)(sizes[0], sizes[1]));
     while high - low > 1 {

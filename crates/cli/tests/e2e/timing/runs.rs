@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use vesica::terms::{BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica::{
-    Destination, Endpoint, Identity, KeySpec, LabelExchange, LabelTerms, Learns, Observer, Outcome,
-    Party, Progress, ProtocolRequest, Resources, Role, Rows, Source, SourceOptions, key_memory,
+    Budget, Destination, Division, Endpoint, Identity, KeySpec, LabelExchange, LabelTerms, Learns,
+    Observer, Outcome, Party, Progress, ProtocolRequest, Resources, Role, Rows, Source,
+    SourceOptions,
 };
 use vesica_keys::{KeyBytes, Layout};
 
@@ -52,7 +53,7 @@ impl Way {
     fn memory(self, protocol: &'static str, keys: u64) -> Option<u64> {
         let memory = memory_of_buckets(protocol, [keys; 2], 40, 4, [false; 2]);
         let in_memory = KeyBytes::in_memory(keys, keys, &Layout::default());
-        let too_few = |memory: &u64| key_memory(*memory, false) < in_memory;
+        let too_few = |memory: &u64| Budget::new(Some(*memory), Division::Run).keys < in_memory;
         match self {
             Way::OneBucket => None,
             Way::InTurn => Some(memory),
