@@ -14,6 +14,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod ascending;
 mod blob;
 mod block;
 mod bucket_file;

@@ -332,6 +332,15 @@ impl KeyStore {
         Ok(())
     }
 
+    /// How many buckets the keys are in; 0 if they are on disk and not split.
+    pub fn buckets(&self) -> usize {
+        match &self.place {
+            Place::Memory(memory) => memory.ends.len(),
+            Place::Sorted(..) => 0,
+            Place::Split(buckets, _) => buckets.len(),
+        }
+    }
+
     /// Puts every key into the one of `buckets` buckets that `assign` names for its digest: it is given some, and returns as
     /// many numbers. Keys on disk go to another file in `directory`, once only, also if that fails. Keys in memory are in one
     /// bucket before.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use vesica_files::{Advice, Argument, Command, UnsafeDirectory, advice, is_exhausted, many};
+use vesica_keys::Error as KeysError;
 use vesica_session::{Error as SessionError, ErrorClass, Fingerprint};
 use vesica_wire::{Error as WireError, Limit};
 
@@ -445,6 +446,13 @@ impl Error {
             Error::Session(error) => return error.remedy(),
             _ => return None,
         })
+    }
+}
+
+/// Keys or values cannot be put into a temporary file, or read back.
+impl From<KeysError> for Error {
+    fn from(error: KeysError) -> Error {
+        WireError::limit(Limit::Storage, error).into()
     }
 }
 

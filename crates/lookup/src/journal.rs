@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, StoreProblem};
 use crate::header::MASK_BYTES;
-use crate::sort::Entry;
+use crate::masks::Entry;
 
 const FILE: &str = "publishing-journal";
 const MAGIC: &[u8; 20] = b"vesica publishing 2\n";
@@ -211,24 +211,22 @@ impl Journal {
     pub(crate) fn replay(
         &mut self,
         payload: usize,
-        mut each: impl FnMut(Entry) -> io::Result<()>,
+        mut each: impl FnMut(u128, &[u8]) -> vesica_keys::Result<()>,
     ) -> Result<u64, Error> {
-        let mut replay = || -> io::Result<u64> {
-            let (mut end, mut entries) = (self.file.stream_position()?, 0);
-            let mut input = BufReader::new(&self.file);
-            while let Some(content) = self.seals.open(self.records, &mut input)? {
-                for entry in content.chunks_exact(MASK_BYTES + payload) {
-                    let (mask, payload) = entry.split_first_chunk().expect("a mask");
-                    each((u128::from_le_bytes(*mask), payload.to_vec()))?;
-                    entries += 1;
-                }
-                self.records += 1;
-                end = input.stream_position()?;
+        let fail = |e: io::Error| Error::io(&self.path, &e);
+        let (mut end, mut entries) = (self.file.stream_position().map_err(fail)?, 0);
+        let mut input = BufReader::new(&self.file);
+        while let Some(content) = self.seals.open(self.records, &mut input).map_err(fail)? {
+            for entry in content.chunks_exact(MASK_BYTES + payload) {
+                let (mask, payload) = entry.split_first_chunk().expect("a mask");
+                each(u128::from_le_bytes(*mask), payload)?;
+                entries += 1;
             }
-            self.file.set_len(end)?;
-            Ok(entries)
-        };
-        replay().map_err(|e| Error::io(&self.path, &e))
+            self.records += 1;
+            end = input.stream_position().map_err(fail)?;
+        }
+        self.file.set_len(end).map_err(fail)?;
+        Ok(entries)
     }
 
     /// Adds entries, which are on the disk when this returns.

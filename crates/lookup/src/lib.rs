@@ -16,12 +16,12 @@ mod fetch;
 mod header;
 mod journal;
 mod ledger;
+mod masks;
 mod messages;
 mod publish;
 mod rice;
 mod server;
 mod set;
-mod sort;
 mod state;
 
 pub use client::{Client, QUERY_BLOCKS, QUERY_BYTES};

@@ -13,11 +13,11 @@ use crate::database::{Contents, Held, Last, Making, PUBLISHING, check_published,
 use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Declared, Header, MODE, Value};
 use crate::journal::{Found, Journal, Secrets};
+use crate::masks::{Entry, Masks};
 use crate::set::{
     PublishedSet, check_replaceable, header_at, later_releases, problem_of_first, release_path,
     write_release,
 };
-use crate::sort::{Entry, Sorter};
 
 /// Keys that a thread evaluates at once.
 const AT_ONCE: usize = 256;
@@ -70,7 +70,7 @@ pub struct SetBuilder {
     identity: Identity,
     secret: SecretKey,
     header: Header,
-    sorter: Sorter,
+    masks: Masks,
     output: PathBuf,
     added: u64,
 }
@@ -108,7 +108,7 @@ impl SetBuilder {
         check_replaceable(output, identity.fingerprint())?;
         let making = Making::begin(database, identity, replaces)?;
         let payload = declared.payload_bytes as usize;
-        let mut sorter = Sorter::new(directory_of(output), payload, memory);
+        let mut masks = Masks::new(directory_of(output), declared.width(), payload, memory)?;
         let of = publication(&declared, content, replaces);
         let found = Journal::open(database, identity, &of)?;
         let is_in_place = |last: &Last| {
@@ -128,7 +128,7 @@ impl SetBuilder {
         let (journal, secrets, earlier) = match found {
             Found::Ours(ours) => {
                 let (mut journal, secrets) = *ours;
-                let done = journal.replay(payload, |entry| sorter.push(entry))?;
+                let done = journal.replay(payload, |mask, payload| masks.push(mask, payload))?;
                 (journal, secrets, Earlier::Begun(done))
             }
             other => {
@@ -160,7 +160,7 @@ impl SetBuilder {
                 root: [0; 32],
             },
             secret: secrets.secret,
-            sorter,
+            masks,
             output: output.to_owned(),
             added: 0,
         })
@@ -201,9 +201,9 @@ impl SetBuilder {
             *entry = (header.mask(&values[index]), sealed);
         });
         self.journal.append(&entries)?;
-        let mut entries = entries.into_iter();
-        let added = entries.try_for_each(|entry| self.sorter.push(entry));
-        added.map_err(|e| Error::io(&self.output, &e))
+        let mut entries = entries.iter();
+        let added = entries.try_for_each(|(mask, payload)| self.masks.push(*mask, payload));
+        Ok(added?)
     }
 
     /// Writes the set and its database. Later releases of the set that it replaces are removed.
@@ -217,9 +217,9 @@ impl SetBuilder {
     pub fn finish(self) -> Result<Header, Error> {
         assert_eq!(self.added, self.header.keys);
         let output = &*self.output;
-        let none = Sorter::new(directory_of(output), 0, 0);
-        let sorters = [self.sorter, none];
-        let (header, file) = write_release(output, &self.identity, self.header, sorters)?;
+        let none = Masks::new(directory_of(output), self.header.declared.width(), 0, 0)?;
+        let masks = [self.masks, none];
+        let (header, file) = write_release(output, &self.identity, self.header, masks)?;
         let fail = |e| Error::io(output, &e);
         let (key, publisher) = (&header.oprf_key, self.identity.fingerprint());
         let later = replaced(&self.making, Some(key), output, publisher)?;
@@ -315,7 +315,7 @@ pub struct Update {
     header: Header,
     /// Masks to take out, and whether they are in the set.
     withdrawn: HashMap<u128, bool>,
-    sorter: Sorter,
+    masks: Masks,
     /// Bytes of memory for masks to sort.
     memory: u64,
     /// As long as this is open.
@@ -357,11 +357,14 @@ impl Update {
             contents.last = coming;
             contents.write(database, identity)?;
         }
-        let payload = header.declared.payload_bytes as usize;
+        let (width, payload) = (
+            header.declared.width(),
+            header.declared.payload_bytes as usize,
+        );
         Ok(Update {
             directory: database.to_owned(),
             identity: identity.clone(),
-            sorter: Sorter::new(directory_of(path), payload, memory),
+            masks: Masks::new(directory_of(path), width, payload, memory)?,
             header: Header {
                 release: header.release + 1,
                 previous: header.hash(),
@@ -430,8 +433,7 @@ impl Update {
                 None => new += 1,
             }
             self.header.xor_payload(value, &mut sealed);
-            let pushed = self.sorter.push((mask, sealed));
-            pushed.map_err(|e| Error::io(&self.path, &e))?;
+            self.masks.push(mask, &sealed)?;
         }
         self.header.keys += new;
         self.header.added += new + changed;
@@ -462,14 +464,14 @@ impl Update {
             return Ok(None);
         }
         let path = release_path(&self.path, self.header.release);
-        let mut removed = Sorter::new(directory_of(&path), 0, self.memory);
+        let width = self.header.declared.width();
+        let mut removed = Masks::new(directory_of(&path), width, 0, self.memory)?;
         let gone = self.withdrawn.into_iter().filter(|(_, is_there)| *is_there);
         for (mask, _) in gone {
-            let pushed = removed.push((mask, Vec::new()));
-            pushed.map_err(|e| Error::io(&path, &e))?;
+            removed.push(mask, &[])?;
         }
-        let sorters = [self.sorter, removed];
-        let (header, file) = write_release(&path, &self.identity, self.header, sorters)?;
+        let masks = [self.masks, removed];
+        let (header, file) = write_release(&path, &self.identity, self.header, masks)?;
         let next = self.contents.last.then(self.set.header(), &header);
         self.contents.set = place_of(&self.path);
         // The file has its name only once the database knows of it: one that does not was restored from a copy. After a crash

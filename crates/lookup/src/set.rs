@@ -25,8 +25,8 @@ use vesica_session::{Fingerprint, Identity, SIGNATURE_BYTES};
 
 use crate::error::{Error, SetProblem};
 use crate::header::{Header, MASK_BYTES, MAX_HEADER, Section, Value};
+use crate::masks::Masks;
 use crate::rice;
-use crate::sort::Sorter;
 
 const MAGIC: &[u8; 8] = b"vesica\0S";
 /// What a signature of a header is for.
@@ -112,7 +112,7 @@ pub(crate) fn write_release(
     path: &Path,
     identity: &Identity,
     mut header: Header,
-    sorters: [Sorter; 2],
+    masks: [Masks; 2],
 ) -> Result<(Header, WholeFile), Error> {
     let fail = |e: io::Error| Error::io(path, &e);
     let mut file = WholeFile::create(path).map_err(fail)?;
@@ -124,7 +124,7 @@ pub(crate) fn write_release(
     let mut out = BufWriter::new(file);
     let mut index = Vec::with_capacity(index_bytes);
     let mut end = 0u64;
-    for (section, sorter) in header.sections().iter().zip(sorters) {
+    for (section, sorted) in header.sections().iter().zip(masks) {
         let (mut masks, mut payloads) = (Vec::new(), Vec::new());
         let remainder = section.remainder_bits();
         let mut flush = |masks: &mut Vec<u128>, payloads: &mut Vec<u8>| -> io::Result<()> {
@@ -138,15 +138,14 @@ pub(crate) fn write_release(
             out.write_all(&block)
         };
         let most = section.entries_per_block();
-        let sorted = sorter.finish(|(mask, payload)| {
+        sorted.finish(|mask, payload| {
             masks.push(mask);
-            payloads.extend_from_slice(&payload);
+            payloads.extend_from_slice(payload);
             match masks.len() == most {
-                true => flush(&mut masks, &mut payloads),
+                true => flush(&mut masks, &mut payloads).map_err(fail),
                 false => Ok(()),
             }
-        });
-        sorted.map_err(fail)?;
+        })?;
         if !masks.is_empty() {
             flush(&mut masks, &mut payloads).map_err(fail)?;
         }
@@ -522,22 +521,38 @@ impl PublishedSet {
         &self.releases.last().expect("the first").path
     }
 
-    /// For each mask whether it is in the set, with its encrypted payload. Reads each block at most once.
+    /// For each mask whether it is in the set, with its encrypted payload.
     ///
     /// # Errors
     /// Data: a damaged block. Usage: a file cannot be read.
     pub(crate) fn find(&self, masks: &[u128]) -> Result<Vec<Found>, Error> {
         let mut found = vec![None; masks.len()];
+        self.find_each(masks, |index, release, payload| {
+            found[index] = Some((release, payload.to_vec()));
+        })?;
+        Ok(found)
+    }
+
+    /// Hands over the index of each mask that is in the set, the release that it is of and its encrypted payload. Reads each
+    /// block at most once.
+    ///
+    /// # Errors
+    /// As [`PublishedSet::find`].
+    pub(crate) fn find_each(
+        &self,
+        masks: &[u128],
+        mut found: impl FnMut(usize, usize, &[u8]),
+    ) -> Result<(), Error> {
         let mut order: Vec<usize> = (0..masks.len()).collect();
         order.sort_unstable_by_key(|index| masks[*index]);
         // What came or left last counts.
         for (number, release) in self.releases.iter().enumerate().rev() {
             order = release.find(0, masks, order, |index, payload| {
-                found[index] = Some((number, payload.to_vec()));
+                found(index, number, payload)
             })?;
             order = release.find(1, masks, order, |_, _| {})?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Decrypts the payload of what was found by this value.

@@ -117,6 +117,17 @@ impl Budget {
     }
 }
 
+/// Of the memory of a publication: for keys, for a bucket of them, and for masks to sort, each.
+pub(crate) fn publication_share(memory: Option<u64>) -> u64 {
+    memory.map_or(u64::MAX, |memory| parts(memory, PARTS / 4))
+}
+
+/// Of the memory of a look-up: for keys, for the server's answers, for a bucket of keys while it is looked up, and for what
+/// was published with those that are found, each.
+pub(crate) fn look_up_share(memory: Option<u64>) -> u64 {
+    memory.map_or(u64::MAX, |memory| parts(memory, PARTS / 4))
+}
+
 /// So many [`PARTS`] of the memory of a run.
 fn parts(run: u64, count: u64) -> u64 {
     run / PARTS * count + run % PARTS * count / PARTS

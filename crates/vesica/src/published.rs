@@ -17,6 +17,7 @@ use vesica_session::{
 use vesica_tables::{KeySpec, PathKind, Source, TableKeys, TextColumns, read_keys_within};
 
 use crate::apart::check_apart;
+use crate::memory::publication_share;
 use crate::{Error, ErrorClass, Observer};
 
 /// Keys that are evaluated between two reports of progress.
@@ -111,7 +112,7 @@ impl Publication {
             let kind = PathKind::Directory(DirectoryKind::Database);
             paths.writes("its database", kind, &self.database);
         })?;
-        let share = share(self.memory);
+        let share = publication_share(self.memory);
         let payload = self.payload.as_ref().map(|terms| {
             let bytes = terms.bytes as usize;
             TextColumns::published(key, &terms.columns, bytes)
@@ -146,7 +147,7 @@ impl Publication {
             declared,
             content,
             self.rotates,
-            sorted(share),
+            share,
             output,
         )?;
         let resumed = match builder.earlier() {
@@ -275,8 +276,8 @@ impl SetUpdate {
             let kind = PathKind::Directory(DirectoryKind::Database);
             paths.writes("its database", kind, &self.database);
         })?;
-        let (scratch, share) = (directory_of(&self.set), share(self.memory));
-        let mut update = Update::new(&self.database, &self.identity, &self.set, sorted(share))?;
+        let (scratch, share) = (directory_of(&self.set), publication_share(self.memory));
+        let mut update = Update::new(&self.database, &self.identity, &self.set, share)?;
         let declared = update.declared().clone();
         check_key(key, &declared)?;
         let walk = |keys, label| Walk::new(keys, label, share, scratch, &self.interrupt);
@@ -323,16 +324,6 @@ fn size(path: &Path) -> Result<u64, Error> {
     Ok(metadata.len())
 }
 
-/// A quarter of the memory each for keys, a bucket of them, and masks to sort.
-fn share(memory: Option<u64>) -> u64 {
-    memory.map_or(u64::MAX, |memory| memory / 4)
-}
-
-/// Memory for masks to sort.
-fn sorted(share: u64) -> u64 {
-    share.min(1 << 40)
-}
-
 /// Reads keys to publish or to withdraw, which are some.
 fn read_published(
     source: &Source,
@@ -357,8 +348,6 @@ fn read_published(
 /// A way through keys in ascending order of their digests, however often.
 struct Walk<'a> {
     keys: KeyStore,
-    /// Buckets, in ascending order.
-    buckets: usize,
     interrupt: &'a Interrupt,
 }
 
@@ -373,20 +362,9 @@ impl<'a> Walk<'a> {
     ) -> Result<Walk<'a>, Error> {
         // A bucket, the same sorted, and what sorts it.
         let key_bytes = 68 + 2 * label as u64;
-        let bytes = keys.counts().items * key_bytes;
-        let buckets = bytes.div_ceil(share).clamp(1, 1 << 16) as usize;
-        let bucket = |digest: &[u8; 32]| {
-            let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-            ((u64::from(head) * buckets as u64) >> 32) as u32
-        };
-        let assign = |digests: &[[u8; 32]]| digests.iter().map(bucket).collect();
         let mut keys = keys.into_store();
-        keys.split(scratch, buckets, assign)?;
-        Ok(Walk {
-            keys,
-            buckets,
-            interrupt,
-        })
+        keys.split_ascending(scratch, key_bytes, share)?;
+        Ok(Walk { keys, interrupt })
     }
 
     /// A hash of all digests and labels.
@@ -411,7 +389,7 @@ impl<'a> Walk<'a> {
     ) -> Result<(), Error> {
         let items = self.keys.counts().items;
         let mut done = 0;
-        for bucket in 0..self.buckets {
+        for bucket in 0..self.keys.buckets() {
             let keys = self.keys.load(bucket, true)?.sorted();
             let mut first = 0;
             while first < keys.len() {
