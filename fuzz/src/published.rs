@@ -258,7 +258,7 @@ impl Stored {
         let (head, purpose) = (b"vesica look-up 4\n", "vesica/1 state of a look-up");
         let file = self.sealed(head, purpose, b"state", &content);
         fs::write(directory.join("state"), file).expect("a file");
-        let open = || State::open(&directory, &self.publisher, &self.set);
+        let open = || State::open(&directory, &self.publisher, &self.set, u64::MAX);
         if let Ok(mut state) = open() {
             self.set.verify_once(&mut state).expect("a set");
             let known = (state.answered(), state.pending());

@@ -185,7 +185,7 @@ pub(crate) fn open_lookup(
     let Endpoint::Connect(address) = link.endpoint() else {
         return Err(Failure::usage("a server listens: look up over a link that connects").into());
     };
-    let key = reading.key()?;
+    let (key, memory) = (reading.key()?, reading.memory()?);
     let (events, interrupt) = (Events::default(), link.interrupt.child());
     let look_up = LookUp {
         identity: link.identity.key.clone(),
@@ -202,6 +202,7 @@ pub(crate) fn open_lookup(
             interrupt: interrupt.clone(),
             ..ConnectOptions::default()
         },
+        memory,
         threads: threads(options.threads)?,
         allow_empty: options.allow_empty,
     };

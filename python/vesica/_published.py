@@ -342,6 +342,7 @@ def lookup(
     set        the file of the set; those of later releases are beside it
     link       how to reach the server, and who it is: `connect`
     fetch      get from the server what of the set's files is missing here; a server with `set` hands them out
+    memory     bytes, or a text such as "4G"; half of this machine's if not given. Larger tables are looked up in buckets
     state      directory for what the server has answered, encrypted: no key is asked about again; after a look-up that was
                cut, the next one has what that has paid for, and pays for nothing else that it asked about
     output, output_table   a file or a table for the rows, instead of `LookupResult.table`

@@ -1401,6 +1401,34 @@ mod tests {
         }
     }
 
+    /// Whatever the table is for.
+    #[test]
+    fn what_reads_a_table_has_a_limit_of_memory() {
+        fn check(command: &clap::Command, name: &str, tables: &mut Vec<String>) {
+            let options: Vec<&str> =
+                (command.get_arguments().filter_map(clap::Arg::get_long)).collect();
+            if options.contains(&"normalize") {
+                let limit = if name == "split" {
+                    "task-memory"
+                } else {
+                    "memory"
+                };
+                assert!(options.contains(&limit), "{name}");
+                tables.push(name.to_owned());
+            }
+            for command in command.get_subcommands() {
+                check(command, command.get_name(), tables);
+            }
+        }
+        let mut tables = Vec::new();
+        check(&super::definition(&[]), "vesica", &mut tables);
+        for name in [
+            "receive", "send", "check", "exchange", "publish", "lookup", "split", "collect",
+        ] {
+            assert!(tables.iter().any(|table| table == name), "{name}");
+        }
+    }
+
     /// They are cut out of those of a run.
     #[test]
     fn a_job_offers_what_tasks_can_reveal() {

@@ -280,6 +280,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
     let identity = Identity::load(&options.identity)?;
     identity.check_peer(options.peer)?;
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
+    let memory = options.memory.or_else(half_of_the_machine);
     let look_up = LookUp {
         publisher: options.peer,
         address: options.connect.clone(),
@@ -292,6 +293,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
                 .patience
                 .options(&progress, &signals, Conditions::REAL)
         },
+        memory,
         threads: options.threads,
         allow_empty: options.allow_empty,
         identity,
@@ -300,7 +302,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         passes: Passes::Two,
         rows: options.rows.unwrap_or_default(),
         allow_no_rows: options.allow_empty,
-        memory: half_of_the_machine(),
+        memory,
         wait: Some(look_up.connect.wait),
         ..SourceOptions::default()
     })?;

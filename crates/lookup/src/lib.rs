@@ -23,6 +23,7 @@ mod rice;
 mod server;
 mod set;
 mod state;
+mod values;
 
 pub use client::{Client, QUERY_BLOCKS, QUERY_BYTES};
 pub use database::{Database, declared_queries};
@@ -31,4 +32,4 @@ pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
 pub use publish::{Content, Earlier, SetBuilder, Update, has_begun};
 pub use server::{Figures, ServerEvent, Service};
 pub use set::PublishedSet;
-pub use state::State;
+pub use state::{Matches, State};

@@ -6,6 +6,9 @@
 //! nothing that was paid for is lost, nothing is paid for that this look-up does not need, and the server learns of its
 //! keys what it learns otherwise: how many it has not been asked about. Which questions were paid for is the server's word.
 //!
+//! Values that do not fit into memory are in a temporary file ([`Values`]), and the file that is kept is read and written piece
+//! by piece.
+//!
 //! All of it is encrypted under the client's identity: with the values anybody could test guesses of the client's keys. The
 //! length of the file tells how many there are.
 //!
@@ -13,14 +16,14 @@
 //! under a key that was replaced. An older copy of the file has forgotten what came after it: releases, and answers, which
 //! are asked for and paid for again.
 
-use std::collections::{HashMap, HashSet};
-use std::io::{self, Read, Write};
+use std::collections::HashMap;
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use vesica_files::{FileStamp, WholeFile, many, open_regular};
+use vesica_keys::KeyStore;
 use vesica_primitives::sealed::Sealed;
-use vesica_primitives::voprf::{ELEMENT_BYTES, OUTPUT_BYTES};
-use vesica_session::codec::Reader;
+use vesica_primitives::voprf::ELEMENT_BYTES;
 use vesica_session::{Fingerprint, Identity, Progress, random};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -30,13 +33,14 @@ use crate::database::{Held, LOCK, after_head};
 use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
-use crate::set::{Found, PublishedSet};
+use crate::set::PublishedSet;
+use crate::values::Values;
 
 const FILE: &str = "state";
 const HEAD: &[u8] = b"vesica look-up 4\n";
 
-/// Keys whose values are kept at once.
-const AT_ONCE: usize = 32 * MAX_QUESTION;
+/// Most questions whose values are kept at once.
+const QUESTIONS_AT_ONCE: u64 = 32;
 
 /// Recalled questions whose values are kept at once.
 const KEPT_AT_ONCE: u64 = 8;
@@ -70,11 +74,23 @@ struct Kept {
     pending: Pending,
     /// The files in which all blocks of a release were checked, by the hash of its header.
     checked: HashMap<[u8; 32], FileStamp>,
-    values: HashMap<[u8; 32], Value>,
+    values: Values,
+}
+
+/// The next bytes of a file.
+fn array<const N: usize>(input: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    input.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The next number.
+fn count(input: &mut impl Read) -> io::Result<u64> {
+    array(input).map(u64::from_le_bytes)
 }
 
 impl Kept {
-    fn new(header: &Header, set: [u8; 32]) -> Kept {
+    fn new(header: &Header, set: [u8; 32], values: Values) -> Kept {
         Kept {
             publisher: header.publisher.fingerprint(),
             key: *header.oprf_key.bytes(),
@@ -83,67 +99,57 @@ impl Kept {
             seen: Seen::default(),
             pending: Pending::default(),
             checked: HashMap::new(),
-            values: HashMap::new(),
+            values,
         }
     }
 
-    /// Reads what [`Kept::encode`] has written into what is empty.
-    fn read(&mut self, content: &[u8]) -> Result<(), WireError> {
-        let kept = self;
-        let mut reader = Reader::new(FILE, content);
-        kept.publisher = Fingerprint::from_bytes(reader.array()?);
-        kept.key = reader.array()?;
-        kept.set = reader.array()?;
-        for _ in 0..reader.u64()? {
-            kept.replaced.push(reader.array()?);
+    /// Reads what [`Kept::write`] has written into what is empty.
+    fn read(&mut self, input: &mut impl Read) -> io::Result<()> {
+        self.publisher = Fingerprint::from_bytes(array(input)?);
+        self.key = array(input)?;
+        self.set = array(input)?;
+        for _ in 0..count(input)? {
+            self.replaced.push(array(input)?);
         }
-        (kept.seen.release, kept.seen.hash) = (reader.u64()?, reader.array()?);
-        kept.pending.seed = reader.array()?;
-        for _ in 0..reader.u64()? {
-            kept.pending.digests.push(reader.array()?);
+        (self.seen.release, self.seen.hash) = (count(input)?, array(input)?);
+        self.pending.seed = array(input)?;
+        for _ in 0..count(input)? {
+            self.pending.digests.push(array(input)?);
         }
-        for _ in 0..reader.u64()? {
-            let hash = reader.array()?;
-            let stamp = FileStamp::from_bytes(&reader.array()?);
-            kept.checked.insert(hash, stamp);
+        for _ in 0..count(input)? {
+            let hash = array(input)?;
+            let stamp = FileStamp::from_bytes(&array(input)?);
+            self.checked.insert(hash, stamp);
         }
-        for _ in 0..reader.u64()? {
-            let digest = reader.array()?;
-            kept.values.insert(digest, reader.array()?);
+        for _ in 0..count(input)? {
+            self.values.insert(array(input)?, array(input)?);
+            self.values.make_room()?;
         }
-        reader.end()
+        match input.read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
-    fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let hashes = 6 + self.replaced.len() + self.pending.digests.len();
-        let bytes = 40
-            + 32 * hashes
-            + (32 + FileStamp::BYTES) * self.checked.len()
-            + (32 + OUTPUT_BYTES) * self.values.len();
-        // Of full size from the start: a buffer that grows leaves copies behind.
-        let mut content = Zeroizing::new(Vec::with_capacity(bytes));
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let count = |count: usize| (count as u64).to_le_bytes();
-        content.extend_from_slice(self.publisher.as_bytes());
-        content.extend_from_slice(&self.key);
-        content.extend_from_slice(&self.set);
-        content.extend_from_slice(&count(self.replaced.len()));
-        content.extend_from_slice(self.replaced.as_flattened());
-        content.extend_from_slice(&self.seen.release.to_le_bytes());
-        content.extend_from_slice(&self.seen.hash);
-        content.extend_from_slice(&self.pending.seed);
-        content.extend_from_slice(&count(self.pending.digests.len()));
-        content.extend_from_slice(self.pending.digests.as_flattened());
-        content.extend_from_slice(&count(self.checked.len()));
+        out.write_all(self.publisher.as_bytes())?;
+        out.write_all(&self.key)?;
+        out.write_all(&self.set)?;
+        out.write_all(&count(self.replaced.len()))?;
+        out.write_all(self.replaced.as_flattened())?;
+        out.write_all(&self.seen.release.to_le_bytes())?;
+        out.write_all(&self.seen.hash)?;
+        out.write_all(&self.pending.seed)?;
+        out.write_all(&count(self.pending.digests.len()))?;
+        out.write_all(self.pending.digests.as_flattened())?;
+        out.write_all(&count(self.checked.len()))?;
         for (hash, stamp) in &self.checked {
-            content.extend_from_slice(hash);
-            content.extend_from_slice(&stamp.to_bytes());
+            out.write_all(hash)?;
+            out.write_all(&stamp.to_bytes())?;
         }
-        content.extend_from_slice(&count(self.values.len()));
-        for (digest, value) in &self.values {
-            content.extend_from_slice(digest);
-            content.extend_from_slice(value);
-        }
-        content
+        out.write_all(&self.values.len().to_le_bytes())?;
+        self.values.write(out)
     }
 
     /// What of it counts for a set, if this is none that was there before what was seen.
@@ -161,10 +167,10 @@ impl Kept {
         }
         if self.key != *key {
             self.replaced.push(self.key);
-            let replaced = self.replaced;
+            self.values.clear();
             return Ok(Kept {
-                replaced,
-                ..Kept::new(header, self.set)
+                replaced: self.replaced,
+                ..Kept::new(header, self.set, self.values)
             });
         }
         let Seen { release, hash } = self.seen;
@@ -185,7 +191,7 @@ pub struct State {
     /// Where it is kept, and the lock of the directory; nowhere otherwise.
     place: Option<(PathBuf, Identity, Held)>,
     /// Values under a key that was replaced.
-    forgotten: usize,
+    forgotten: u64,
     /// Whether the set has another key than what is kept, and no server has said yet that this is the later one. Keys have no
     /// order: until then what is kept stays, since the files may be older ones of the same publisher.
     unconfirmed: bool,
@@ -207,8 +213,9 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// Nothing yet, and nothing is kept.
-    pub fn in_memory(header: &Header) -> State {
+    /// Nothing yet, and nothing is kept. Values that do not fit into about `memory` bytes go to an encrypted file without a
+    /// name in `directory`.
+    pub fn new(header: &Header, memory: u64, directory: &Path) -> State {
         State {
             place: None,
             forgotten: 0,
@@ -218,35 +225,33 @@ impl State {
             withdrawn: 0,
             is_dirty: false,
             // Nobody else's state is compared with it.
-            kept: Kept::new(header, [0; 32]),
+            kept: Kept::new(header, [0; 32], Values::new(memory, directory)),
         }
     }
 
     /// What earlier look-ups have kept in this directory for this set. Of what they have got under a key before its own
-    /// nothing is of use.
+    /// nothing is of use. Values that do not fit into about `memory` bytes go to an encrypted file without a name in the same
+    /// directory.
     ///
     /// # Errors
     /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged; or the set is older than
     /// what was seen before, or another one of that age.
-    pub fn open(directory: &Path, identity: &Identity, set: &PublishedSet) -> Result<State, Error> {
+    pub fn open(
+        directory: &Path,
+        identity: &Identity,
+        set: &PublishedSet,
+        memory: u64,
+    ) -> Result<State, Error> {
         let held = Held::take(directory, &[(LOCK, Holder::LookUp)])?;
         let path = directory.join(FILE);
-        let mut state = State::in_memory(set.header());
+        let mut state = State::new(set.header(), memory, directory);
         state.kept.set = set.id();
-        let unreadable = || Error::store(directory, StoreProblem::Unreadable(FILE));
-        let mut bytes = Vec::new();
-        let read = open_regular(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-        match read {
-            Ok(_) => {
-                let rest = after_head(&bytes, HEAD, FILE);
-                let rest = rest.map_err(|problem| Error::store(directory, problem))?;
-                let (salt, mut rest) = rest.split_first_chunk::<32>().ok_or_else(unreadable)?;
-                let length = rest.len() as u64;
-                let content = sealed(identity, salt).read(HEAD, length, &mut rest);
-                let content = content.map_err(|_| unreadable())?;
-                let mut kept = Kept::new(set.header(), set.id());
-                kept.read(&content).map_err(|_| unreadable())?;
-                let paid = |kept: &Kept| kept.values.len() + kept.pending.digests.len();
+        match open_regular(&path) {
+            Ok(file) => {
+                let length = file.metadata().map_err(|e| Error::io(&path, &e))?.len();
+                let kept = Kept::new(set.header(), set.id(), Values::new(memory, directory));
+                let kept = read(kept, identity, directory, &mut BufReader::new(file), length)?;
+                let paid = |kept: &Kept| kept.values.len() + kept.pending.digests.len() as u64;
                 let before = paid(&kept);
                 state.unconfirmed = kept.key != *set.header().oprf_key.bytes();
                 let kept = kept.of(set);
@@ -265,14 +270,15 @@ impl State {
         let Some((path, identity, _)) = self.place.as_ref().filter(|_| !self.unconfirmed) else {
             return Ok(());
         };
-        let content = self.kept.encode();
         let mut salt = [0; 32];
         random::fill(&mut salt)?;
         let write = || {
             let mut file = WholeFile::create(path)?;
             file.write_all(HEAD)?;
             file.write_all(&salt)?;
-            sealed(identity, &salt).write(HEAD, &content, &mut file)?;
+            let mut content = sealed(identity, &salt).writer(HEAD, &mut file);
+            self.kept.write(&mut content)?;
+            content.finish()?;
             file.commit_for_good()
         };
         write().map_err(|e| Error::io(path, &e))?;
@@ -281,7 +287,7 @@ impl State {
     }
 
     /// How many values were kept, or may have been paid for, that are of no use any more: the set has another key now.
-    pub fn forgotten(&self) -> usize {
+    pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
@@ -312,15 +318,33 @@ impl State {
         self.kept.pending.digests.len() as u64
     }
 
-    /// Whether the server has to be asked about some of these digests.
-    pub fn must_ask(&self, digests: &[[u8; 32]]) -> bool {
-        let is_missing = |digest| !self.kept.values.contains_key(digest);
-        digests.iter().any(is_missing)
+    /// Whether the server has to be asked about some of these keys, which are in memory or in buckets.
+    ///
+    /// # Errors
+    /// Keys or values cannot be read back.
+    pub fn must_ask(&self, keys: &mut KeyStore) -> Result<bool, Error> {
+        for bucket in 0..keys.buckets() {
+            if !self.missing(&keys.load(bucket, true)?.digests)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Those of some digests whose values are not known.
+    fn missing(&self, digests: &[[u8; 32]]) -> Result<Vec<[u8; 32]>, Error> {
+        let known = self.kept.values.of(digests);
+        let known = known.map_err(vesica_keys::Error::Unreadable)?;
+        let missing = digests
+            .iter()
+            .zip(known)
+            .filter(|(_, known)| known.is_none());
+        Ok(missing.map(|(digest, _)| *digest).collect())
     }
 
     /// How many values are known.
     pub fn answered(&self) -> u64 {
-        self.kept.values.len() as u64
+        self.kept.values.len()
     }
 
     /// Begins another look-up: what is pending is of one before it.
@@ -339,40 +363,70 @@ impl State {
         self.withdrawn
     }
 
-    /// Asks for the values that are missing, each once. What an earlier look-up has paid for without getting an answer is
-    /// recalled before; of what else it may have asked nothing is asked but what is missing here. More than the server said
-    /// that it would answer is not asked. Whatever was answered is kept, whatever ends it.
+    /// Asks for the values of these keys that are missing, in whole questions however many buckets the keys are in. What an
+    /// earlier look-up has paid for without getting an answer is recalled before; of what else it may have asked nothing is
+    /// asked but what is missing here. More than the server said that it would answer is not asked. Whatever was answered is
+    /// kept, whatever ends it.
     ///
     /// # Errors
-    /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written.
+    /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written. Keys that cannot be
+    /// read back.
     pub fn ask(
         &mut self,
         client: &mut Client,
-        digests: &[[u8; 32]],
+        keys: &mut KeyStore,
         progress: &mut dyn Progress,
     ) -> Result<(), Error> {
         // The server's key is that of the set: a client is made only if it is.
         self.unconfirmed = false;
         self.recall(client, progress)?;
-        let mut seen = HashSet::new();
-        let is_missing =
-            |digest: &&[u8; 32]| !self.kept.values.contains_key(*digest) && seen.insert(**digest);
-        let missing: Vec<_> = digests.iter().filter(is_missing).copied().collect();
-        let (asked, left) = (missing.len() as u64, client.left());
+        let (mut asked, left) = (0, client.left());
+        for bucket in 0..keys.buckets() {
+            asked += self.missing(&keys.load(bucket, true)?.digests)?.len() as u64;
+        }
         if asked > left {
             let (asked, left) = (many(asked, "key"), many(left, "query"));
             let reason = format!("{asked} would have to be asked about, with {left} left");
             return Err(WireError::limit(Limit::Queries, reason).into());
         }
-        for digests in missing.chunks(AT_ONCE) {
-            self.ask_some(client, digests, progress)?;
-        }
+        let ended = self.ask_missing(client, keys, progress);
         // Also what could not be kept before.
         if self.is_dirty {
             self.save()?;
         }
+        ended?;
         client.spend(asked);
         Ok(())
+    }
+
+    fn ask_missing(
+        &mut self,
+        client: &mut Client,
+        keys: &mut KeyStore,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Error> {
+        let at_once = self.at_once();
+        let mut next = Vec::with_capacity(at_once);
+        for bucket in 0..keys.buckets() {
+            // The bounds of buckets would tell of keys how their digests begin.
+            for digest in self.missing(&keys.load(bucket, true)?.digests)? {
+                next.push(digest);
+                if next.len() == at_once {
+                    self.ask_some(client, &next, progress)?;
+                    next.clear();
+                }
+            }
+        }
+        match next.is_empty() {
+            true => Ok(()),
+            false => self.ask_some(client, &next, progress),
+        }
+    }
+
+    /// Keys that are asked about at once: whole questions, whose values fit into memory.
+    fn at_once(&self) -> usize {
+        let questions = self.kept.values.fit() / MAX_QUESTION as u64;
+        questions.clamp(1, QUESTIONS_AT_ONCE) as usize * MAX_QUESTION
     }
 
     /// Gets the values of what is pending where they were paid for. The rest was not answered, and is not answered any more.
@@ -399,9 +453,12 @@ impl State {
                 self.recalled += values.len() as u64;
                 self.withdrawn += (count - values.len()) as u64;
             }
-            self.kept.values.extend(digests.drain(..count).zip(values));
+            for (digest, value) in digests.drain(..count).zip(values) {
+                self.kept.values.insert(digest, value);
+            }
             progress.step(total - digests.len() as u64, total);
             self.is_dirty = true;
+            self.make_room()?;
             questions += 1;
             // Each is answered again so many times only.
             if questions % KEPT_AT_ONCE == 0 {
@@ -412,7 +469,7 @@ impl State {
     }
 
     /// Asks for values that are kept at once: a server remembers so many questions at least. What may be asked is on the
-    /// disk before, and what has come is once the next are asked, or this ends.
+    /// disk before, and what has come is once the next are asked, or the look-up ends.
     fn ask_some(
         &mut self,
         client: &mut Client,
@@ -432,19 +489,57 @@ impl State {
         let ended = client.ask_for(digests, seed, &mut asked, progress);
         digests.truncate(asked.sent);
         let answered = digests.drain(..asked.values.len());
-        self.kept.values.extend(answered.zip(asked.values));
-        self.is_dirty = true;
-        if let Err(error) = ended {
-            self.save()?;
-            return Err(error.into());
+        for (digest, value) in answered.zip(asked.values) {
+            self.kept.values.insert(digest, value);
         }
-        Ok(())
+        self.is_dirty = true;
+        ended?;
+        self.make_room()
     }
 
-    /// The value of a digest, if it is known.
-    pub(crate) fn value(&self, digest: &[u8; 32]) -> Option<&Value> {
-        self.kept.values.get(digest)
+    fn make_room(&mut self) -> Result<(), Error> {
+        let made = self.kept.values.make_room();
+        Ok(made.map_err(vesica_keys::Error::Unwritable)?)
     }
+
+    /// The values of these digests, all of which are known.
+    pub(crate) fn values(&self, digests: &[[u8; 32]]) -> Result<Zeroizing<Vec<Value>>, Error> {
+        let known = self.kept.values.of(digests);
+        let known = known.map_err(vesica_keys::Error::Unreadable)?;
+        let values = known
+            .into_iter()
+            .map(|value| value.expect("the value is known"));
+        Ok(Zeroizing::new(values.collect()))
+    }
+}
+
+/// Reads the file of a state of this identity, of so many bytes, into what is empty.
+fn read(
+    mut kept: Kept,
+    identity: &Identity,
+    directory: &Path,
+    file: &mut impl Read,
+    length: u64,
+) -> Result<Kept, Error> {
+    const LEGIBLE: usize = HEAD.len() + 32;
+    let fail = |e: io::Error| match e.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+            Error::store(directory, StoreProblem::Unreadable(FILE))
+        }
+        _ => Error::io(&directory.join(FILE), &e),
+    };
+    let mut legible = Vec::new();
+    let read = file.take(LEGIBLE as u64).read_to_end(&mut legible);
+    read.map_err(fail)?;
+    let salt = after_head(&legible, HEAD, FILE);
+    let salt = salt.map_err(|problem| Error::store(directory, problem))?;
+    let salt = salt
+        .try_into()
+        .map_err(|_| fail(io::ErrorKind::UnexpectedEof.into()))?;
+    let length = length.saturating_sub(LEGIBLE as u64);
+    let mut content = sealed(identity, salt).reader(HEAD, length, file);
+    kept.read(&mut content).map_err(fail)?;
+    Ok(kept)
 }
 
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
@@ -452,38 +547,72 @@ fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
     Sealed::new(&key, &[b"state", salt])
 }
 
+/// What was found of the keys of a bucket.
+pub struct Matches {
+    /// Which are in the set.
+    pub matched: Vec<bool>,
+    /// For each the label of its payload, one after the other; zeros for those that are not in the set.
+    pub labels: Zeroizing<Vec<u8>>,
+}
+
+/// Shows nothing of them.
+impl std::fmt::Debug for Matches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Matches").finish_non_exhaustive()
+    }
+}
+
 /// What needs the values that are known, and what was checked before.
 impl PublishedSet {
-    /// For each digest whether its key is in the set, with the label of its payload, by the values that are known.
+    /// Hands over for each bucket of keys which of them are in the set, by the values that are known. `each` gets the keys too.
     ///
     /// # Errors
-    /// As [`PublishedSet::verify_once`], for whatever has changed since that was called: whether it was looked at or not.
+    /// As [`PublishedSet::verify_once`], for whatever has changed since that was called: whether it was looked at or not. Keys
+    /// and values that cannot be read back. What `each` fails with.
     ///
     /// # Panics
     /// If the value of one is not known.
-    pub fn look_up(
+    pub fn look_up<E: From<Error>>(
         &self,
         state: &State,
-        digests: &[[u8; 32]],
-    ) -> Result<Vec<Option<Vec<u8>>>, Error> {
-        let value = |digest: &[u8; 32]| state.value(digest).expect("the value is known");
-        let masks: Vec<u128> = digests
-            .iter()
-            .map(|digest| self.header().mask(value(digest)))
-            .collect();
-        let found = self.find(&masks);
-        // Otherwise damage that was done meanwhile would tell which blocks were looked at.
-        for release in &self.releases {
-            let checked = state.checked(&release.header.hash());
-            release.verify(checked.filter(|_| found.is_ok()))?;
+        keys: &mut KeyStore,
+        mut each: impl FnMut(&mut KeyStore, usize, Matches) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for bucket in 0..keys.buckets() {
+            let block = keys.load(bucket, true).map_err(Error::from)?;
+            let found = self.matches(state, &block.digests);
+            drop(block);
+            // Otherwise damage that was done meanwhile would tell which blocks were looked at.
+            if found.is_err() {
+                self.verify()?;
+            }
+            let found = found.map_err(|error| match error {
+                Error::Set { path, .. } => Error::set(&path, SetProblem::Changed),
+                error => error,
+            })?;
+            each(keys, bucket, found)?;
         }
-        let found = found.map_err(|error| match error {
-            Error::Set { path, .. } => Error::set(&path, SetProblem::Changed),
-            error => error,
+        for release in &self.releases {
+            release.verify(state.checked(&release.header.hash()))?;
+        }
+        Ok(())
+    }
+
+    fn matches(&self, state: &State, digests: &[[u8; 32]]) -> Result<Matches, Error> {
+        let header = self.header();
+        let payload = header.declared.payload_bytes as usize;
+        let values = state.values(digests)?;
+        let masks: Vec<u128> = values.iter().map(|value| header.mask(value)).collect();
+        let mut matched = vec![false; digests.len()];
+        let mut labels = Zeroizing::new(vec![0; payload * digests.len()]);
+        self.find_each(&masks, |index, release, sealed| {
+            matched[index] = true;
+            let label = &mut labels[index * payload..][..payload];
+            label.copy_from_slice(sealed);
+            let header = &self.releases[release].header;
+            header.xor_payload(&values[index], label);
         })?;
-        let found = digests.iter().zip(found);
-        let payload = |(digest, found): (&[u8; 32], Found)| self.payload(value(digest), found);
-        Ok(found.map(payload).collect())
+        Ok(Matches { matched, labels })
     }
 
     /// Reads and checks all blocks of those releases whose files are not those that were checked with this state before, by

@@ -14,15 +14,18 @@ use vesica_session::{
 };
 use vesica_tables::{
     ColumnType, Counts, Destination, HandedOver, KeySpec, Matched, Output, PathKind, PeerColumn,
-    RowSet, Rows, Source, TableKeys, arrange, read_keys, write_rows,
+    RowSet, Rows, Source, TableKeys, arrange, read_keys_within, write_rows,
 };
 use vesica_wire::{Blame, Error as WireError, Limit};
-use zeroize::Zeroizing;
 
 use crate::apart::check_apart;
+use crate::memory::look_up_share;
 use crate::party::{beside, warn_of_lost};
 use crate::published::check_key;
 use crate::{Error, ErrorClass, Observer};
+
+/// Bytes of a key while its bucket is looked up: its digest, value and mask, its places in the order of each, and its match.
+const KEY_BYTES: u64 = 32 + 65 + 64 + 16 + 3 * 8 + 1;
 
 /// How a table is looked up in a published set.
 #[derive(Clone, Debug)]
@@ -43,6 +46,10 @@ pub struct LookUp {
     /// from when the server is reached, and the answers about a table as long from its first question on. `None` is ten times
     /// what they take at 1 Mb/s and at a tenth of this machine's speed, and at least an hour.
     pub connect: ConnectOptions,
+    /// Approximate memory in bytes for keys, answers and what was published with them; `None` is no limit. Larger tables are
+    /// looked up in buckets. What does not fit goes to encrypted files without names: answers into the directory of the
+    /// state, and the rest beside the output.
+    pub memory: Option<u64>,
     /// Threads; `None` is as many as this machine runs at once.
     pub threads: Option<NonZeroUsize>,
     /// Whether a table without a usable key matches nothing; otherwise it is an error.
@@ -118,7 +125,7 @@ impl LookUp {
         observer: &mut dyn Observer,
     ) -> Result<LookedUp, Error> {
         self.check_apart(&[source], output)?;
-        self.open(key, observer)?
+        self.open_with(key, &beside(output), observer)?
             .find_last(source, output, observer)
     }
 
@@ -148,6 +155,16 @@ impl LookUp {
     /// a file or the directory of the state cannot be used. Where files are fetched as [`Client::fetch`] and every
     /// connection.
     pub fn open(&self, key: &KeySpec, observer: &mut dyn Observer) -> Result<OpenLookUp, Error> {
+        self.open_with(key, &std::env::temp_dir(), observer)
+    }
+
+    /// Opens them with a directory for answers that are not kept and do not fit into memory.
+    fn open_with(
+        &self,
+        key: &KeySpec,
+        scratch: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<OpenLookUp, Error> {
         self.check_apart(&[], None)?;
         let (set, server, fetched) = match self.fetch {
             true => {
@@ -164,14 +181,15 @@ impl LookUp {
         };
         let header = set.header();
         check_key(key, &header.declared)?;
+        let share = look_up_share(self.memory);
         let state = match &self.state {
-            Some(directory) => State::open(directory, &self.identity, &set)?,
-            None => State::in_memory(header),
+            Some(directory) => State::open(directory, &self.identity, &set, share)?,
+            None => State::new(header, share, scratch),
         };
         if state.forgotten() > 0 {
             let warning = format!(
                 "the set has a new key, which makes {} under the former one useless",
-                many(state.forgotten() as u64, "answer")
+                many(state.forgotten(), "answer")
             );
             observer.warning(&warning.into());
         }
@@ -220,6 +238,8 @@ enum Then {
 /// A table, about which the server need not be asked any longer.
 struct Asked {
     keys: KeyStore,
+    /// The directory for what does not fit into memory.
+    scratch: PathBuf,
     file: Option<Output>,
     report: LookUpReport,
 }
@@ -326,7 +346,7 @@ impl OpenLookUp {
         if let (Some(file), true) = (&file, adds_columns) {
             file.check_columns(source, &self.columns_of_peer())?;
         }
-        let keys = self.read(source, observer)?;
+        let keys = self.read(source, &scratch, observer)?;
         report.counts = *keys.counts();
         if adds_columns {
             report.counts.check_utf8(source)?;
@@ -334,12 +354,20 @@ impl OpenLookUp {
         if let Some(file) = &file {
             file.check_rows(source, &report.counts)?;
         }
-        let keys = keys.into_store();
+        // A label is there once more to be kept.
+        let key_bytes = KEY_BYTES + 2 * u64::from(self.set.header().declared.payload_bytes);
+        let mut keys = keys.into_store();
+        keys.split_ascending(&scratch, key_bytes, self.share())?;
         self.set.verify_once(&mut self.state)?;
-        if self.state.must_ask(keys.digests()) {
-            self.ask(keys.digests(), &mut report, observer)?;
+        if self.state.must_ask(&mut keys)? {
+            self.ask(&mut keys, &mut report, observer)?;
         }
-        Ok(Asked { keys, file, report })
+        Ok(Asked {
+            keys,
+            scratch,
+            file,
+            report,
+        })
     }
 
     /// Looks keys up whose values are here, and writes their rows.
@@ -351,25 +379,27 @@ impl OpenLookUp {
     ) -> Result<LookedUp, Error> {
         let Asked {
             mut keys,
+            scratch,
             file,
             mut report,
         } = asked;
         let columns = self.columns_of_peer();
         let payload = self.set.header().declared.payload_bytes as usize;
-        let found = self.set.look_up(&self.state, keys.digests())?;
-        let matched: Vec<bool> = found.iter().map(Option::is_some).collect();
-        report.matches = matched.iter().map(|matched| u64::from(*matched)).sum();
-        let mut labels = Zeroizing::new(vec![0; payload * found.len()]);
-        for (index, label) in found.iter().enumerate() {
-            if let Some(label) = label {
-                labels[index * payload..][..payload].copy_from_slice(label);
-            }
-        }
-        let rows = keys.rows_of(&matched);
+        let interrupt = &self.options.connect.interrupt;
+        let mut rows = RowSet::none(keys.counts().rows);
+        self.set
+            .look_up(&self.state, &mut keys, |keys, bucket, found| {
+                interrupt.check().map_err(SessionError::from)?;
+                let matches = found.matched.iter().filter(|matched| **matched);
+                report.matches += matches.count() as u64;
+                keys.mark(bucket, &found.matched, &mut rows)?;
+                if !columns.is_empty() {
+                    keys.keep(bucket, &found.labels, payload, self.share(), &scratch)?;
+                }
+                Ok::<_, Error>(())
+            })?;
         if !columns.is_empty() {
-            let nowhere = Path::new("");
-            keys.keep(0, &labels, payload, u64::MAX, nowhere)?;
-            arrange(&mut keys, nowhere, &columns, &rows, u64::MAX)?;
+            arrange(&mut keys, &scratch, &columns, &rows, self.share())?;
         }
         let mut looked_up = LookedUp {
             keys,
@@ -387,7 +417,6 @@ impl OpenLookUp {
         if let Some(mut file) = file {
             observer.writing();
             let written = write_rows(source, looked_up.matched(), &mut file)?;
-            let interrupt = &self.options.connect.interrupt;
             interrupt.check().map_err(SessionError::from)?;
             warn_of_lost(file.commit()?, observer);
             looked_up.report.rows_written = Some(written);
@@ -405,8 +434,18 @@ impl OpenLookUp {
         self.columns().iter().map(texts).collect()
     }
 
-    fn read(&self, source: &Source, observer: &mut dyn Observer) -> Result<TableKeys, Error> {
-        let keys = read_keys(source, &self.key)?;
+    /// Bytes of memory for each of what takes most.
+    fn share(&self) -> u64 {
+        look_up_share(self.options.memory)
+    }
+
+    fn read(
+        &self,
+        source: &Source,
+        scratch: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<TableKeys, Error> {
+        let keys = read_keys_within(source, &self.key, &[], None, self.share(), scratch)?;
         let counts = *keys.counts();
         observer.read(&counts);
         if counts.items == 0 && !self.options.allow_empty {
@@ -422,7 +461,7 @@ impl OpenLookUp {
     /// the server has a quota for more by now.
     fn ask(
         &mut self,
-        digests: &[[u8; 32]],
+        keys: &mut KeyStore,
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
@@ -442,7 +481,7 @@ impl OpenLookUp {
                     (self.meet(connection, start, observer)?, start, (0, 0))
                 }
             };
-            let Err(error) = self.ask_over(server, start, digests, report, observer) else {
+            let Err(error) = self.ask_over(server, start, keys, report, observer) else {
                 report.recalled = self.state.recalled();
                 report.withdrawn = self.state.withdrawn();
                 report.asked = self.state.answered() - answered - report.recalled;
@@ -466,17 +505,17 @@ impl OpenLookUp {
         &mut self,
         mut server: Server,
         start: Instant,
-        digests: &[[u8; 32]],
+        keys: &mut KeyStore,
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         observer.phase("look-up");
-        let queries = digests.len() as u64 + self.state.pending();
+        let queries = keys.counts().items + self.state.pending();
         let [bytes, blocks] = [QUERY_BYTES, QUERY_BLOCKS].map(|of_one| queries * of_one);
         server.deadline.of_exchange(start, bytes, blocks);
         let client = &mut server.client;
         report.last_release = Some(client.release());
-        self.state.ask(client, digests, observer)?;
+        self.state.ask(client, keys, observer)?;
         report.left = Some(client.left());
         (report.bytes_sent, report.bytes_received) = client.bytes();
         self.server = Some(server);

@@ -158,6 +158,10 @@ pub(crate) struct Lookup {
     /// Accept a table without a usable key, which matches nothing; otherwise that is an error
     #[arg(long)]
     pub(crate) allow_empty: bool,
+    /// Approximate memory for the look-up, such as 512M or 4G; half of this machine's if not given. Larger tables are looked
+    /// up in buckets, with their keys and the answers encrypted in unnamed files
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memory: Option<u64>,
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZeroUsize>,

@@ -292,6 +292,7 @@ fn a_set_that_stays_open_stays_connected_but_for_the_last_table() {
         fetch: false,
         state: None,
         connect: ConnectOptions::default(),
+        memory: None,
         threads: None,
         allow_empty: false,
     };

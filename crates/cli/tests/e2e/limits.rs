@@ -233,6 +233,53 @@ fn memory_holds_for_every_format() {
     }
 }
 
+/// What a look-up of many keys takes, more than that of a few: as much as it is given, and what it takes however little that
+/// is.
+#[test]
+fn memory_holds_for_look_ups() {
+    const MOST: u64 = (4 << 20) + (4 << 20);
+    const KEYS: u64 = 1 << 15;
+    let place = Place::new();
+    let table = |keys: u64| (0..keys).map(|key| format!("{key}\n")).collect::<String>();
+    place.write("few.csv", "id\n".to_owned() + &table(9));
+    place.write("many.csv", "id\n".to_owned() + &table(KEYS));
+    let publish =
+        "publish --identity sender.key --database database --output set.vset --progress none";
+    place
+        .run(&format!("{publish} --input few.csv --key id --payload id"))
+        .expect_success();
+    place.write("clients", place.receiver.to_string());
+    let serve = "serve --identity sender.key --database database --clients clients --quota 2^20 --listen 127.0.0.1:0";
+    let mut server = place.start_after("true", serve);
+    let endpoint = server.endpoint();
+    let peak = |input: &str, words: &str| {
+        let words = format!(
+            "lookup --identity receiver.key --peer {} --set set.vset --progress none {endpoint} --input {input} \
+             --key id --threads 1 --output out.csv {words}",
+            place.sender
+        );
+        let (ended, peak) = place.start_after("true", &words).wait_with_peak();
+        ended.expect_success();
+        assert_eq!(place.read("out.csv").lines().count(), 10);
+        peak
+    };
+    let alone = peak("few.csv", "");
+    for words in [
+        "--memory 4M",
+        "--memory 4M --state state",
+        "--memory 4M --state state",
+    ] {
+        let more = peak("many.csv", words) - alone;
+        println!("{words}: {} MiB", more >> 20);
+        assert!(more <= MOST, "{words} takes {} MiB", more >> 20);
+    }
+    let more = peak("many.csv", "") - alone;
+    println!("without a limit: {} MiB", more >> 20);
+    assert!(more > MOST, "{} MiB", more >> 20);
+    server.process.kill().unwrap();
+    server.wait();
+}
+
 /// The permission bits of a file.
 fn mode(place: &Place, name: &str) -> u32 {
     use std::os::unix::fs::PermissionsExt;

@@ -561,6 +561,7 @@ fn a_look_up_checks_its_places_before_it_fetches() {
         fetch: true,
         state: Some(place.path(state)),
         connect: ConnectOptions::default(),
+        memory: None,
         threads: None,
         allow_empty: false,
     };

@@ -528,14 +528,16 @@ fn random_look_ups_find_what_a_plain_set_finds() {
             (0..count).map(|_| dice.below(universe)).collect()
         };
         let (all, mine) = (some(2500), some(600));
-        let [has_payload, is_small, keeps] = [0, 1, 2].map(|_| dice.below(2) == 0);
+        let [has_payload, is_small, keeps, asks_with_little] =
+            [0, 1, 2, 3].map(|_| dice.below(2) == 0);
         place.write("all.csv", table(all.iter().copied()));
         let payload = if has_payload {
             "--payload remark --payload-width 16"
         } else {
             ""
         };
-        let memory = if is_small { "--memory 64K" } else { "" };
+        let little = |is_so: bool| if is_so { "--memory 64K" } else { "" };
+        let memory = little(is_small);
         publish(
             &place,
             &format!("--input all.csv --key id {payload} {memory}"),
@@ -545,13 +547,14 @@ fn random_look_ups_find_what_a_plain_set_finds() {
         let endpoint = server.endpoint();
         let set: HashSet<u64> = all.into_iter().collect();
         let state = if keeps { "--state state" } else { "" };
+        let memory = little(asks_with_little);
         let third = mine.len().div_ceil(3);
         for mine in [&mine[..third], &mine[..], &mine[third / 2..]] {
             place.write("mine.csv", table(mine.iter().copied()));
             let found = look_up(
                 &place,
                 &endpoint,
-                &format!("--input mine.csv --key id {state}"),
+                &format!("--input mine.csv --key id {state} {memory}"),
             );
             found.expect_success();
             let mut expected = String::from(match has_payload {
@@ -568,6 +571,65 @@ fn random_look_ups_find_what_a_plain_set_finds() {
         }
         stop(server);
     }
+}
+
+/// Keys, answers and what is found with them go to the disk, and nothing else changes: rows, what is asked, and the files.
+#[test]
+fn look_ups_with_little_memory_find_the_same() {
+    let place = Place::new();
+    place.write("all.csv", table((0..3000).map(|key| 3 * key)));
+    publish(&place, "--input all.csv --key id --payload remark").expect_success();
+    // Rows without a key, of one key, and of keys that are not in the set.
+    let rows = (0..4000).map(|row| match row % 5 {
+        0 => "-,,\n".to_owned(),
+        1 => format!("{row},9,\n"),
+        _ => format!("{row},{},\u{e9}\n", row * 7 % 5000),
+    });
+    place.write(
+        "mine.csv",
+        "row,id,text\n".to_owned() + &rows.collect::<String>(),
+    );
+    let mut server = serve(&place, "--quota 2^20");
+    let endpoint = server.endpoint();
+    for rows in ["matching", "rest", "all"] {
+        let mut found = Vec::new();
+        for memory in ["4G", "64K"] {
+            let state = format!("state-{memory}");
+            // The first asks, and the second knows.
+            for kept in [
+                String::new(),
+                format!("--state {state}"),
+                format!("--state {state}"),
+            ] {
+                let words = format!(
+                    "--input mine.csv --key id --rows {rows} --memory {memory} {kept} --log-format json"
+                );
+                let ended = look_up(&place, &endpoint, &words);
+                let said = report(&ended);
+                let of = ["asked", "matches", "rows_written", "items", "bytes_sent"];
+                found.push((ended.text().to_owned(), of.map(|name| said[name].clone())));
+            }
+        }
+        let few = found.split_off(3);
+        assert!(found == few, "{rows}");
+        assert!(found[0].0.lines().count() > 500 && found[0].0 == found[2].0);
+        let bytes = |memory| {
+            place
+                .path(&format!("state-{memory}/state"))
+                .metadata()
+                .unwrap()
+                .len()
+        };
+        assert_eq!(bytes("4G"), bytes("64K"));
+    }
+    stop(server);
+    let left = place.names();
+    let is_known = |name: &String| {
+        ["mine.csv", "all.csv", "set.vset", "clients", "database"].contains(&name.as_str())
+            || name.ends_with(".key")
+            || name.starts_with("state-")
+    };
+    assert!(left.iter().all(is_known), "{left:?}");
 }
 
 /// A server that is killed at any time gives nobody a query back, and a client no wrong row.

@@ -17,7 +17,8 @@ use vesica_session::{
 use vesica_wire::Channel;
 
 use crate::{
-    ANSWER, Fetcher, HELLO, Published, QUESTION, WELCOME, digests, kind, lossy_relay, problem,
+    ANSWER, Fetcher, HELLO, Published, QUESTION, WELCOME, digests, expected, forgetful, found_in,
+    keys_of, kind, lossy_relay, problem,
 };
 
 /// Releases until this one.
@@ -40,7 +41,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// Opens the state that has seen what is there now.
 fn see(published: &Published, me: &Identity, directory: &Path) -> Result<State, Error> {
-    let mut state = State::open(directory, me, &published.set())?;
+    let mut state = State::open(directory, me, &published.set(), u64::MAX)?;
     published.set().verify_once(&mut state)?;
     Ok(state)
 }
@@ -88,7 +89,7 @@ fn a_client_goes_back_to_no_older_release() {
     fs::remove_file(published.file(5)).unwrap();
     older(4, 5);
     // An older copy of the state has not seen it.
-    State::open(&copied, &me, &published.set()).unwrap();
+    State::open(&copied, &me, &published.set(), u64::MAX).unwrap();
     fs::write(published.file(5), five).unwrap();
     // Another release of that number, from a database that was restored, and what follows it.
     for release in [4, 5] {
@@ -102,7 +103,7 @@ fn a_client_goes_back_to_no_older_release() {
         }
     }
     // Whoever has kept nothing takes what is there.
-    State::open(&place.path().join("fresh"), &me, &published.set()).unwrap();
+    State::open(&place.path().join("fresh"), &me, &published.set(), u64::MAX).unwrap();
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn a_client_goes_back_to_no_key_that_was_replaced() {
     let me = Identity::generate().unwrap();
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = |set: &PublishedSet| State::open(&directory, &me, set);
+    let open = |set: &PublishedSet| State::open(&directory, &me, set, u64::MAX);
     published.serve(&[me.fingerprint()], 100, |address| {
         let mut state = see(&published, &me, &directory).unwrap();
         published.look_up(address, &me, &mut state, &[1, 2, 3]);
@@ -191,10 +192,10 @@ fn a_state_is_of_one_set_of_a_publisher() {
     builder.add(&digests(0..2), &[0; 16]).unwrap();
     builder.finish().unwrap();
     let other = PublishedSet::open(&file, server.fingerprint()).unwrap();
-    let refused = State::open(&directory, &me, &other).unwrap_err();
+    let refused = State::open(&directory, &me, &other, u64::MAX).unwrap_err();
     assert_eq!(refused.class(), ErrorClass::Usage);
     assert_eq!(problem::<()>(Err(refused)), SetProblem::AnotherSet);
-    let state = State::open(&directory, &me, &published.set()).unwrap();
+    let state = State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
     assert_eq!((state.answered(), state.forgotten()), (3, 0));
 }
 
@@ -216,7 +217,7 @@ fn nothing_older_is_fetched_than_what_was_seen() {
         || PublishedSet::open(&client.file("set.vset"), published.server.fingerprint()).unwrap();
     published.serve(&[me.fingerprint()], 100, |address| {
         client.fetch(address).unwrap();
-        let mut state = State::open(&directory, &me, &set()).unwrap();
+        let mut state = State::open(&directory, &me, &set(), u64::MAX).unwrap();
         set().verify_once(&mut state).unwrap();
     });
     for name in ["set.vset", "set.vset.2"] {
@@ -229,7 +230,7 @@ fn nothing_older_is_fetched_than_what_was_seen() {
     );
     published.serve(&[me.fingerprint()], 100, |address| {
         client.fetch(address).unwrap();
-        let refused = State::open(&directory, &me, &set());
+        let refused = State::open(&directory, &me, &set(), u64::MAX);
         assert_eq!(problem(refused), SetProblem::Older { got: 1, seen: 2 });
     });
 }
@@ -266,8 +267,8 @@ fn damage_shows_nobody_which_blocks_are_looked_at() {
     let mut spoilt = whole.clone();
     *spoilt.last_mut().unwrap() ^= 1;
     let set = published.set();
-    let mut state = State::open(&directory, &me, &set).unwrap();
-    let probe = |state: &State, key| set.look_up(state, &digests([key]));
+    let mut state = State::open(&directory, &me, &set, u64::MAX).unwrap();
+    let probe = |state: &State, key| found_in(&set, state, &mut keys_of([key]));
     set.verify_once(&mut state).unwrap();
     probe(&state, 7).unwrap();
     let last_block = SetProblem::BadBlock(3);
@@ -280,10 +281,7 @@ fn damage_shows_nobody_which_blocks_are_looked_at() {
     write(&whole);
     set.verify_once(&mut state).unwrap();
     for key in &keys {
-        assert_eq!(
-            probe(&state, *key).unwrap()[0],
-            Some(key.to_le_bytes().to_vec())
-        );
+        assert_eq!(probe(&state, *key).unwrap()[0], Some(*key));
     }
 }
 
@@ -313,6 +311,41 @@ fn a_set_is_not_read_through_a_link() {
     open().unwrap_err();
 }
 
+/// The same file, whatever memory there was for its values.
+#[test]
+fn a_state_is_kept_whether_it_fits_into_memory_or_not() {
+    let published = Published::new(500, 1 << 20);
+    let me = Identity::generate().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("state");
+    let open = |memory| State::open(&directory, &me, &published.set(), memory).unwrap();
+    let keys: Vec<u64> = (0..9000).collect();
+    published.serve(&[me.fingerprint()], 9000, |address| {
+        for (memory, more) in [(0, 5000), (u64::MAX, 3000), (0, 1000)] {
+            let mut state = open(memory);
+            let known = state.answered() as usize;
+            let some = &keys[..known + more];
+            let (asked, found) = published.look_up(address, &me, &mut state, some);
+            assert_eq!((asked, found), (more as u64, expected(500, some)));
+            drop(state);
+            // A seal of 16 bytes for each MiB, head, salt, what was seen, and 96 bytes for each value.
+            let bytes = directory.join("state").metadata().unwrap().len();
+            let values = 96 * (known + more) as u64;
+            assert!((values..values + 512).contains(&bytes), "{bytes}");
+        }
+    });
+    // Without the server.
+    for memory in [0, u64::MAX] {
+        let mut table = keys_of(keys.iter().copied());
+        let state = open(memory);
+        assert!(!state.must_ask(&mut table).unwrap());
+        assert_eq!(
+            found_in(&published.set(), &state, &mut table).unwrap(),
+            expected(500, &keys)
+        );
+    }
+}
+
 #[test]
 fn answers_that_were_paid_for_are_kept_where_the_rest_does_not_fit() {
     // A question takes 4096 keys. The second one is some 19,000 bytes.
@@ -322,28 +355,34 @@ fn answers_that_were_paid_for_are_kept_where_the_rest_does_not_fit() {
     let clients = [me.fingerprint(), other.fingerprint()];
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = || State::open(&directory, &me, &published.set()).unwrap();
+    let open = || State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
     published.serve(&clients, 1 << 20, |address| {
         let relay = lossy_relay(address.to_owned(), 4096 * 32, 4096 * 32 + 10_240);
         let mut client = published.client(&relay, &me).unwrap();
-        let lost = open().ask(&mut client, &digests(keys.iter().copied()), &mut NoProgress);
+        let lost = open().ask(
+            &mut client,
+            &mut keys_of(keys.iter().copied()),
+            &mut NoProgress,
+        );
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
         drop(client);
         // Somebody else takes what the second question would need.
-        let mut theirs = State::in_memory(&published.header);
+        let mut theirs = forgetful(&published.header);
         let others: Vec<u64> = (5000..5600).collect();
         published.look_up(address, &other, &mut theirs, &others);
         assert_eq!(published.client(address, &me).unwrap().left(), 10);
         let mut client = published.client(address, &me).unwrap();
         let mut state = open();
         // What is asked for was paid, and the rest is nobody's business.
-        let some = digests(100..150);
-        state.ask(&mut client, &some, &mut NoProgress).unwrap();
+        let mut some = keys_of(100..150);
+        state.ask(&mut client, &mut some, &mut NoProgress).unwrap();
         assert_eq!((state.answered(), state.recalled()), (4096, 4096));
         drop(state);
         let state = open();
-        assert!(state.pending() == 0 && !state.must_ask(&digests(0..4096)));
-        assert!(state.must_ask(&digests([4096])));
+        assert_eq!((state.answered(), state.pending()), (4096, 0));
+        let unknown = keys.iter();
+        let unknown = unknown.filter(|key| state.must_ask(&mut keys_of([**key])).unwrap());
+        assert_eq!(unknown.count(), 600);
     });
 }
 
@@ -386,8 +425,8 @@ fn what_is_sent_again_does_not_depend_on_what_is_looked_up() {
             });
             for keys in [0..50, second] {
                 let mut client = published.client(&address, &me).unwrap();
-                let mut state = State::open(&directory, &me, &published.set()).unwrap();
-                let ended = state.ask(&mut client, &digests(keys), &mut NoProgress);
+                let mut state = State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
+                let ended = state.ask(&mut client, &mut keys_of(keys), &mut NoProgress);
                 assert_eq!(ended.unwrap_err().class(), ErrorClass::Network);
                 assert_eq!(state.pending(), 50);
             }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
+use vesica_keys::{Gather, KeyStore, Layout, Record, RowSet};
 use vesica_lookup::{
     Client, Content, Database, Declared, Error, Figures, Header, PublishedSet, ServerEvent,
     Service, SetBuilder, SetProblem, State, Update,
@@ -40,6 +41,40 @@ fn digest(key: u64) -> [u8; 32] {
 
 fn digests(keys: impl IntoIterator<Item = u64>) -> Vec<[u8; 32]> {
     keys.into_iter().map(digest).collect()
+}
+
+/// The keys of a table with these rows, in some buckets if they are more than a thousand.
+fn keys_of(rows: impl IntoIterator<Item = u64>) -> KeyStore {
+    let directory = std::env::temp_dir();
+    let mut gather = Gather::new(Layout::default(), u64::MAX, &directory).unwrap();
+    for digest in digests(rows) {
+        gather.add(Some(&Record::of(&digest))).unwrap();
+    }
+    let mut keys = gather.finish().unwrap();
+    keys.split_ascending(&directory, 1, 1000).unwrap();
+    keys
+}
+
+/// What is published with the key of each row.
+fn found_in(
+    set: &PublishedSet,
+    state: &State,
+    keys: &mut KeyStore,
+) -> Result<Vec<Option<u64>>, Error> {
+    let mut rows = RowSet::none(keys.counts().rows);
+    set.look_up(state, keys, |keys, bucket, found| {
+        keys.mark(bucket, &found.matched, &mut rows)?;
+        keys.keep(bucket, &found.labels, 8, u64::MAX, Path::new(""))?;
+        Ok::<_, Error>(())
+    })?;
+    let note = |row: u64| u64::from_le_bytes(keys.label(row).unwrap()[..].try_into().unwrap());
+    let found = (0..rows.rows()).map(|row| rows.contains(row).then(|| note(row)));
+    Ok(found.collect())
+}
+
+/// A state that keeps nothing, and has little memory.
+fn forgetful(header: &Header) -> State {
+    State::new(header, 0, &std::env::temp_dir())
 }
 
 impl Published {
@@ -209,18 +244,14 @@ impl Published {
         state: &mut State,
         keys: &[u64],
     ) -> (u64, Vec<Option<u64>>) {
-        let digests = digests(keys.iter().copied());
+        let mut table = keys_of(keys.iter().copied());
         let known = state.answered() - state.recalled();
-        if state.must_ask(&digests) {
+        if state.must_ask(&mut table).unwrap() {
             let mut client = self.client(address, identity).unwrap();
-            state.ask(&mut client, &digests, &mut NoProgress).unwrap();
+            state.ask(&mut client, &mut table, &mut NoProgress).unwrap();
         }
         let asked = state.answered() - state.recalled() - known;
-        let found = self.set().look_up(state, &digests).unwrap();
-        let payload = |found: Option<Vec<u8>>| {
-            found.map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
-        };
-        (asked, found.into_iter().map(payload).collect())
+        (asked, found_in(&self.set(), state, &mut table).unwrap())
     }
 }
 
@@ -247,7 +278,7 @@ fn clients_find_the_keys_of_the_set_and_no_others() {
             for (number, identity) in (0..).zip(&identities) {
                 let published = &published;
                 scope.spawn(move || {
-                    let mut state = State::in_memory(&published.header);
+                    let mut state = forgetful(&published.header);
                     // Fewer and more than a question takes.
                     let keys: Vec<u64> = (0..[1, 2, 64, 65, 300, 9000][number as usize])
                         .map(|i| (i * 7 + number) % 10_000)
@@ -275,11 +306,11 @@ fn quotas_end_and_survive_a_restart() {
     let clients = [me.fingerprint(), other.fingerprint()];
     let keys: Vec<u64> = (0..60).collect();
     let refused = |address: &str, identity: &Identity, keys: &[u64], words: &str| {
-        let mut state = State::in_memory(&published.header);
+        let mut state = forgetful(&published.header);
         let mut client = published.client(address, identity).unwrap();
-        let digests = digests(keys.iter().copied());
+        let mut keys = keys_of(keys.iter().copied());
         let error = state
-            .ask(&mut client, &digests, &mut NoProgress)
+            .ask(&mut client, &mut keys, &mut NoProgress)
             .unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource);
         assert_eq!(error.to_string(), words);
@@ -288,7 +319,7 @@ fn quotas_end_and_survive_a_restart() {
         let client = published.client(address, &me).unwrap();
         assert_eq!(client.left(), 100);
         drop(client);
-        let mut state = State::in_memory(&published.header);
+        let mut state = forgetful(&published.header);
         let (asked, found) = published.look_up(address, &me, &mut state, &keys);
         assert_eq!((asked, found), (60, expected(100, &keys)));
         refused(
@@ -298,7 +329,7 @@ fn quotas_end_and_survive_a_restart() {
             "60 keys would have to be asked about, with 40 queries left",
         );
         // Another client has its own.
-        let mut state = State::in_memory(&published.header);
+        let mut state = forgetful(&published.header);
         assert_eq!(published.look_up(address, &other, &mut state, &keys).0, 60);
     });
     published.serve(&clients, 100, |address| {
@@ -385,13 +416,17 @@ fn a_lost_answer_is_asked_for_again_at_no_cost() {
     let clients = [me.fingerprint()];
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = || State::open(&directory, &me, &published.set()).unwrap();
+    let open = || State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
     let keys: Vec<u64> = (0..1000).collect();
     let ((), figures) = published.serve(&clients, 1003, |address| {
         // A question is 32,000 bytes.
         let relay = lossy_relay(address.to_owned(), 32_000, usize::MAX);
         let mut client = published.client(&relay, &me).unwrap();
-        let lost = open().ask(&mut client, &digests(keys.iter().copied()), &mut NoProgress);
+        let lost = open().ask(
+            &mut client,
+            &mut keys_of(keys.iter().copied()),
+            &mut NoProgress,
+        );
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
         drop(client);
         let left = || published.client(address, &me).unwrap().left();
@@ -656,19 +691,19 @@ fn state_is_of_one_process_identity_and_key() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
     published.serve(&[me.fingerprint()], 100, |address| {
-        let mut state = State::open(&directory, &me, &published.set()).unwrap();
+        let mut state = State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
         assert_eq!(
             published.look_up(address, &me, &mut state, &[3, 30]),
             (2, vec![Some(3), None])
         );
-        let busy = State::open(&directory, &me, &published.set()).unwrap_err();
+        let busy = State::open(&directory, &me, &published.set(), u64::MAX).unwrap_err();
         assert_eq!(busy.class(), ErrorClass::Usage);
     });
-    let open = |identity: &Identity| State::open(&directory, identity, &published.set());
+    let open = |identity: &Identity| State::open(&directory, identity, &published.set(), u64::MAX);
     // Without the server.
-    assert!(!open(&me).unwrap().must_ask(&digests([3, 30])));
+    assert!(!open(&me).unwrap().must_ask(&mut keys_of([3, 30])).unwrap());
     assert_eq!(open(&other).unwrap_err().class(), ErrorClass::Data);
-    let foreign = State::open(&directory, &me, &another.set()).unwrap_err();
+    let foreign = State::open(&directory, &me, &another.set(), u64::MAX).unwrap_err();
     assert_eq!(foreign.class(), ErrorClass::Usage);
     let file = directory.join("state");
     let whole = std::fs::read(&file).unwrap();
@@ -714,7 +749,7 @@ fn nothing_is_left_in_the_directories_but_what_belongs_there() {
     let published = Published::new(10, 1 << 20);
     let me = Identity::generate().unwrap();
     published.serve(&[me.fingerprint()], 100, |address| {
-        let mut state = State::in_memory(&published.header);
+        let mut state = forgetful(&published.header);
         published.look_up(address, &me, &mut state, &[3]);
     });
     let names = |path: &Path| {
@@ -741,7 +776,7 @@ fn what_is_asked_again_after_an_update_costs_nothing() {
     let published = Published::with_room(3000, 10_000, 1 << 20);
     let me = Identity::generate().unwrap();
     let mine: Vec<u64> = (0..6000).step_by(5).collect();
-    let mut state = State::in_memory(&published.header);
+    let mut state = forgetful(&published.header);
     let ((), figures) = published.serve(&[me.fingerprint()], 5000, |address| {
         let (asked, found) = published.look_up(address, &me, &mut state, &mine);
         assert_eq!((asked, found), (1200, expected(3000, &mine)));
@@ -900,7 +935,7 @@ fn random_updates(sets: u64) {
         let published = Published::with_room(keys, 1 << 20, 1 << 20);
         let mut plain: HashMap<u64, u64> = (0..keys).map(|key| (key, key)).collect();
         let me = Identity::generate().unwrap();
-        let mut state = State::in_memory(&published.header);
+        let mut state = forgetful(&published.header);
         let mut known = HashSet::new();
         published.serve(&[me.fingerprint()], 1 << 20, |address| {
             for step in 0..10 {

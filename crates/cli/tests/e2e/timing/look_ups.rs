@@ -119,6 +119,7 @@ impl LookUps {
             fetch: matches!(way, Way::Fetching | Way::OnlyFetching),
             state: Some(place.join("state")),
             connect: ConnectOptions::default(),
+            memory: None,
             threads: NonZeroUsize::new(1),
             allow_empty: false,
         };
