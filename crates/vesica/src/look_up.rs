@@ -19,7 +19,7 @@ use vesica_tables::{
 use vesica_wire::{Blame, Error as WireError, Limit};
 
 use crate::apart::check_apart;
-use crate::memory::look_up_share;
+use crate::memory::{Budget, Division};
 use crate::party::{beside, warn_of_lost};
 use crate::published::check_key;
 use crate::{Error, ErrorClass, Observer};
@@ -181,10 +181,10 @@ impl LookUp {
         };
         let header = set.header();
         check_key(key, &header.declared)?;
-        let share = look_up_share(self.memory);
+        let memory = self.budget().results;
         let state = match &self.state {
-            Some(directory) => State::open(directory, &self.identity, &set, share)?,
-            None => State::new(header, share, scratch),
+            Some(directory) => State::open(directory, &self.identity, &set, memory)?,
+            None => State::new(header, memory, scratch),
         };
         if state.forgotten() > 0 {
             let warning = format!(
@@ -201,6 +201,10 @@ impl LookUp {
             server,
             fetched,
         })
+    }
+
+    fn budget(&self) -> Budget {
+        Budget::new(self.memory, Division::LookUp)
     }
 
     fn connect(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
@@ -357,7 +361,7 @@ impl OpenLookUp {
         // A label is there once more to be kept.
         let key_bytes = KEY_BYTES + 2 * u64::from(self.set.header().declared.payload_bytes);
         let mut keys = keys.into_store();
-        keys.split_ascending(&scratch, key_bytes, self.share())?;
+        keys.split_ascending(&scratch, key_bytes, self.options.budget().own_bucket())?;
         self.set.verify_once(&mut self.state)?;
         if self.state.must_ask(&mut keys)? {
             self.ask(&mut keys, &mut report, observer)?;
@@ -386,6 +390,7 @@ impl OpenLookUp {
         let columns = self.columns_of_peer();
         let payload = self.set.header().declared.payload_bytes as usize;
         let interrupt = &self.options.connect.interrupt;
+        let budget = self.options.budget();
         let mut rows = RowSet::none(keys.counts().rows);
         self.set
             .look_up(&self.state, &mut keys, |keys, bucket, found| {
@@ -394,12 +399,12 @@ impl OpenLookUp {
                 report.matches += matches.count() as u64;
                 keys.mark(bucket, &found.matched, &mut rows)?;
                 if !columns.is_empty() {
-                    keys.keep(bucket, &found.labels, payload, self.share(), &scratch)?;
+                    keys.keep(bucket, &found.labels, payload, budget.keys, &scratch)?;
                 }
                 Ok::<_, Error>(())
             })?;
         if !columns.is_empty() {
-            arrange(&mut keys, &scratch, &columns, &rows, self.share())?;
+            arrange(&mut keys, &scratch, &columns, &rows, budget.rows)?;
         }
         let mut looked_up = LookedUp {
             keys,
@@ -434,18 +439,20 @@ impl OpenLookUp {
         self.columns().iter().map(texts).collect()
     }
 
-    /// Bytes of memory for each of what takes most.
-    fn share(&self) -> u64 {
-        look_up_share(self.options.memory)
-    }
-
     fn read(
         &self,
         source: &Source,
         scratch: &Path,
         observer: &mut dyn Observer,
     ) -> Result<TableKeys, Error> {
-        let keys = read_keys_within(source, &self.key, &[], None, self.share(), scratch)?;
+        let keys = read_keys_within(
+            source,
+            &self.key,
+            &[],
+            None,
+            self.options.budget().keys,
+            scratch,
+        )?;
         let counts = *keys.counts();
         observer.read(&counts);
         if counts.items == 0 && !self.options.allow_empty {

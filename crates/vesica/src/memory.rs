@@ -30,6 +30,10 @@ pub enum Division {
     Run,
     /// A run beside which keys stay, or with whose keys something goes: values, columns, an order.
     RunBesideKeys,
+    /// A publication, which sorts masks beside its keys.
+    Publication,
+    /// A look-up, beside whose keys are answers, and then what was published with them.
+    LookUp,
 }
 
 /// A budget in [`PARTS`] of the memory.
@@ -37,6 +41,7 @@ struct Shares {
     keys: u64,
     bucket: u64,
     bucket_on_disk: u64,
+    results: u64,
     rows: u64,
 }
 
@@ -57,13 +62,22 @@ impl Division {
                 keys: 7,
                 bucket: 14,
                 bucket_on_disk: 11,
+                results: 0,
                 rows: 8,
             },
             Division::RunBesideKeys => Shares {
                 keys: 4,
                 bucket: 8,
                 bucket_on_disk: 8,
+                results: 0,
                 rows: 8,
+            },
+            Division::Publication | Division::LookUp => Shares {
+                keys: 4,
+                bucket: 4,
+                bucket_on_disk: 4,
+                results: 4,
+                rows: 4,
             },
         }
     }
@@ -80,6 +94,8 @@ pub struct Budget {
     bucket: u64,
     /// The same over keys on disk, of which one bucket is loaded while another runs.
     bucket_on_disk: u64,
+    /// For what comes of keys without a run: masks to sort, or answers.
+    pub(crate) results: u64,
     /// For rows that are put in order, after the run.
     pub rows: u64,
 }
@@ -94,6 +110,7 @@ impl Budget {
             keys: of(shares.keys),
             bucket: of(shares.bucket),
             bucket_on_disk: of(shares.bucket_on_disk),
+            results: of(shares.results),
             rows: of(shares.rows),
         }
     }
@@ -111,21 +128,15 @@ impl Budget {
         })
     }
 
+    /// For work on a bucket of which no peer hears.
+    pub(crate) fn own_bucket(&self) -> u64 {
+        self.bucket_on_disk
+    }
+
     /// All of it, if keys that take so many bytes do not fit into their part.
     pub(crate) fn exceeded_by(&self, keys: u64) -> Option<u64> {
         self.limit.filter(|_| keys > self.keys)
     }
-}
-
-/// Of the memory of a publication: for keys, for a bucket of them, and for masks to sort, each.
-pub(crate) fn publication_share(memory: Option<u64>) -> u64 {
-    memory.map_or(u64::MAX, |memory| parts(memory, PARTS / 4))
-}
-
-/// Of the memory of a look-up: for keys, for the server's answers, for a bucket of keys while it is looked up, and for what
-/// was published with those that are found, each.
-pub(crate) fn look_up_share(memory: Option<u64>) -> u64 {
-    memory.map_or(u64::MAX, |memory| parts(memory, PARTS / 4))
 }
 
 /// So many [`PARTS`] of the memory of a run.
@@ -287,11 +298,25 @@ mod tests {
                 assert!(many + many * 32 / 110 <= most);
                 // What stays in memory of keys that were read: 36 of 54 bytes, and 4 of them if they are taken over.
                 let stays = match division {
-                    Division::RunBesideKeys => keys * 36 / 54,
                     Division::Run => keys * 4 / 54,
+                    _ => keys * 36 / 54,
                 };
                 assert!(one + stays <= most);
                 assert!(u128::from(budget.rows) + stays <= most);
+            }
+        }
+        for run in [0, 15, gib, u64::MAX] {
+            for division in [Division::Publication, Division::LookUp] {
+                let budget = Budget::new(Some(run), division);
+                // What was published stays beside keys and answers, and is put in the order of rows.
+                let parts = [
+                    budget.keys,
+                    budget.keys,
+                    budget.results,
+                    budget.own_bucket(),
+                ];
+                assert!(parts.map(u128::from).iter().sum::<u128>() <= run.into());
+                assert!(budget.rows <= budget.own_bucket());
             }
         }
         let of = |run, division| Budget::new(Some(run), division).bucket(1 << 26).unwrap();

@@ -17,7 +17,7 @@ use vesica_session::{
 use vesica_tables::{KeySpec, PathKind, Source, TableKeys, TextColumns, read_keys_within};
 
 use crate::apart::check_apart;
-use crate::memory::publication_share;
+use crate::memory::{Budget, Division};
 use crate::{Error, ErrorClass, Observer};
 
 /// Keys that are evaluated between two reports of progress.
@@ -112,12 +112,19 @@ impl Publication {
             let kind = PathKind::Directory(DirectoryKind::Database);
             paths.writes("its database", kind, &self.database);
         })?;
-        let share = publication_share(self.memory);
+        let budget = Budget::new(self.memory, Division::Publication);
         let payload = self.payload.as_ref().map(|terms| {
             let bytes = terms.bytes as usize;
             TextColumns::published(key, &terms.columns, bytes)
         });
-        let keys = read_published(source, key, payload.transpose()?, share, scratch, observer)?;
+        let keys = read_published(
+            source,
+            key,
+            payload.transpose()?,
+            budget.keys,
+            scratch,
+            observer,
+        )?;
         let counts = *keys.counts();
         let former = match (self.queries, self.rotates) {
             (None, true) => declared_queries(&self.database, &self.identity)?,
@@ -136,7 +143,7 @@ impl Publication {
             payload_bytes: self.payload.as_ref().map_or(0, |terms| terms.bytes),
         };
         let label = declared.payload_bytes as usize;
-        let mut walk = Walk::new(keys, label, share, scratch, &self.interrupt)?;
+        let mut walk = Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt)?;
         let content = Content {
             keys: counts.items,
             hash: walk.hash()?,
@@ -147,7 +154,7 @@ impl Publication {
             declared,
             content,
             self.rotates,
-            share,
+            budget.results,
             output,
         )?;
         let resumed = match builder.earlier() {
@@ -276,14 +283,16 @@ impl SetUpdate {
             let kind = PathKind::Directory(DirectoryKind::Database);
             paths.writes("its database", kind, &self.database);
         })?;
-        let (scratch, share) = (directory_of(&self.set), publication_share(self.memory));
-        let mut update = Update::new(&self.database, &self.identity, &self.set, share)?;
+        let scratch = directory_of(&self.set);
+        let budget = Budget::new(self.memory, Division::Publication);
+        let mut update = Update::new(&self.database, &self.identity, &self.set, budget.results)?;
         let declared = update.declared().clone();
         check_key(key, &declared)?;
-        let walk = |keys, label| Walk::new(keys, label, share, scratch, &self.interrupt);
+        let walk =
+            |keys, label| Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt);
         let mut updated = Updated::default();
         if let Some(source) = remove {
-            let keys = read_published(source, key, None, share, scratch, observer)?;
+            let keys = read_published(source, key, None, budget.keys, scratch, observer)?;
             observer.phase("remove");
             walk(keys, 0)?.each(observer, |digests, _| {
                 updated.removed += update.remove(digests)?;
@@ -293,7 +302,14 @@ impl SetUpdate {
         if let Some(source) = add {
             let label = declared.payload_bytes as usize;
             let payload = (label > 0).then(|| TextColumns::added(key, &declared.payload, label));
-            let keys = read_published(source, key, payload.transpose()?, share, scratch, observer)?;
+            let keys = read_published(
+                source,
+                key,
+                payload.transpose()?,
+                budget.keys,
+                scratch,
+                observer,
+            )?;
             observer.phase("add");
             walk(keys, label)?.each(observer, |digests, labels| {
                 let (new, changed) = update.add(digests, labels)?;
@@ -329,11 +345,11 @@ fn read_published(
     source: &Source,
     key: &KeySpec,
     payload: Option<TextColumns>,
-    share: u64,
+    memory: u64,
     scratch: &Path,
     observer: &mut dyn Observer,
 ) -> Result<TableKeys, Error> {
-    let keys = read_keys_within(source, key, &[], payload.as_ref(), share, scratch)?;
+    let keys = read_keys_within(source, key, &[], payload.as_ref(), memory, scratch)?;
     let counts = *keys.counts();
     observer.read(&counts);
     for warning in counts.warnings() {
@@ -352,18 +368,18 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// With `share` bytes of memory for a bucket of keys, which have labels of so many bytes.
+    /// With `memory` bytes for a bucket of keys, which have labels of so many bytes.
     fn new(
         keys: TableKeys,
         label: usize,
-        share: u64,
+        memory: u64,
         scratch: &Path,
         interrupt: &'a Interrupt,
     ) -> Result<Walk<'a>, Error> {
         // A bucket, the same sorted, and what sorts it.
         let key_bytes = 68 + 2 * label as u64;
         let mut keys = keys.into_store();
-        keys.split_ascending(scratch, key_bytes, share)?;
+        keys.split_ascending(scratch, key_bytes, memory)?;
         Ok(Walk { keys, interrupt })
     }
 
