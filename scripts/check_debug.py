@@ -67,7 +67,7 @@ PUBLIC = {
     "plan/src/fit.rs Fit.range": "sizes",
     "plan/src/forecast.rs Request.sizes": "sizes",
     "primitives/src/voprf.rs Element.bytes": "an element that is sent",
-    "session/src/attempt.rs Attempted.name": "a name that both sides know",
+    "session/src/attempted.rs Attempted.name": "a name that both sides know",
     "session/src/contract.rs Resume.After.run": "a name that both sides know",
     "session/src/courier/envelope.rs Envelope.content": "encrypted",
     "session/src/courier/envelope.rs Envelope.encapsulated": "encrypted",

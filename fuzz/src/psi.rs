@@ -224,8 +224,9 @@ fn receiver(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let strings = (run.task.string_bytes.receiver > 0).then(|| labels(items.len()));
     let input = run.input(&items, &numbers, values.as_deref());
     let input = input.with_labels(strings.as_deref());
-    run.protocol
-        .receive(channel, params, task, input, prepared, &mut rng)
+    let protocol = run.protocol;
+    let output = protocol.receive(channel, params, task, input, prepared, &mut rng)?;
+    protocol.open_whole(channel, Half::Receiver, params, task, output, &mut rng)
 }
 
 fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
@@ -237,8 +238,9 @@ fn sender(channel: &mut dyn Channel, run: &Run) -> Result<Output, Error> {
     let input = run.input(&items, &numbers, values.as_deref());
     let input = input.with_labels(labels.as_deref());
     let prepared = run.dealt(Half::Sender).unwrap_or_else(Prepared::nothing);
-    run.protocol
-        .send(channel, &run.params, &run.task, input, prepared, &mut rng)
+    let (protocol, params, task) = (run.protocol, &run.params, &run.task);
+    let output = protocol.send(channel, params, task, input, prepared, &mut rng)?;
+    protocol.open_whole(channel, Half::Sender, params, task, output, &mut rng)
 }
 
 /// A receiver whose sender is hostile. The first byte chooses the protocol, [`WEAK`] and [`BOTH`],

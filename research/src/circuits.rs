@@ -78,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
     use vesica_encodings::cuckoo;
     use vesica_psi::{
-        Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Task, Values,
+        Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Task, Values,
     };
     use vesica_testing::{digests, honest, rng};
 
@@ -130,12 +130,14 @@ mod tests {
                 let rng = &mut rng(2 * seed);
                 let prepared = protocol.prepare(ours.0.len(), rng);
                 let input = input(ours, task.values.receiver);
-                protocol.receive(channel, &params, task, input, prepared, rng)
+                let output = protocol.receive(channel, &params, task, input, prepared, rng)?;
+                protocol.open_whole(channel, Half::Receiver, &params, task, output, rng)
             },
             |channel| {
                 let (rng, nothing) = (&mut rng(2 * seed + 1), Prepared::nothing());
                 let input = input(theirs, task.values.sender);
-                protocol.send(channel, &params, task, input, nothing, rng)
+                let output = protocol.send(channel, &params, task, input, nothing, rng)?;
+                protocol.open_whole(channel, Half::Sender, &params, task, output, rng)
             },
         );
         output

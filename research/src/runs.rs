@@ -12,7 +12,7 @@ use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
 use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::{
-    Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task, Values,
+    Half, Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task, Values,
 };
 use vesica_wire::{
     Channel, ChannelOptions, End, Error, FramedChannel, Link, PhaseTraffic, memory_pair_with,
@@ -256,12 +256,15 @@ pub fn run_for(
             channel.begin_phase("offline");
             let prepared = protocol.prepare(items, &mut rng);
             let input = Input::with_values(ours, values(receiver, items));
-            protocol.receive(channel, &params, &task, input, prepared, &mut rng)
+            let output = protocol.receive(channel, &params, &task, input, prepared, &mut rng)?;
+            protocol.open_whole(channel, Half::Receiver, &params, &task, output, &mut rng)
         },
         |channel| {
             let input = Input::with_values(theirs, values(sender, others));
             let nothing = Prepared::nothing();
-            protocol.send(channel, &params, &task, input, nothing, &mut rng(1))
+            let rng = &mut rng(1);
+            let output = protocol.send(channel, &params, &task, input, nothing, rng)?;
+            protocol.open_whole(channel, Half::Sender, &params, &task, output, rng)
         },
     )?;
     Ok(Run {

@@ -32,8 +32,8 @@
 //! number of bins, so each matching item has to be in one bin only.
 //!
 //! **Parts.** Where a run has several parts, sizes and counts are shared in the ring that holds the bins of all. Each party
-//! adds up its shares, and numbers are opened, or compared with a minimum, in the last part: shares are uniform, and sums of
-//! shares are shares of sums. The matches of all parts are each ANDed with the one bit that says whether enough match in all
+//! adds up its shares, and numbers are opened, or compared with a minimum, once all parts have run: shares are uniform, and
+//! sums of shares are shares of sums. The matches of all parts are each ANDed with the one bit that says whether enough match in all
 //! of them.
 
 mod matches;
@@ -161,7 +161,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// A size over so many bins of all parts, to which nothing is added yet.
+    /// A size over so many bins of all parts, whose shares are zeros.
     pub fn no_size(bins: usize, minimum: u64) -> Number {
         Number {
             ring: ring_of_size(bins, minimum),
@@ -170,7 +170,7 @@ impl Number {
         }
     }
 
-    /// A sum to which nothing is added yet.
+    /// A sum whose shares are zeros.
     pub fn no_sum(minimum: u64) -> Number {
         Number {
             ring: Ring::FULL,
@@ -194,11 +194,12 @@ impl Number {
         iter::once(self.share).chain(self.count)
     }
 
-    /// Adds the [shares](Number::shares) of earlier parts, as many as it takes. All rings are those of all parts together.
-    pub(crate) fn add(&mut self, mut earlier: impl Iterator<Item = u64>) {
+    /// The same number with these [shares](Number::shares), as many as it takes, which may be sums of those of parts.
+    pub(crate) fn with_shares(mut self, mut shares: impl Iterator<Item = u64>) -> Number {
         for share in iter::once(&mut self.share).chain(&mut self.count) {
-            *share = share.wrapping_add(earlier.next().unwrap_or(0));
+            *share = shares.next().unwrap_or(0);
         }
+        self
     }
 }
 
@@ -247,6 +248,28 @@ impl Opened<'_> {
     ) -> Result<BitShares, Error> {
         enough(party, channel, rng, &self.counts(), (minimum, self.bins))
     }
+}
+
+/// Opens numbers to the receiver, without a minimum; the other party calls [`send_numbers`].
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for a frame of another length, or bits beyond the last.
+pub(crate) fn receive_numbers(
+    channel: &mut dyn Channel,
+    numbers: &[Number],
+) -> Result<Answer, Error> {
+    let opened = Opened { numbers, bins: 0 };
+    let theirs = receive_shares(channel, opened.rings())?;
+    Ok(Answer::Values(opened.values(&opened.shares(), &theirs)))
+}
+
+/// The other side of [`receive_numbers`].
+///
+/// # Errors
+/// The channel's.
+pub(crate) fn send_numbers(channel: &mut dyn Channel, numbers: &[Number]) -> Result<(), Error> {
+    let opened = Opened { numbers, bins: 0 };
+    send_shares(channel, opened.rings().zip(opened.shares().iter().copied()))
 }
 
 /// Sums modulo 2^64, with the counts that go with them.
@@ -543,11 +566,10 @@ impl Receiver {
         numbers: &[Number],
         (minimum, bins): (u64, usize),
     ) -> Result<Answer, Error> {
-        let opened = Opened { numbers, bins };
         if minimum == 0 {
-            let theirs = receive_shares(channel, opened.rings())?;
-            return Ok(Answer::Values(opened.values(&opened.shares(), &theirs)));
+            return receive_numbers(channel, numbers);
         }
+        let opened = Opened { numbers, bins };
         let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
         let own = self.main.guard(channel, rng, &opened.shares(), &enough)?;
         let rings = std::iter::once(Ring::new(1)).chain(opened.rings());
@@ -787,10 +809,10 @@ impl Sender {
         numbers: &[Number],
         (minimum, bins): (u64, usize),
     ) -> Result<(), Error> {
-        let opened = Opened { numbers, bins };
         if minimum == 0 {
-            return send_shares(channel, opened.rings().zip(opened.shares().iter().copied()));
+            return send_numbers(channel, numbers);
         }
+        let opened = Opened { numbers, bins };
         let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
         let shares = self.main.guard(channel, rng, &opened.shares(), &enough)?;
         let bit = (Ring::new(1), enough.get(0));

@@ -12,7 +12,8 @@
 //!    the sender has values or strings, a candidate comes with those of its item, plus masks of the bin
 //!    (`pipeline/payload.rs`).
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
-//! 4. The function is computed on the shares, and opened to the receiver alone; or the shares are the result.
+//! 4. The function is computed on the shares. Its numbers stay shared until all parts of a run have theirs, and their sums
+//!    are opened to the receiver alone; or the shares are the result.
 //!
 //! **Minimum.** What is compared with a minimum is the number of matches that add to each of the numbers: a match whose
 //! value is 0 adds nothing. Otherwise a receiver could bring a few keys with values and any number without. See *What one
@@ -50,8 +51,7 @@ use vesica_oprf::programmable::{BatchOprf, Hint, LEFT_SHARE, Opprf, Shape};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_psi::{
-    AddsUp, Half, Input, Output, Params, Part, Prepared, Protocol, Reveal, SharedMatches, Spec,
-    Task,
+    AddsUp, Half, Input, Output, Params, Prepared, Protocol, Reveal, SharedMatches, Spec, Task,
 };
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
@@ -204,7 +204,7 @@ impl Plan {
 
     /// Parts of the run whose numbers are opened together.
     fn parts(&self) -> usize {
-        self.task.part.count as usize
+        self.task.parts as usize
     }
 
     /// The session of a part of the run.
@@ -520,7 +520,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let (bins, received) = self.received(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
         let run = plan.run::<R>(channel, rng);
-        let output = plan.open(run, received, &bins, input)?;
+        let output = plan.receive(run, received, &bins, input)?;
         channel.flush()?;
         Ok(output)
     }
@@ -538,7 +538,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         let sent = self.sent(channel, rng, params, &plan, input)?;
         channel.begin_phase("function");
         let run = plan.run::<R>(channel, rng);
-        let output = plan.help(run, sent, input.carried)?;
+        let output = plan.send(run, sent)?;
         channel.flush()?;
         Ok(output)
     }
@@ -554,11 +554,7 @@ impl<R: Recipe> AddsUp for CircuitPsi<R> {
         shares: &[u64],
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        let part = Part {
-            is_last: true,
-            ..task.part
-        };
-        let plan = Plan::new::<R>(params, self.table, &Task { part, ..*task });
+        let plan = Plan::new::<R>(params, self.table, task);
         channel.begin_phase("opening");
         let output = plan.open_sums(channel, rng, half, plan.cells::<R>(), shares)?;
         channel.flush()?;

@@ -8,7 +8,7 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Half, Input, Item, Output, Params, Part, Prepared, Protocol, Reveal, Reveals, Security,
+    Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
     SharedMatches, Shares, StringBytes, Task, Values, matched_items,
 };
 use vesica_testing::{
@@ -173,20 +173,16 @@ fn run_over(
             let rows = ours.rows(task.values.receiver);
             let strings = ours.strings(task.string_bytes.receiver);
             let input = ours.input(&rows, task.values.receiver, &strings);
-            protocol.receive(channel, &params, task, input, prepared, &mut rng)
+            let output = protocol.receive(channel, &params, task, input, prepared, &mut rng)?;
+            protocol.open_whole(channel, Half::Receiver, &params, task, output, &mut rng)
         },
         |channel| {
             let rows = theirs.rows(task.values.sender);
             let strings = theirs.strings(task.string_bytes.sender);
             let input = theirs.input(&rows, task.values.sender, &strings);
-            protocol.send(
-                channel,
-                &params,
-                task,
-                input,
-                Prepared::nothing(),
-                &mut rng(their_seed),
-            )
+            let (rng, nothing) = (&mut rng(their_seed), Prepared::nothing());
+            let output = protocol.send(channel, &params, task, input, nothing, rng)?;
+            protocol.open_whole(channel, Half::Sender, &params, task, output, rng)
         },
     );
     let output = output.unwrap();
@@ -815,10 +811,7 @@ const IN_COMMON: u64 = 35;
 
 fn in_parts(min_size: u64) -> Task {
     Task {
-        part: Part {
-            count: PARTS.len() as u32,
-            is_last: false,
-        },
+        parts: PARTS.len() as u32,
         ..least(("threshold-matches", [0, 0]), min_size)
     }
 }

@@ -43,6 +43,7 @@ use rand_core::CryptoRng;
 pub use vesica_correlations::bulk::Optimize;
 pub use vesica_correlations::ole::Origin;
 pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, Spec};
+use vesica_primitives::oracle::Oracle;
 pub use vesica_primitives::security::{Security, lambda_each};
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::{Zeroize, Zeroizing};
@@ -70,28 +71,10 @@ pub struct Task {
     pub string_bytes: StringBytes,
     /// What to save where a protocol can choose.
     pub optimize: Optimize,
-    /// Which part of the run this is.
-    pub part: Part,
-}
-
-/// A part of a run over sets that are cut into several, each of as many items on either side. What the receiver learns are
-/// the numbers of all parts together, or which items match if enough do in all parts together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// How many parts there are.
-    pub count: u32,
-    /// Whether this is the last, in which numbers are opened. In all others each party gets [`Output::Carried`], which it
-    /// brings to the next in [`Input::carried`]. Of matches each party gets [`Output::Shares`] in every part, which
-    /// [`AddsUp::open_matches`] opens.
-    pub is_last: bool,
-}
-
-impl Part {
-    /// All of a run.
-    pub const WHOLE: Part = Part {
-        count: 1,
-        is_last: true,
-    };
+    /// Into how many parts the run is cut, each over as many items on either side. In a part each party gets shares of its
+    /// numbers; what the receiver learns are the numbers of all parts together, or which items match if enough do in all
+    /// parts together ([`AddsUp`]).
+    pub parts: u32,
 }
 
 impl Task {
@@ -105,7 +88,7 @@ impl Task {
             label_bytes: 0,
             string_bytes: StringBytes::default(),
             optimize: Optimize::Time,
-            part: Part::WHOLE,
+            parts: 1,
         }
     }
 }
@@ -137,8 +120,6 @@ pub struct Input<'a> {
     /// The label of each item, one after the other, on a sender that hands over labels; or the string of each, of which
     /// both parties get shares.
     pub labels: Option<&'a [u8]>,
-    /// This party's [`Output::Carried`] of the part before; `None` in the first.
-    pub carried: Option<&'a [u64]>,
 }
 
 vesica_primitives::opaque!(Input<'_>);
@@ -151,7 +132,6 @@ impl<'a> Input<'a> {
             exact: None,
             values: None,
             labels: None,
-            carried: None,
         }
     }
 
@@ -176,11 +156,6 @@ impl<'a> Input<'a> {
     /// The same with labels, one after the other.
     pub fn with_labels(self, labels: Option<&'a [u8]>) -> Input<'a> {
         Input { labels, ..self }
-    }
-
-    /// The same with what the part before has left.
-    pub fn with_carried(self, carried: Option<&'a [u64]>) -> Input<'a> {
-        Input { carried, ..self }
     }
 
     /// The same with numbers.
@@ -231,8 +206,9 @@ pub enum Output {
     Below(u64),
     /// This party's shares, of which it learns nothing.
     Shares(Shares),
-    /// This party's shares of the numbers of this part and those before, modulo 2^64 each, of which it learns nothing.
-    Carried(Zeroizing<Vec<u64>>),
+    /// This party's shares of the numbers of a part, modulo 2^64 each, of which it learns nothing. [`AddsUp::open`] opens
+    /// the sums of those of all parts.
+    NumberShares(Zeroizing<Vec<u64>>),
 }
 
 /// Without what was learnt.
@@ -245,7 +221,7 @@ impl std::fmt::Debug for Output {
             Output::Values(_) => "Values",
             Output::Below(_) => "Below",
             Output::Shares(_) => "Shares",
-            Output::Carried(_) => "Carried",
+            Output::NumberShares(_) => "NumberShares",
         })
     }
 }
@@ -259,7 +235,7 @@ impl Output {
             | Output::Values(_)
             | Output::Below(_)
             | Output::Shares(_)
-            | Output::Carried(_) => None,
+            | Output::NumberShares(_) => None,
         }
     }
 }
@@ -386,7 +362,7 @@ pub trait Protocol: Send + Sync {
         None
     }
 
-    /// How it adds up numbers and counts over the [parts](Part) of a run, if it does.
+    /// How it opens what it shares in the [parts](Task::parts) of a run. Whoever reveals numbers has one.
     fn adds_up(&self) -> Option<&dyn AddsUp> {
         None
     }
@@ -398,7 +374,7 @@ pub trait Protocol: Send + Sync {
         0
     }
 
-    /// What a run sends, of items that are numbers of `exact` bits if they are any, computed without running it: bytes each
+    /// What a run of one part sends, with the opening of its numbers, of items that are numbers of `exact` bits if they are any, computed without running it: bytes each
     /// way and delays. Coded masks have their expected length; nothing else depends on more than what is given here. If
     /// `is_stored`, both parties took a half of the offline phase from a store. `None` if no run has these parameters, or
     /// none without a store.
@@ -418,7 +394,7 @@ pub trait Protocol: Send + Sync {
         None
     }
 
-    /// Runs the receiver. The work after the sender's last message takes time that does not depend on the
+    /// Runs the receiver over a part. The work after the sender's last message takes time that does not depend on the
     /// result, unless both learn it.
     ///
     /// # Errors
@@ -458,9 +434,10 @@ pub trait Protocol: Send + Sync {
 
 /// Numbers that are added up over the parts of a run, and matches that are opened if enough are in all parts together.
 pub trait AddsUp {
-    /// Opens numbers once all parts have run, none of them as the last ([`Part::is_last`]): in any order, or at once.
-    /// `shares` are the sums, modulo 2^64 each, of what this party has of all parts ([`Output::Carried`]), and the session in
-    /// `params` is none of theirs. `task` is that of a part. Returns what the last part of a run would.
+    /// Opens numbers once all parts have run, in any order or at once. `shares` are the sums, modulo 2^64 each, of what this
+    /// party has of all parts ([`Output::NumberShares`]), and the session in `params` is none of theirs. Returns what this
+    /// party learns: [`Output::Values`] or, under a minimum, [`Output::Below`]; a sender that is not told, nothing. Opened
+    /// again, the same shares tell the same.
     ///
     /// # Errors
     /// As [`Protocol::receive`].
@@ -475,8 +452,8 @@ pub trait AddsUp {
     ) -> Result<Output, Error>;
 
     /// Opens which items of the receiver match, in every part, if at least [`Task::min_size`] do in all parts together, and
-    /// otherwise that none does. All parts have run, in any order, and the session in `params` is none of theirs. `task` is
-    /// that of a part. What the parties send depends on the number of cells alone.
+    /// otherwise that none does. All parts have run, in any order, and the session in `params` is none of theirs. What
+    /// the parties send depends on the number of cells alone.
     ///
     /// # Errors
     /// As [`Protocol::receive`], and those of `shares`.
@@ -588,6 +565,34 @@ impl dyn Protocol + '_ {
     pub fn can_reveal(&self, reveals: Reveals) -> bool {
         let known = self.reveals();
         reveals.each().iter().all(|reveal| known.contains(reveal))
+    }
+
+    /// Opens the numbers of a run of one part, in a session of their own: `output` is what this party has of the part. What
+    /// is none of numbers comes back as it is.
+    ///
+    /// # Errors
+    /// As [`AddsUp::open`].
+    ///
+    /// # Panics
+    /// If the protocol shares numbers and does not open them.
+    pub fn open_whole(
+        &self,
+        channel: &mut dyn Channel,
+        half: Half,
+        params: &Params,
+        task: &Task,
+        output: Output,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Output, Error> {
+        let Output::NumberShares(shares) = output else {
+            return Ok(output);
+        };
+        let params = Params {
+            session: Oracle::new("vesica/1 opening", &params.session).hash(&[]),
+            ..params.clone()
+        };
+        let adds_up = self.adds_up().expect("whoever shares numbers opens them");
+        adds_up.open(channel, half, &params, task, &shares, rng)
     }
 
     /// Approximate memory use in bytes of a run over sets of these sizes, the receiver's first, on the party that needs

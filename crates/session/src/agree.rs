@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use vesica_files::many;
 use vesica_plan::Registry;
-use vesica_psi::{Params, Part, Protocol, Task};
+use vesica_psi::{Params, Protocol, Task};
 use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
-use crate::set::MAX_CARRIED;
 use crate::terms::{BUCKET_ATTEMPTS, KEY_BITS};
 use crate::turns::{Turns, takes_two_messages};
 use crate::{
@@ -74,7 +73,7 @@ impl Agreement {
             contract,
             origin: value,
             found: Vec::new(),
-            carried: Vec::new(),
+            shares: Vec::new(),
         };
         Ok(Agreement::new(
             protocol,
@@ -125,19 +124,6 @@ impl Agreement {
             Role::Receiver => self.params.receiver_size,
             Role::Sender => self.params.sender_size,
         }
-    }
-
-    /// What the run over a bucket is to find out. Where numbers are added up, the last one opens them.
-    pub(crate) fn task_of(&self, is_last: bool) -> Task {
-        let (contract, protocol) = (&self.contract, self.protocol);
-        let part = match contract.adds_up(protocol) || contract.opens_matches(protocol) {
-            true => Part {
-                count: contract.buckets,
-                is_last,
-            },
-            false => Part::WHOLE,
-        };
-        Task { part, ..self.task }
     }
 
     /// Which bucket each key is in.
@@ -313,17 +299,14 @@ fn exchange(
         }
     };
     let state = match (begin, checkpoint) {
-        (Begin::After(buckets), Checkpoint::State(earlier)) => State {
-            contract: contract.clone(),
-            origin: earlier.origin,
-            found: earlier.found[..buckets as usize].to_vec(),
-            carried: earlier.carried_after(buckets).into_iter().collect(),
-        },
+        (Begin::After(buckets), Checkpoint::State(earlier)) => {
+            earlier.back_to(buckets, contract.clone())
+        }
         _ => State {
             contract: contract.clone(),
             origin: session,
             found: Vec::new(),
-            carried: Vec::new(),
+            shares: Vec::new(),
         },
     };
     let agreement = Agreement {
@@ -424,7 +407,7 @@ fn begin(
         (Checkpoint::State(state), Resume::After { run, .. }) if *run != name(state) => {
             Begin::Over(StartOver::OtherRun)
         }
-        (Checkpoint::State(_), _) if contract.opens_matches(protocol) => {
+        (Checkpoint::State(_), _) if contract.opens_matches() => {
             Begin::Over(StartOver::OpensTogether)
         }
         (Checkpoint::State(state), Resume::After { buckets, .. }) => {
@@ -432,11 +415,6 @@ fn begin(
                 return Err(bad("earlier run", "more buckets than there were"));
             }
             let after = state.finished().min(*buckets);
-            let apart = state.finished().abs_diff(*buckets);
-            if contract.adds_up(protocol) && apart as usize >= MAX_CARRIED {
-                contract.divide(protocol)?;
-                return Ok(Begin::Over(StartOver::Apart));
-            }
             match contract.go_on(protocol, &state.contract, after) {
                 Ok(()) => return Ok(Begin::After(after)),
                 Err(why) => Begin::Over(why),

@@ -13,7 +13,6 @@
 
 use vesica_files::many;
 use vesica_keys::KeyBlock;
-use vesica_psi::Output;
 use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
 
 use crate::agree::{hear_done, say_done};
@@ -22,7 +21,8 @@ use crate::items::all_distinct;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
 use crate::{
-    Agreement, Connection, Error, Fingerprint, Role, Watch, WatchedChannel, nonces, random,
+    Agreement, Attempted, Connection, Error, Fingerprint, Role, Watch, WatchedChannel, nonces,
+    random,
 };
 
 /// Says what a side runs.
@@ -50,18 +50,8 @@ pub struct Attempt {
     pub number: u32,
 }
 
-/// What an attempt has come to.
-#[derive(Debug)]
-pub struct Attempted {
-    /// What this side learns about its digests, or has of numbers ([`Output::Carried`]).
-    pub output: Output,
-    /// The name of the attempt, the same on both sides: no other one has it, not even one at the same bucket with the same
-    /// number.
-    pub name: [u8; 32],
-}
-
 /// Runs the protocol over the keys of one bucket, over a channel of its own. Returns what this side learns
-/// about its digests; the time does not depend on that, unless the peer learns it too. Of numbers it is a share, which
+/// about its digests; the time does not depend on that, unless the peer learns it too. Of numbers these are shares, which
 /// [`open_total`](crate::open_total) opens with those of all other buckets. Buckets share nothing
 /// that is random or derived from a session, so they may run one after another or at once, wherever the
 /// [`Agreement`] is.
@@ -171,10 +161,7 @@ fn check(
     if contract.offline.is_some() {
         return usage("stored correlations are for runs over a whole set".into());
     }
-    if contract.get(&REVEAL).is_value() && !contract.adds_up(agreement.protocol) {
-        return usage(format!("{} opens numbers at once", contract.protocol));
-    }
-    if buckets > 1 && contract.opens_matches(agreement.protocol) {
+    if buckets > 1 && contract.opens_matches() {
         let reveal = contract.get(&REVEAL);
         return usage(format!("the {reveal} is found in a run over all buckets"));
     }
@@ -205,13 +192,9 @@ pub(crate) fn attempted(
     let run = BucketRun {
         role,
         agreement,
-        is_last: false,
         session,
     };
-    Ok(Attempted {
-        output: one_bucket(channel, &run, None, None, keys)?,
-        name: *blake3::keyed_hash(&session, b"vesica/1 name of an attempt").as_bytes(),
-    })
+    one_bucket(channel, &run, None, keys)
 }
 
 /// The name of a job, which only its two sides can tell from any other.

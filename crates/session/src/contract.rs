@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use vesica_plan::{Open, Registry};
-use vesica_psi::{Part, Protocol, Reveal, Security, StringBytes, Task, lambda_each};
+use vesica_psi::{Protocol, Reveal, Security, StringBytes, Task, lambda_each};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
 use crate::buckets::{self, MAX_BUCKETS};
@@ -140,8 +140,6 @@ pub enum StartOver {
     OtherContract,
     /// A bucket of the earlier run no longer fits into the memory of one of the sides.
     Memory,
-    /// One side has finished buckets of which the other knows nothing, more than it keeps numbers of.
-    Apart,
     /// Matches of all buckets are opened together, so that no run goes on.
     OpensTogether,
 }
@@ -155,7 +153,6 @@ impl fmt::Display for StartOver {
             StartOver::OtherRun => "the peer has kept another run",
             StartOver::OtherContract => "the contract has changed",
             StartOver::Memory => "a bucket of the earlier run no longer fits into memory",
-            StartOver::Apart => "the two sides have not finished the same buckets",
             StartOver::OpensTogether => "matches of all buckets are opened together",
         })
     }
@@ -495,7 +492,7 @@ impl Contract {
                 sender: self.sender_string_bytes as usize,
             },
             optimize: self.get(&OPTIMIZE).choice(),
-            part: Part::WHOLE,
+            parts: self.buckets,
         }
     }
 
@@ -504,14 +501,9 @@ impl Contract {
         protocol.working_bytes(&self.task(), sizes, self.get(&KEY_BITS), lambda)
     }
 
-    /// Whether what is revealed are numbers that are added up over buckets, and opened once.
-    pub(crate) fn adds_up(&self, protocol: &dyn Protocol) -> bool {
-        protocol.adds_up().is_some() && self.get(&REVEAL).is_value()
-    }
-
     /// Whether what is revealed are matches, if enough are in all buckets together.
-    pub(crate) fn opens_matches(&self, protocol: &dyn Protocol) -> bool {
-        protocol.adds_up().is_some() && self.get(&REVEAL) == Reveal::ThresholdMatches
+    pub(crate) fn opens_matches(&self) -> bool {
+        self.get(&REVEAL) == Reveal::ThresholdMatches
     }
 
     /// The same with another protocol.
@@ -544,18 +536,10 @@ impl Contract {
     /// several.
     pub(crate) fn most_items(&self, protocol: &dyn Protocol) -> u64 {
         let most = protocol.spec().max_items;
-        match most >= MAX_BUCKET_ITEMS && self.may_be_divided(protocol) {
+        match most >= MAX_BUCKET_ITEMS && self.offline.is_none() {
             true => MAX_ITEMS,
             false => most,
         }
-    }
-
-    /// Whether the run may be in several buckets. What has to be opened bucket by bucket would reveal more than the whole.
-    fn may_be_divided(&self, protocol: &dyn Protocol) -> bool {
-        let reveal = self.get(&REVEAL);
-        let by_bucket = reveal == Reveal::Matches || reveal == Reveal::Shares;
-        let at_once = self.adds_up(protocol) || self.opens_matches(protocol);
-        (by_bucket || at_once) && self.offline.is_none()
     }
 
     /// Whether memory and λ suffice for the run. A peer may claim any size; the protocol has a limit.
@@ -590,19 +574,6 @@ impl Contract {
         let (lambda, attempts) = (self.get(&LAMBDA), self.get(&BUCKET_ATTEMPTS));
         let working_bytes =
             |sizes, lambda| self.working_bytes(protocol, sizes, lambda_each(lambda, attempts));
-        let reveal = self.get(&REVEAL);
-        let is_whole = !self.may_be_divided(protocol);
-        let enough = is_whole.then(|| working_bytes(sizes, lambda));
-        if let Some(enough) = enough.filter(|enough| *enough > memory) {
-            return Err(WireError::limit(
-                Limit::Reveal { enough },
-                format!(
-                    "{memory} bytes of memory do not suffice for the {reveal} of {} items of the receiver and {} of the sender, which is \
-                     found in one bucket",
-                    sizes[0], sizes[1]
-                ),
-            ));
-        }
         let most = protocol.spec().max_items;
         let split = buckets::split(sizes, lambda, memory, most, working_bytes);
         let split = split.ok_or_else(|| {
@@ -615,9 +586,9 @@ impl Contract {
                 ),
             )
         })?;
-        let at_once = match (split.buckets, reveal == Reveal::Matches) {
-            (2.., true) => self.get(&BUCKETS_AT_ONCE),
-            _ => 1,
+        let at_once = match split.buckets {
+            1 => 1,
+            _ => self.get(&BUCKETS_AT_ONCE),
         };
         // With one at once there is a way, which is the first.
         let (split, at_once) = halved(at_once)
@@ -656,11 +627,8 @@ impl Contract {
         let bytes = self.working_bytes(protocol, sizes, resumed.lambda_of_attempt());
         let memory = self.memory.unwrap_or(NO_LIMIT);
         let fit = |at_once: &u32| bytes.saturating_mul(u64::from(*at_once)) <= memory;
-        let at_once = match self.get(&REVEAL) == Reveal::Matches {
-            true => self.get(&BUCKETS_AT_ONCE),
-            false => 1,
-        };
-        let at_once = halved(at_once).find(fit).ok_or(StartOver::Memory)?;
+        let mut at_once = halved(self.get(&BUCKETS_AT_ONCE));
+        let at_once = at_once.find(fit).ok_or(StartOver::Memory)?;
         let left = (resumed.buckets - buckets).max(1);
         resumed.terms.set(&BUCKETS_AT_ONCE, at_once.min(left));
         *self = resumed;

@@ -8,7 +8,7 @@ use std::thread;
 
 use rand_core::Rng;
 use vesica_keys::KeyBlock;
-use vesica_psi::{Offline, Origin, Output, Params, Protocol};
+use vesica_psi::{Offline, Origin, Params, Protocol};
 use vesica_testing::{Sent, digests, recorded_pair, with_seed};
 use vesica_wire::{Channel, FramedChannel, Kind};
 use zeroize::Zeroizing;
@@ -340,12 +340,7 @@ fn tasks(
         let keys = set.load(bucket)?.into_owned();
         let attempted = run_bucket(channel, role, &agreement, attempt, fingerprints, keys)?;
         tally.add(attempt, true);
-        if let Output::Carried(of_bucket) = attempted.output {
-            shares.push(BucketShares {
-                attempt: attempted.name,
-                shares: of_bucket,
-            });
-        }
+        shares.extend(BucketShares::of(&attempted));
     }
     agree_on_job(channel, &agreement)?;
     let ours = Opened::default();

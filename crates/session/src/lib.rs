@@ -19,6 +19,7 @@ struct Readme;
 
 mod agree;
 mod attempt;
+mod attempted;
 mod buckets;
 pub mod codec;
 mod connect;
@@ -72,7 +73,8 @@ mod wait;
 mod watched;
 
 pub use agree::{Agreement, agree, confirm_done};
-pub use attempt::{Attempt, AttemptLog, Attempted, agree_on_job, run_bucket, run_bucket_on};
+pub use attempt::{Attempt, AttemptLog, agree_on_job, run_bucket, run_bucket_on};
+pub use attempted::{Attempted, BucketShares};
 pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
 pub use connect::{Endpoint, accept_and_connect, connect, connect_once, connect_through};
 pub use connection::{ConnectOptions, Connection, Transport};
@@ -95,7 +97,7 @@ pub use labels::{
 };
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
-pub use opening::{BucketShares, Choice, NoChoice, Opened, exchange_openings, open_total};
+pub use opening::{Choice, NoChoice, Opened, exchange_openings, open_total};
 pub use parties::{Learns, Role};
 pub use problem::Problem;
 pub use progress::{NoProgress, ObservedChannel, Progress};
@@ -105,7 +107,7 @@ pub use run::{
     Agreed, Outcome, agree_on_set, run, run_over, run_set, run_set_over, run_whole_with,
 };
 pub use secret::read_secret;
-pub use set::{Carried, Checkpoint, KeySet, MemorySet, State};
+pub use set::{Checkpoint, KeySet, MemorySet, State};
 pub use tally::{NoAttempt, Tally};
 pub use task_keys::TaskKeys;
 pub use terms::{

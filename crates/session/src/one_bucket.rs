@@ -8,15 +8,13 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::buckets::pad;
 use crate::random::fresh_rng;
-use crate::terms::{KEY_BITS, LEARNS, REVEAL};
-use crate::{Agreement, Learns, Role, ValueTerms, halves, order, salt_items, value};
+use crate::terms::{KEY_BITS, LEARNS};
+use crate::{Agreement, Attempted, Learns, Role, ValueTerms, halves, order, salt_items};
 
 /// A run over one bucket, which both sides have reached.
 pub(crate) struct BucketRun<'a> {
     pub(crate) role: Role,
     pub(crate) agreement: &'a Agreement,
-    /// Whether numbers of all buckets are opened at its end.
-    pub(crate) is_last: bool,
     /// The session of this run alone.
     pub(crate) session: [u8; 32],
 }
@@ -27,8 +25,15 @@ impl<'a> BucketRun<'a> {
         BucketRun {
             role,
             agreement,
-            is_last: true,
             session: agreement.params.session,
+        }
+    }
+
+    /// What the run has come to.
+    fn ended(&self, output: Output) -> Attempted {
+        Attempted {
+            output,
+            name: *blake3::keyed_hash(&self.session, b"vesica/1 name of an attempt").as_bytes(),
         }
     }
 }
@@ -38,22 +43,21 @@ pub(crate) fn one_bucket(
     channel: &mut dyn Channel,
     run: &BucketRun<'_>,
     stored: Option<Zeroizing<Vec<u8>>>,
-    carried: Option<&[u64]>,
     mut keys: KeyBlock<'_>,
-) -> Result<Output, WireError> {
+) -> Result<Attempted, WireError> {
     let Some(turns) = &run.agreement.turns else {
-        return one_bucket_with(channel, run, stored, carried, keys, &mut fresh_rng()?);
+        return one_bucket_with(channel, run, stored, keys, &mut fresh_rng()?);
     };
     // Each turn reads the table anew, whose rows may have another order then.
     let order = sort(keys.digests.to_mut());
     let rng = &mut turns.rng(&run.session, &keys.digests);
-    let mut output = one_bucket_with(channel, run, stored, carried, keys, rng)?;
-    if let Output::Matches(matched) = &mut output {
+    let mut attempted = one_bucket_with(channel, run, stored, keys, rng)?;
+    if let Output::Matches(matched) = &mut attempted.output {
         let mut in_rows = vec![false; matched.len()];
         (order.iter().zip(&*matched)).for_each(|(row, matched)| in_rows[*row] = *matched);
         *matched = in_rows;
     }
-    Ok(output)
+    Ok(attempted)
 }
 
 /// Puts digests into their order; gives the place that each had.
@@ -68,18 +72,17 @@ fn sort(digests: &mut [[u8; 32]]) -> Vec<usize> {
 /// The same with this randomness.
 pub(crate) fn one_bucket_with(
     channel: &mut dyn Channel,
-    &BucketRun {
-        role,
-        agreement,
-        is_last,
-        session,
-    }: &BucketRun<'_>,
+    run: &BucketRun<'_>,
     stored: Option<Zeroizing<Vec<u8>>>,
-    carried: Option<&[u64]>,
     mut keys: KeyBlock<'_>,
     rng: &mut dyn CryptoRng,
-) -> Result<Output, WireError> {
-    let (protocol, task) = (agreement.protocol, &agreement.task_of(is_last));
+) -> Result<Attempted, WireError> {
+    let &BucketRun {
+        role,
+        agreement,
+        session,
+    } = run;
+    let (protocol, task) = (agreement.protocol, &agreement.task);
     let mut params = agreement.params.clone();
     if agreement.contract.buckets > 1 {
         channel.begin_phase("items");
@@ -118,7 +121,6 @@ pub(crate) fn one_bucket_with(
     drop(keys);
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
     let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
-    let input = input.with_carried(carried);
     let exact = compared.zip(numbers.as_deref());
     let input = exact.map_or(input, |((_, bits), numbers)| {
         input.with_exact(Exact { bits, numbers })
@@ -159,29 +161,12 @@ pub(crate) fn one_bucket_with(
         }
         _ => {}
     }
-    check_told(role, agreement, &output)?;
     if agreement.contract.get(&LEARNS) == Learns::Aligned
         && let Some(matched) = output.matched()
     {
         order::confirm(channel, role, &params.session, &items[..own], matched)?;
     }
-    Ok(output)
-}
-
-/// Refuses numbers that the receiver tells a sender and no run can have.
-pub(crate) fn check_told(
-    role: Role,
-    agreement: &Agreement,
-    output: &Output,
-) -> Result<(), WireError> {
-    let contract = &agreement.contract;
-    let most = contract.receiver_size.min(contract.sender_size);
-    match (role, output) {
-        (Role::Sender, Output::Values(told)) => {
-            value::check_told(contract.get(&REVEAL), contract.values(), most, told)
-        }
-        _ => Ok(()),
-    }
+    Ok(run.ended(output))
 }
 
 /// Refuses values that are not what this side has declared.

@@ -1,31 +1,40 @@
-//! Numbers that tasks have added up: which attempts count, and the opening of their total.
+//! Numbers of all buckets together: which attempts at them count, and the opening of their total.
 //!
-//! An attempt at a bucket leaves each side with uniform shares of the bucket's numbers. Once all buckets have them, the
-//! drivers meet.
+//! A bucket leaves each side with uniform shares of its numbers. Once all buckets have them, their sums are opened, or
+//! compared with the minimum first, by the protocol ([`AddsUp`]).
+//!
+//! **A run** opens them on the connection of its contract, in a session of their own. The sender says the manifest, a hash
+//! of the [names][`Attempted::name`] of the buckets' runs, together with the first message of the opening; so the receiver
+//! refuses a sum of shares of different runs, such as one from an older copy of a work directory. A run that resumes goes
+//! back to what both sides have finished, and opens the sum once all buckets have shares again. It may be opened a second
+//! time then, with the same shares and the same total.
+//!
+//! **The drivers of tasks** meet.
 //!
 //! 1. Each tells its [tally](Tally), and what it has [opened](Opened) before. Of these both take the same
 //!    [`Choice`]: that of an earlier opening, or else at each bucket the first attempt that has a result on both sides.
-//! 2. Each names a hash, keyed with the job value, of that choice and of the [name](Attempted::name) of the run that made
+//! 2. Each names a hash, keyed with the job value, of that choice and of the [name][`Attempted::name`] of the run that made
 //!    each share. So shares of different runs are never added up, and a peer with another choice is refused. A side then
 //!    keeps its choice: it opens no other one, ever.
 //! 3. Both commit to fresh nonces, open them, and prove the session that follows, as in an attempt.
-//! 4. The sums of shares are opened, or compared with the minimum first, by the protocol ([`AddsUp`]).
+//! 4. The sums of shares are opened.
 //!
 //! What breaks off is opened again with the same shares, whose total is the same, and as often as a bucket may be tried.
 //!
 //! [`AddsUp`]: vesica_psi::AddsUp
 //! [`Attempted::name`]: crate::Attempted::name
 
-use vesica_psi::Output;
-use vesica_wire::{Channel, Error as WireError, Kind, recv_exact};
+use rand_core::CryptoRng;
+use vesica_psi::{Output, Params};
+use vesica_wire::{Channel, Error as WireError, Kind, Limit, recv_exact};
 use zeroize::Zeroizing;
 
 use crate::attempt::prove;
+use crate::buckets::bucket_session;
 use crate::codec::{Reader, bad, differ};
-use crate::one_bucket::check_told;
 use crate::random::fresh_rng;
-use crate::terms::{BUCKET_ATTEMPTS, LEARNS};
-use crate::{Agreement, Attempt, Contract, Fingerprint, Role, Tally};
+use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
+use crate::{Agreement, Attempt, BucketShares, Contract, Fingerprint, Role, Tally, value};
 
 const OPENED: Kind = Kind {
     code: 14,
@@ -168,15 +177,6 @@ impl Opened {
     }
 }
 
-/// One side's part of the numbers of a bucket.
-#[derive(Clone)]
-pub struct BucketShares {
-    /// The [name](crate::Attempted::name) of the attempt that made them.
-    pub attempt: [u8; 32],
-    /// Shares, modulo 2^64 each ([`Output::Carried`]).
-    pub shares: Zeroizing<Vec<u64>>,
-}
-
 /// Tells the peer's driver, which is [of this job](crate::agree_on_job), of attempts and openings, and hears of its own.
 /// Returns what the receiver and then the sender says.
 ///
@@ -229,38 +229,100 @@ pub fn open_total(
 ) -> Result<Output, WireError> {
     let open = |channel: &mut dyn Channel| {
         channel.begin_phase("manifest");
-        let manifest = manifest(&agreement.params.session, choice, buckets);
+        let job = &agreement.params.session;
+        let manifest = manifest(job, choice, buckets);
         channel.send(MANIFEST, manifest.to_vec())?;
         channel.flush()?;
-        let theirs: [u8; 32] = recv_exact(channel, MANIFEST, 32)?
-            .try_into()
-            .map_err(|_| bad(MANIFEST.name, "of another length"))?;
-        if theirs != manifest {
-            let hex = |hash| blake3::Hash::from_bytes(hash).to_string();
-            return Err(differ(MANIFEST.name, hex(manifest), hex(theirs)));
-        }
+        hear_manifest(channel, manifest, MANIFEST.name)?;
         keep()?;
-        let job = &agreement.params.session;
         let session = prove(channel, role, job, &manifest, fingerprints)?;
-        let mut params = agreement.params.clone();
-        params.session = session;
-        let adds_up = agreement.protocol.adds_up();
-        let adds_up = adds_up.expect("a protocol that adds up");
-        let task = agreement.task_of(false);
-        let sums = sums(buckets);
-        let output = adds_up.open(
+        open_sums(
             channel,
-            role.half(),
-            &params,
-            &task,
-            &sums,
+            role,
+            agreement,
+            session,
+            buckets,
             &mut fresh_rng()?,
-        )?;
-        check_told(role, agreement, &output)?;
-        Ok(output)
+        )
     };
     let output = open(channel);
     output.inspect_err(|error| channel.abort(error))
+}
+
+/// Opens the numbers of a run, over the connection of its contract. The buckets have left these shares.
+///
+/// Fails as the channel does; with `ContractDiffers` on a receiver whose shares are not of the same runs as the sender's, with
+/// `Resource` if there are not shares of each bucket, with `PeerMisbehaved` for what no run can have. The peer does not hear
+/// of it.
+///
+/// # Panics
+/// If the protocol does not add up.
+pub(crate) fn open_numbers(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    buckets: &[BucketShares],
+    rng: &mut dyn CryptoRng,
+) -> Result<Output, WireError> {
+    let count = agreement.contract.buckets;
+    if buckets.len() != count as usize {
+        return Err(WireError::limit(
+            Limit::Input,
+            "the set has not kept the shares of each bucket",
+        ));
+    }
+    channel.begin_phase("opening");
+    let session = bucket_session(&agreement.params.session, count);
+    let manifest = manifest(&session, &Choice(vec![0; buckets.len()]), buckets);
+    match role {
+        Role::Receiver => hear_manifest(channel, manifest, OF_RUN)?,
+        Role::Sender => channel.send(MANIFEST, manifest.to_vec())?,
+    }
+    open_sums(channel, role, agreement, session, buckets, rng)
+}
+
+/// What differs where the sides of a run have shares of different runs of a bucket.
+const OF_RUN: &str = "shares of buckets";
+
+/// Hears what the peer opens, which has to be the same. A difference is called so.
+fn hear_manifest(
+    channel: &mut dyn Channel,
+    manifest: [u8; 32],
+    field: &'static str,
+) -> Result<(), WireError> {
+    let theirs: [u8; 32] = recv_exact(channel, MANIFEST, 32)?
+        .try_into()
+        .map_err(|_| bad(MANIFEST.name, "of another length"))?;
+    if theirs != manifest {
+        let hex = |hash| blake3::Hash::from_bytes(hash).to_string();
+        return Err(differ(field, hex(manifest), hex(theirs)));
+    }
+    Ok(())
+}
+
+/// Opens the sums of shares in a session of their own. Refuses numbers that the receiver tells a sender and no run can have.
+fn open_sums(
+    channel: &mut dyn Channel,
+    role: Role,
+    agreement: &Agreement,
+    session: [u8; 32],
+    buckets: &[BucketShares],
+    rng: &mut dyn CryptoRng,
+) -> Result<Output, WireError> {
+    let params = Params {
+        session,
+        ..agreement.params.clone()
+    };
+    let adds_up = agreement.protocol.adds_up();
+    let adds_up = adds_up.expect("a protocol that adds up");
+    let (half, task, sums) = (role.half(), &agreement.task, sums(buckets));
+    let output = adds_up.open(channel, half, &params, task, &sums, rng)?;
+    let contract = &agreement.contract;
+    let most = contract.receiver_size.min(contract.sender_size);
+    if let (Role::Sender, Output::Values(told)) = (role, &output) {
+        value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
+    }
+    Ok(output)
 }
 
 /// The hash of what is opened.

@@ -7,7 +7,6 @@ use serde::{Serialize, Serializer};
 use vesica_psi::{Output, Reveals, Security};
 use vesica_wire::PhaseTraffic;
 
-use crate::rounds::Answer;
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
 use crate::{Agreement, Contract, Decimal, Fingerprint, Role, State};
 
@@ -139,22 +138,25 @@ impl Report {
     /// table's figures are zero.
     pub fn of_job(agreement: &Agreement, role: Role, opened: &Output) -> Report {
         let mut report = Report::of(&agreement.state, role);
-        report.tell(Answer::of(opened));
+        report.tell(opened);
         report
     }
 
     /// Adds what this side has learnt beside matches.
-    pub(crate) fn tell(&mut self, answer: Option<Answer>) {
-        let all = match answer {
-            Some(Answer::Values(all)) => all,
-            Some(Answer::Below(least)) => {
-                self.below = Some(least);
+    pub(crate) fn tell(&mut self, opened: &Output) {
+        let all = match opened {
+            Output::Values(all) => all,
+            Output::Below(least) => {
+                self.below = Some(*least);
                 return;
             }
-            None => return,
+            _ => return,
         };
         let numbers = self.contract.numbers().into_iter().zip(all);
-        let named = |((name, scale), units)| (name, Decimal { units, scale });
+        let named = |((name, scale), units): (_, &i128)| {
+            let units = *units;
+            (name, Decimal { units, scale })
+        };
         let numbers: Vec<_> = numbers.map(named).collect();
         match &numbers[..] {
             [(_, value)] => self.value = Some(*value),

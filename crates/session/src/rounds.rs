@@ -23,7 +23,7 @@ use crate::codec::Reader;
 use crate::one_bucket::{BucketRun, one_bucket};
 use crate::progress::{Beside, ObservedChannel};
 use crate::threads::thread_pool;
-use crate::{Agreement, Connection, Fingerprint, KeySet, Role, State};
+use crate::{Agreement, Attempted, Connection, Fingerprint, KeySet, Role, State};
 
 /// Says which of a run's connections this is.
 const CONNECTION: Kind = Kind {
@@ -90,33 +90,17 @@ pub(crate) fn number_of_connection(
     Ok(number)
 }
 
-/// What a side learns instead of matches.
-pub(crate) enum Answer {
-    Values(Vec<i128>),
-    Below(u64),
-}
-
-impl Answer {
-    pub(crate) fn of(output: &Output) -> Option<Answer> {
-        match output {
-            Output::Values(values) => Some(Answer::Values(values.clone())),
-            Output::Below(least) => Some(Answer::Below(*least)),
-            _ => None,
-        }
-    }
-}
-
 /// A bucket that is finished, and the state with it.
 type Finished = (Output, State);
 
-/// Runs the buckets that are left, and returns what the last has told beside matches.
+/// Runs the buckets that are left.
 pub(crate) fn in_rounds(
     lanes: &mut Lanes<'_, '_>,
     role: Role,
     agreement: &Agreement,
     state: &mut State,
     set: &mut dyn KeySet,
-) -> Result<Option<Answer>, WireError> {
+) -> Result<(), WireError> {
     let buckets = agreement.contract.buckets;
     let at_once = lanes.more.len() as u32 + 1;
     let round = |first: u32| first..first.saturating_add(at_once).min(buckets);
@@ -137,24 +121,22 @@ pub(crate) fn in_rounds(
             lanes.first.begin_bucket(bucket + 1, buckets);
         }
         let (mut next, keys) = (Ok(Vec::new()), std::mem::take(&mut loaded));
-        let outputs = beside.in_place_scope(|scope| {
+        let ended = beside.in_place_scope(|scope| {
             let (set, before, next) = (&mut *set, std::mem::take(&mut before), &mut next);
             let after = round(present.end);
             scope.spawn(move |_| *next = record(set, before).and_then(|()| load(set, after)));
             match pools.is_empty() {
-                true => alone(lanes.first, role, agreement, state, keys),
+                true => alone(lanes.first, role, agreement, present.start, keys),
                 false => side_by_side(lanes, &pools, role, agreement, present.start, keys),
             }
         })?;
         loaded = next?;
-        for output in outputs {
-            state.add(&output);
-            before.push((output, state.clone()));
+        for attempted in ended {
+            state.add(&attempted);
+            before.push((attempted.output, state.clone()));
         }
     }
-    let answer = before.last().and_then(|(output, _)| Answer::of(output));
-    record(set, before)?;
-    Ok(answer)
+    record(set, before)
 }
 
 fn record(set: &mut dyn KeySet, finished: Vec<Finished>) -> Result<(), WireError> {
@@ -174,20 +156,16 @@ fn alone(
     channel: &mut ObservedChannel<'_>,
     role: Role,
     agreement: &Agreement,
-    state: &State,
+    bucket: u32,
     keys: Vec<KeyBlock<'_>>,
-) -> Result<Vec<Output>, WireError> {
-    let bucket = state.finished();
-    let carried = state.carried_after(bucket);
-    let carried = carried.as_ref().map(|carried| &carried.0[..]);
+) -> Result<Vec<Attempted>, WireError> {
     let run = BucketRun {
         role,
         agreement,
-        is_last: bucket + 1 == agreement.contract.buckets,
         session: bucket_session(&agreement.params.session, bucket),
     };
     keys.into_iter()
-        .map(|keys| one_bucket(channel, &run, None, carried, keys))
+        .map(|keys| one_bucket(channel, &run, None, keys))
         .collect()
 }
 
@@ -200,7 +178,7 @@ fn side_by_side(
     agreement: &Agreement,
     first: u32,
     keys: Vec<KeyBlock<'_>>,
-) -> Result<Vec<Output>, WireError> {
+) -> Result<Vec<Attempted>, WireError> {
     let fingerprints = lanes.fingerprints;
     let own = lanes.interrupt.clone();
     let interrupts = lanes.more.iter().map(|more| more.deadline.interrupt());
@@ -222,7 +200,7 @@ fn side_by_side(
         .zip(&mut besides)
         .map(|(more, beside)| ObservedChannel::new(&mut more.channel, beside))
         .collect();
-    let outputs = thread::scope(|scope| {
+    let ended = thread::scope(|scope| {
         let mut runs = Vec::new();
         let own: &mut dyn Channel = &mut *lanes.first;
         let more = observed.iter_mut().map(|more| more as &mut dyn Channel);
@@ -232,24 +210,21 @@ fn side_by_side(
             let attempt = Attempt { bucket, number: 0 };
             let run = move || {
                 let attempted = || attempted(channel, role, agreement, attempt, fingerprints, keys);
-                pool.install(attempted)
-                    .map(|attempted| attempted.output)
-                    .map_err(fail)
-                    .ok()
+                pool.install(attempted).map_err(fail).ok()
             };
             match thread::Builder::new().spawn_scoped(scope, run) {
                 Ok(run) => runs.push(run),
                 Err(error) => fail(WireError::no_thread(error)),
             }
         }
-        let outputs = runs.into_iter().map(|run| match run.join() {
-            Ok(output) => output,
+        let ended = runs.into_iter().map(|run| match run.join() {
+            Ok(attempted) => attempted,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        outputs.flatten().collect::<Vec<_>>()
+        ended.flatten().collect::<Vec<_>>()
     });
     match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        None => Ok(outputs),
+        None => Ok(ended),
         Some(error) => {
             for more in &mut *lanes.more {
                 more.channel.abort(&error);

@@ -12,13 +12,15 @@ use zeroize::Zeroizing;
 use crate::agree::agree_as;
 use crate::codec::bad;
 use crate::one_bucket::{BucketRun, one_bucket, one_bucket_with};
-use crate::rounds::{Answer, Lanes, in_rounds, name_connection, number_of_connection};
+use crate::opening::open_numbers;
+use crate::random::fresh_rng;
+use crate::rounds::{Lanes, in_rounds, name_connection, number_of_connection};
 use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
 use crate::threshold::open_matches;
 use crate::turns::Turns;
 use crate::{
-    Agreement, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet, ObservedChannel,
-    Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
+    Agreement, BucketShares, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet,
+    ObservedChannel, Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
 };
 
 /// The result of a job.
@@ -332,7 +334,7 @@ fn run_agreed(
     if stored.is_some() {
         halves::both_have_taken(channel).inspect_err(|error| channel.abort(error))?;
     }
-    let (state, answer) = protocol(lanes, job.role, agreement, stored, set)
+    let (state, opened) = protocol(lanes, job.role, agreement, stored, set)
         .inspect_err(|error| lanes.first.abort(error))?;
     // The peer does not hear of this: that a bit which it has changed is noticed would tell it that too few match.
     state.check_found()?;
@@ -345,7 +347,7 @@ fn run_agreed(
         peer,
         ..Report::of(&state, job.role)
     };
-    report.tell(answer);
+    report.tell(&opened);
     Ok(report)
 }
 
@@ -365,18 +367,22 @@ pub fn run_whole_with(
         return Err(Error::Usage(problem.into()));
     }
     let run = BucketRun::whole(role, agreement);
-    Ok(one_bucket_with(channel, &run, None, None, keys, rng)?)
+    let attempted = one_bucket_with(channel, &run, None, keys, rng)?;
+    Ok(match BucketShares::of(&attempted) {
+        Some(shares) => open_numbers(channel, role, agreement, &[shares], rng)?,
+        None => attempted.output,
+    })
 }
 
-/// Runs every bucket, and the confirmation; returns the state at the end, and the answer if it is no set.
+/// Runs every bucket, the opening of what all have shared, and the confirmation. Returns the state at the end, and what this
+/// side has learnt of numbers.
 fn protocol(
     lanes: &mut Lanes<'_, '_>,
     role: Role,
     agreement: &Agreement,
     stored: Option<Zeroizing<Vec<u8>>>,
     set: &mut dyn KeySet,
-) -> Result<(State, Option<Answer>), WireError> {
-    let mut answer = None;
+) -> Result<(State, Output), WireError> {
     let mut state = agreement.state.clone();
     lanes.first.begin_phase("items");
     // One bucket takes the memory of the other, and the first that of sorting keys into buckets.
@@ -386,22 +392,30 @@ fn protocol(
         _ if state.is_complete() => {}
         1 => {
             let run = BucketRun::whole(role, agreement);
-            let output = one_bucket(lanes.first, &run, stored, None, set.load(0)?)?;
-            answer = Answer::of(&output);
-            state.add(&output);
-            set.finished(output, &state)?;
+            let attempted = one_bucket(lanes.first, &run, stored, set.load(0)?)?;
+            state.add(&attempted);
+            set.finished(attempted.output, &state)?;
         }
-        _ => {
-            answer = in_rounds(lanes, role, agreement, &mut state, set)?;
-            if agreement.contract.opens_matches(agreement.protocol) {
-                open_matches(lanes.first, role, agreement, &mut state, set)?;
-            }
-        }
+        _ => in_rounds(lanes, role, agreement, &mut state, set)?,
     }
+    let contract = &agreement.contract;
+    if contract.buckets > 1 && contract.opens_matches() {
+        open_matches(lanes.first, role, agreement, &mut state, set)?;
+    }
+    let opened = match contract.get(&REVEAL).is_value() {
+        true => open_numbers(
+            lanes.first,
+            role,
+            agreement,
+            &state.shares,
+            &mut fresh_rng()?,
+        )?,
+        false => Output::Nothing,
+    };
     // Nobody waits for a message to hear that.
     if agreement.turns.is_none() {
         confirm_done(lanes.first, role)?;
     }
     set.all_opened()?;
-    Ok((state, answer))
+    Ok((state, opened))
 }

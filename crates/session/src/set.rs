@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use vesica_keys::{KeyBlock, KeyStore};
 use vesica_psi::{Output, Reveal, Shares, matched_items};
 use vesica_wire::{Error as WireError, Limit};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::codec::bad;
 use crate::items::all_distinct;
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
-use crate::{Assignment, Contract, Error, Learns};
+use crate::{Assignment, Attempted, BucketShares, Contract, Error, Learns};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
 ///
@@ -28,9 +28,9 @@ pub struct State {
     /// For each finished bucket, from the first on, how many matches it had; zero on a side that does not
     /// learn them.
     pub found: Vec<u64>,
-    /// Where numbers are added up over buckets, what this side has of them after each of the last of the finished buckets.
+    /// Of numbers, this side's shares of each finished bucket, which are opened once all are finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub carried: Vec<Carried>,
+    pub shares: Vec<BucketShares>,
 }
 
 /// Without the session, from which keys of a job follow, and without what was found.
@@ -42,22 +42,6 @@ impl fmt::Debug for State {
             .finish_non_exhaustive()
     }
 }
-
-/// After how many of the last buckets numbers are kept. What two sides have recorded is at most two buckets apart: neither
-/// finishes a bucket before the other is in it, and each records one while the next runs.
-pub(crate) const MAX_CARRIED: usize = 3;
-
-/// One side's shares of numbers, of which it learns nothing. Wiped when dropped.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried(pub(crate) Vec<u64>);
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-vesica_primitives::opaque!(Carried);
 
 impl State {
     /// Whether every bucket is finished.
@@ -78,12 +62,19 @@ impl State {
     }
 
     /// One more bucket is finished, of which this side has learnt so much. The time does not depend on what matched.
-    pub(crate) fn add(&mut self, output: &Output) {
-        self.found.push(output.matched().map_or(0, count));
-        if let Output::Carried(shares) = output {
-            self.carried.push(Carried(shares.to_vec()));
-            let older = self.carried.len().saturating_sub(MAX_CARRIED);
-            self.carried.drain(..older);
+    pub(crate) fn add(&mut self, attempted: &Attempted) {
+        self.found.push(attempted.output.matched().map_or(0, count));
+        self.shares.extend(BucketShares::of(attempted));
+    }
+
+    /// What there was after so many buckets, for a run that begins there under this contract.
+    pub(crate) fn back_to(&self, buckets: u32, contract: Contract) -> State {
+        let buckets = buckets as usize;
+        State {
+            contract,
+            origin: self.origin,
+            found: self.found[..buckets].to_vec(),
+            shares: self.shares.iter().take(buckets).cloned().collect(),
         }
     }
 
@@ -99,12 +90,6 @@ impl State {
             return Err(bad("matches above a threshold", "a number that cannot be"));
         }
         Ok(())
-    }
-
-    /// What this side has of the numbers after so many buckets, if it has something.
-    pub(crate) fn carried_after(&self, buckets: u32) -> Option<Carried> {
-        let later = self.finished().checked_sub(buckets)? as usize;
-        self.carried.iter().rev().nth(later).cloned()
     }
 }
 
@@ -139,14 +124,16 @@ pub trait KeySet: Send {
     }
 
     /// Puts the keys into buckets. The run begins after the first `state.finished()` buckets; results from
-    /// all others are forgotten.
+    /// all others are forgotten. Shares of numbers from others are no longer on the disk either when this returns: a bucket
+    /// that runs again leaves both sides with others.
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError>;
 
     /// The keys in a bucket.
     fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError>;
 
     /// Called when the run over the last of the finished buckets is over: `output` is what this side has learnt about its
-    /// digests. The next may have been loaded by then, and may be running. What is kept is on disk when this returns.
+    /// digests, or its shares; those of numbers are in `state` too. The next may have been loaded by then, and may be
+    /// running. What is kept is on disk when this returns.
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError>;
 
     /// This side's shares of which cells of a bucket match, of what it had in [`KeySet::finished`]. Runs that reveal matches

@@ -227,7 +227,7 @@ terms! {
     pub AUTO: Term<u32> = Term::new("auto", "version of auto", auto_version, same);
 
     /// Buckets that run at once, 1 to [`MAX_BUCKETS_AT_ONCE`], each over a connection of its own. In an agreed contract
-    /// there are as many as memory allows, and 1 where buckets depend on each other.
+    /// there are as many as memory allows, and 1 where there is one bucket.
     pub BUCKETS_AT_ONCE: Term<u32> = Term {
         is_of_each_run: true,
         problem: |count| out_of_range(count, MAX_BUCKETS_AT_ONCE),
@@ -243,7 +243,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 18;
+pub const VERSION: u16 = 19;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;

@@ -50,7 +50,6 @@ pub(crate) fn open_matches(
     params.session = bucket_session(&params.session, agreement.contract.buckets);
     let adds_up = agreement.protocol.adds_up();
     let adds_up = adds_up.expect("a protocol that adds up");
-    let task = agreement.task_of(false);
     let mut shares = OfBuckets {
         set,
         found: &mut state.found,
@@ -59,7 +58,7 @@ pub(crate) fn open_matches(
         channel,
         role.half(),
         &params,
-        &task,
+        &agreement.task,
         &mut shares,
         &mut fresh_rng()?,
     )

@@ -55,6 +55,12 @@ pub enum WorkDirProblem {
          or remove the directory"
     )]
     JournalInClear,
+    /// An earlier version wrote it, which kept numbers in another way.
+    #[error(
+        "holds a journal that an earlier version wrote; finish that run with the version that began it, or remove the \
+         directory"
+    )]
+    EarlierJournal,
     /// What is kept of the run cannot be opened.
     #[error("holds a run that is damaged, or of another identity or version")]
     Unreadable,
@@ -85,7 +91,8 @@ impl WorkDirProblem {
             WorkDirProblem::Unsafe(_)
             | WorkDirProblem::OtherFiles
             | WorkDirProblem::NoRun
-            | WorkDirProblem::JournalInClear => return None,
+            | WorkDirProblem::JournalInClear
+            | WorkDirProblem::EarlierJournal => return None,
             WorkDirProblem::InUse => {
                 "wait for that run to end, or name another directory for this one".into()
             }
@@ -617,17 +624,6 @@ impl Error {
                 "all of it is",
                 enough.map(task_memory_for),
             ),
-            Error::Session(SessionError::Run(WireError::Resource {
-                limit: Limit::Reveal { enough },
-                ..
-            })) => advice![
-                "raise ",
-                Argument::Memory,
-                format!(
-                    " on the side that gives less: half of it or more is for the sets at once, and {} are enough",
-                    show_bytes(memory_for(*enough))
-                ),
-            ],
             Error::Session(SessionError::Run(WireError::ContractDiffers {
                 field: "value bound",
                 ..
@@ -640,6 +636,11 @@ impl Error {
                 Argument::MaxPeerValueBound,
                 " on the other side",
             ],
+            Error::Session(SessionError::Run(WireError::ContractDiffers {
+                field: "shares of buckets",
+                ..
+            })) => "one side's work directory is an older copy: remove it on both sides, and start over"
+                .into(),
             Error::Session(SessionError::ExposedSecret { path }) => {
                 format!("run: {}", for_this_user(path)).into()
             }
@@ -749,6 +750,18 @@ mod tests {
     }
 
     #[test]
+    fn shares_of_different_runs_say_where_they_are() {
+        let error = WireError::ContractDiffers {
+            field: "shares of buckets",
+            ours: "00".into(),
+            theirs: "01".into(),
+        };
+        let remedy = Error::Session(SessionError::Run(error)).remedy().unwrap();
+        let words = "remove it on both sides, and start over";
+        assert!(remedy.to_string().ends_with(words), "{remedy}");
+    }
+
+    #[test]
     fn limits_of_memory_name_the_option() {
         for (limit, words) in [
             (Limit::Memory { enough: None }, "for a bucket"),
@@ -758,7 +771,6 @@ mod tests {
                 },
                 ", and 100M are enough",
             ),
-            (Limit::Reveal { enough: 5000 }, ", and 64M are enough"),
         ] {
             let error = SessionError::Run(WireError::limit(limit, "too little"));
             let remedy = Error::Session(error).remedy().unwrap();

@@ -256,6 +256,14 @@ impl KeySet for Stored {
             && !state.found.is_empty()
         {
             self.matched = earlier.matched;
+            // Else shares of a bucket that runs again would stay, and the peer would have others.
+            if earlier.head.state.shares.len() > state.shares.len() {
+                let head = Head {
+                    state: state.clone(),
+                    ..earlier.head
+                };
+                checkpoints.work.write(&head, &self.matched)?;
+            }
         }
         let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
         let number = assignment.buckets() as usize;
@@ -298,6 +306,7 @@ impl KeySet for Stored {
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
         let learns = output.matched().is_some();
+        let is_answer = learns && state.is_complete();
         let bucket = state.finished() - 1;
         if let Output::Shares(shares) = &output {
             return match state.contract.get(&REVEAL) == Reveal::Shares {
@@ -317,8 +326,9 @@ impl KeySet for Stored {
         }
         // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
         // tell the peer of the next run that a minimum was met.
+        let is_shared = matches!(output, Output::NumberShares(_));
         if let Some(checkpoints) = &mut self.checkpoints
-            && (learns || !state.is_complete())
+            && (learns || is_shared || !state.is_complete())
             && state.contract.get(&MIN_SIZE) == 0
         {
             let head = Head {
@@ -327,15 +337,15 @@ impl KeySet for Stored {
                 state: state.clone(),
                 // A time before 1970 cannot be written.
                 written: SystemTime::now().max(SystemTime::UNIX_EPOCH),
-                confirmed: checkpoints.role == Role::Receiver && state.is_complete(),
+                confirmed: checkpoints.role == Role::Receiver && is_answer,
                 rows: self.counts.rows,
             };
             match checkpoints.work.write(&head, &self.matched) {
                 // The answer is complete, and only keeping it has failed.
-                Err(why) if state.is_complete() => checkpoints.failed = Some(why),
+                Err(why) if is_answer => checkpoints.failed = Some(why),
                 written => written?,
             }
-            checkpoints.answer = state.is_complete().then_some(head);
+            checkpoints.answer = is_answer.then_some(head);
         }
         Ok(())
     }
@@ -350,11 +360,14 @@ mod tests {
 
     use vesica_session::terms::SECURITY;
     use vesica_session::{
-        Job, LabelExchange, NoProgress, Report, Security, ValueTerms, run_set_over,
+        BucketShares, Identity, Job, LabelExchange, NoProgress, Report, Security, ValueTerms,
+        agree, run_set_over,
     };
     use vesica_tables::{
         KeySpec, Source, SourceOptions, TextColumns, ValueColumn, read_keys_within,
     };
+
+    use crate::work_dir::{Keys, Owner};
 
     const BOUND: u64 = 1 << 20;
 
@@ -536,6 +549,75 @@ mod tests {
             // What was kept has no name.
             assert_eq!(directory.path().read_dir().unwrap().count(), 0);
         }
+    }
+
+    /// What runs again leaves other shares on both sides, so that those that were kept are gone before it does.
+    #[test]
+    fn shares_of_buckets_that_run_again_are_not_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("work");
+        let identity = Identity::generate().unwrap();
+        let open = || {
+            let owner = Owner {
+                peer: "vs1:peer".into(),
+                terms: "receiver size".into(),
+            };
+            WorkDir::open(&path, Keys::of(&identity), owner).unwrap()
+        };
+        let job = |role| job(role, Reveal::Size, false, 0);
+        let agree = |channel: &mut dyn vesica_wire::Channel, role| {
+            let nothing = &Checkpoint::Nothing;
+            agree(channel, &job(role), 3000, nothing, None, None).unwrap()
+        };
+        let (mut a, mut b) = vesica_wire::memory_pair();
+        let agreement = std::thread::scope(|scope| {
+            scope.spawn(|| agree(&mut b, Role::Sender));
+            agree(&mut a, Role::Receiver)
+        });
+        let buckets = agreement.contract.buckets;
+        let of_bucket = |bucket: u32| BucketShares {
+            attempt: [bucket as u8; 32],
+            shares: Zeroizing::new(vec![bucket.into()]),
+        };
+        let after = |finished: u32| State {
+            found: vec![0; finished as usize],
+            shares: (0..finished).map(of_bucket).collect(),
+            ..agreement.state.clone()
+        };
+        let set = |(work, earlier)| {
+            let mut set = stored(
+                &table(0..3000),
+                &job(Role::Receiver),
+                u64::MAX,
+                place.path(),
+            );
+            set.checkpoints = Some(CheckpointStore::new(
+                work,
+                Role::Receiver,
+                earlier,
+                &set.keys,
+            ));
+            set
+        };
+        let kept = || open().1.map(|journal| journal.head.state);
+        let mut first = set(open());
+        let assignment = &agreement.assignment();
+        first.assign(assignment, &after(0)).unwrap();
+        for finished in 1..=buckets {
+            let state = after(finished);
+            let output = Output::NumberShares(Zeroizing::new(vec![1]));
+            first.finished(output, &state).unwrap();
+        }
+        // Shares of all buckets are no answer yet.
+        assert!(first.confirmed().is_none());
+        drop(first);
+        assert_eq!(kept(), Some(after(buckets)));
+        let mut second = set(open());
+        assert!(second.answer().is_none());
+        assert!(matches!(second.checkpoint(), Checkpoint::State(_)));
+        second.assign(assignment, &after(2)).unwrap();
+        drop(second);
+        assert_eq!(kept(), Some(after(2)));
     }
 
     /// Lines of the two files of shares, cell by cell.

@@ -9,7 +9,7 @@
 //! out most keys that did not match. So a journal is a [`Sealed`] message under a key that only this side's identity
 //! can derive, with a salt of 256 bits drawn for each time that it is written. Its length depends only on the number
 //! of rows. A journal that is damaged, or written by another, is not read, nor is one that an earlier version wrote
-//! in clear.
+//! in clear, or in which it kept numbers otherwise.
 //!
 //! [`Owner`] is a part of what is sealed and compared once it has been opened, not associated data: whoever has the
 //! identity learns whether the peer or the options are others, and nobody else learns anything.
@@ -25,6 +25,7 @@ use vesica_files::{
     open_unlinked, private_directory,
 };
 use vesica_primitives::sealed::Sealed;
+use vesica_session::terms::REVEAL;
 use vesica_session::{Error as SessionError, Identity, State};
 use vesica_tables::RowSet;
 use vesica_wire::{Error as WireError, Limit};
@@ -34,11 +35,15 @@ use crate::{Error, WorkDirProblem};
 
 const JOURNAL: &str = "journal";
 pub(crate) const LOCK: &str = "lock";
-const MAGIC: &[u8; 8] = b"vesicaj4";
+const MAGIC: &[u8; 8] = b"vesicaj5";
+/// What journals began with that an earlier version wrote, which kept sums of shares in place of those of each bucket.
+const EARLIER: &[u8; 8] = b"vesicaj4";
 /// What journals began with that earlier versions wrote in clear.
 const IN_CLEAR: [&[u8; 8]; 3] = [b"vesicaj1", b"vesicaj2", b"vesicaj3"];
-/// Bytes of every head: enough for the longest contract and the matches of each bucket.
+/// Bytes of a head without shares: enough for the longest contract and the matches of each bucket.
 const HEAD: usize = 64 << 10;
+/// Bytes of a word of shares in a head, with what is between words.
+const WORD: usize = 21;
 const SALT: usize = 32;
 /// What is legible of a journal: magic and salt.
 const LEGIBLE: usize = MAGIC.len() + SALT;
@@ -125,17 +130,29 @@ impl Head {
     pub(crate) fn is_answer(&self) -> bool {
         self.state.is_complete() && self.confirmed
     }
+
+    /// Its bytes in a journal, however many buckets are finished: of numbers there is room for the name and the shares of
+    /// each.
+    fn bytes(&self) -> usize {
+        let contract = &self.state.contract;
+        match contract.get(&REVEAL).is_value() {
+            true => HEAD + contract.buckets as usize * WORD * (5 + contract.numbers().len()),
+            false => HEAD,
+        }
+    }
 }
 
 impl Journal {
-    /// Writes magic and salt, and sealed: the head as JSON, filled up with spaces, so that numbers of matches do not
-    /// show in its length; then one bit per row.
+    /// Writes magic and salt, and sealed: the length of the head in 8 bytes; the head as JSON, filled up with spaces, so that
+    /// numbers of matches do not show in its length; then one bit per row.
     fn encode(head: &Head, matched: &RowSet, keys: &Keys, out: &mut impl Write) -> io::Result<()> {
-        let mut content = serde_json::to_vec(head)?;
-        if content.len() > HEAD {
+        let bytes = head.bytes();
+        let mut content = (bytes as u64).to_le_bytes().to_vec();
+        serde_json::to_writer(&mut content, head)?;
+        if content.len() > 8 + bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        content.resize(HEAD, b' ');
+        content.resize(8 + bytes, b' ');
         content.extend_from_slice(&matched.to_bytes());
         seal(MAGIC, &keys.journal, &content, out)
     }
@@ -143,7 +160,9 @@ impl Journal {
     /// Reads exactly what [`Journal::encode`] writes under the same keys.
     fn decode(bytes: &[u8], keys: &Keys) -> Option<Journal> {
         let content = unseal(MAGIC, &keys.journal, bytes)?;
-        let (head, bits) = content.split_at_checked(HEAD)?;
+        let (length, content) = content.split_first_chunk()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (head, bits) = content.split_at_checked(length)?;
         let head: Head = serde_json::from_slice(head).ok()?;
         let matched = RowSet::from_bytes(head.rows, bits).ok()?;
         Some(Journal { head, matched })
@@ -166,7 +185,8 @@ impl WorkDir {
     /// Returns also what the same run left.
     ///
     /// Fails with exit code 2 for a directory that cannot be created, is a link, is in use, holds other files
-    /// or may be changed by other users, for what another identity's run left, and for a damaged journal.
+    /// or may be changed by other users, for what another identity's run or an earlier version left, and for a damaged
+    /// journal.
     pub(crate) fn open(
         path: &Path,
         keys: Keys,
@@ -204,6 +224,9 @@ impl WorkDir {
         };
         if IN_CLEAR.iter().any(|magic| bytes.starts_with(*magic)) {
             return Err(refused(&self.path, WorkDirProblem::JournalInClear));
+        }
+        if bytes.starts_with(EARLIER) {
+            return Err(refused(&self.path, WorkDirProblem::EarlierJournal));
         }
         let Some(journal) = Journal::decode(&bytes, &self.keys) else {
             return Err(refused(&self.path, WorkDirProblem::Unreadable));

@@ -153,11 +153,6 @@ pub enum Limit {
     Security,
     /// The length of what the protocol can compare: hashes of so many keys are longer.
     Keys,
-    /// What the protocol can compute over sets that do not fit into memory.
-    Reveal {
-        /// Bytes for both sets at once that would do.
-        enough: u64,
-    },
     /// Items that could not be placed or encoded, with probability at most 2^-λ: another run draws new
     /// positions.
     Encoding,

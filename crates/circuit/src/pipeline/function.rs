@@ -7,14 +7,14 @@ use std::ops::{Add, RangeInclusive};
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
-use vesica_psi::{Half, Input, Output, Reveal};
+use vesica_psi::{Half, Input, Output, Reveal, Task};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
 use super::{Plan, Received, Run, Secret, Sent, repeated};
 use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
-use crate::functions::{Answer, Number};
+use crate::functions::{Answer, Number, receive_numbers, send_numbers};
 use crate::{Payloads, Receiver, Sender};
 
 /// Declares the module of each function, in which a unit struct has the name of what it reveals, and the list of them.
@@ -39,8 +39,7 @@ functions! {
 
 /// What computes something that a run reveals, from shares of which cells match.
 trait Function: Sync {
-    /// Each of its numbers over so many bins of all parts, to which nothing is added yet; nothing if it yields none. Parts
-    /// add up as their ring does.
+    /// Each of its numbers over so many bins of all parts, whose shares are zeros; nothing if it yields none.
     fn zero(&self, plan: &Plan, bins: usize) -> Option<Number>;
 
     /// Its cost for so many cells, but for opening numbers.
@@ -75,7 +74,7 @@ fn function_of(reveal: Reveal) -> &'static dyn Function {
 
 /// What a party has of a function.
 enum Computed {
-    /// Shares of numbers, which are opened with those of the other functions of the run.
+    /// Shares of numbers, which are opened with those of the other functions and parts of the run.
     Numbers(Vec<Number>),
     /// All that there is.
     Output(Output),
@@ -192,19 +191,16 @@ impl Plan {
     pub(super) fn function_cost(&self, cells: usize) -> Cost {
         let cells = self.counted(cells);
         let costs = self.functions().map(|function| function.cost(self, cells));
-        let cost = costs.fold(Cost::default(), Cost::add);
-        match self.task.part.is_last {
-            true => cost + self.opening_cost(cells),
-            false => cost,
-        }
+        costs.fold(Cost::default(), Cost::add)
     }
 
-    /// Cost of opening numbers, if there are some.
-    fn opening_cost(&self, cells: Bins) -> Cost {
-        cost::open(cells, &self.zeros(cells.all), self.task.min_size)
+    /// Cost of opening the numbers of all parts, of so many cells each, if there are some.
+    pub(super) fn opening_cost(&self, cells: usize) -> Cost {
+        let cells = self.counted(cells);
+        cost::open(cells, &self.numbers(cells.all, &[]), self.task.min_size)
     }
 
-    /// The party's part of opening numbers alone, from what it has of them over all parts, of so many cells each.
+    /// The party's part of opening numbers, from what it has of them over all parts, of so many cells each.
     pub(super) fn open_sums(
         &self,
         channel: &mut dyn Channel,
@@ -213,73 +209,31 @@ impl Plan {
         cells: usize,
         shares: &[u64],
     ) -> Result<Output, Error> {
-        let cells = self.counted(cells);
-        let mut numbers = self.zeros(cells.all);
-        let mut sums = shares.iter().copied();
-        numbers
-            .iter_mut()
-            .for_each(|number| number.add(sums.by_ref()));
-        let cost = self.opening_cost(cells);
-        let mut run = Run {
+        let bins = self.counted(cells).all;
+        let numbers = self.numbers(bins, shares);
+        let run = Run {
             channel,
             rng,
             plan: self,
-            cost,
+            cost: self.opening_cost(cells),
         };
         match half {
-            Half::Receiver => {
-                let mut engine = run.receiving_engine()?;
-                self.learn(run.channel, run.rng, &mut engine, &numbers, cells.all)
-            }
-            Half::Sender => {
-                let mut engine = run.sending_engine()?;
-                self.disclose(run.channel, run.rng, &mut engine, &numbers, cells.all)
-            }
+            Half::Receiver => run.learn(&numbers, bins),
+            Half::Sender => run.disclose(&numbers, bins),
         }
     }
 
-    /// The numbers of a run over so many bins, of which nothing is added up yet.
-    fn zeros(&self, bins: usize) -> Vec<Number> {
+    /// The numbers of a run over so many bins, of which this party has these shares.
+    fn numbers(&self, bins: usize, shares: &[u64]) -> Vec<Number> {
         let numbers = self.task.reveal.numbers(self.task.values).into_iter();
         let zero = |(reveal, _)| function_of(reveal).zero(self, bins);
-        numbers.filter_map(zero).collect()
-    }
-
-    /// The receiver's part of opening numbers over so many bins.
-    fn learn(
-        &self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        engine: &mut Receiver,
-        numbers: &[Number],
-        bins: usize,
-    ) -> Result<Output, Error> {
-        let answer = engine.open(channel, rng, numbers, (self.task.min_size, bins))?;
-        if self.task.both {
-            answer.tell(channel, numbers.len())?;
-        }
-        Ok(self.output(answer))
-    }
-
-    /// The sender's part of opening numbers over so many bins.
-    fn disclose(
-        &self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        engine: &mut Sender,
-        numbers: &[Number],
-        bins: usize,
-    ) -> Result<Output, Error> {
-        engine.open(channel, rng, numbers, (self.task.min_size, bins))?;
-        if !self.task.both {
-            return Ok(Output::Nothing);
-        }
-        let told = Answer::told(channel, &self.ranges(), self.task.min_size > 0)?;
-        Ok(self.output(told))
+        let mut shares = shares.iter().copied();
+        let with_shares = |zero: Number| zero.with_shares(shares.by_ref());
+        numbers.filter_map(zero).map(with_shares).collect()
     }
 
     /// The receiver's part of all functions.
-    pub(super) fn open(
+    pub(super) fn receive(
         &self,
         run: Run<'_>,
         received: Received,
@@ -304,20 +258,11 @@ impl Plan {
                 Computed::Output(output) => return Ok(output),
             }
         }
-        if let Some(carried) = self.carry(&mut numbers, at.input.carried) {
-            return Ok(carried);
-        }
-        let bins = self.counted(at.matches.len()).all;
-        self.learn(at.channel, at.rng, &mut at.engine, &numbers, bins)
+        Ok(shared(&numbers))
     }
 
     /// The sender's part of all functions.
-    pub(super) fn help(
-        &self,
-        run: Run<'_>,
-        sent: Sent,
-        carried: Option<&[u64]>,
-    ) -> Result<Output, Error> {
+    pub(super) fn send(&self, run: Run<'_>, sent: Sent) -> Result<Output, Error> {
         let at = &mut Sending {
             plan: self,
             channel: run.channel,
@@ -334,21 +279,7 @@ impl Plan {
                 Computed::Output(output) => return Ok(output),
             }
         }
-        if let Some(carried) = self.carry(&mut numbers, carried) {
-            return Ok(carried);
-        }
-        let bins = self.counted(at.matches.len()).all;
-        self.disclose(at.channel, at.rng, &mut at.engine, &numbers, bins)
-    }
-
-    /// Adds what this party has of the parts before; the output if more of them follow.
-    fn carry(&self, numbers: &mut [Number], carried: Option<&[u64]>) -> Option<Output> {
-        let mut earlier = carried.unwrap_or_default().iter().copied();
-        numbers
-            .iter_mut()
-            .for_each(|number| number.add(earlier.by_ref()));
-        let shares = || numbers.iter().flat_map(Number::shares).collect();
-        (!self.task.part.is_last).then(|| Output::Carried(Zeroizing::new(shares())))
+        Ok(shared(&numbers))
     }
 
     fn output(&self, answer: Answer) -> Output {
@@ -364,4 +295,45 @@ impl Plan {
         let range = |(reveal, _)| function_of(reveal).range(self);
         numbers.map(range).collect()
     }
+}
+
+impl Run<'_> {
+    /// The receiver's part of opening numbers over so many bins.
+    fn learn(mut self, numbers: &[Number], bins: usize) -> Result<Output, Error> {
+        let Task { min_size, both, .. } = self.plan.task;
+        let answer = match min_size {
+            0 => receive_numbers(self.channel, numbers)?,
+            _ => {
+                let mut engine = self.receiving_engine()?;
+                engine.open(self.channel, self.rng, numbers, (min_size, bins))?
+            }
+        };
+        if both {
+            answer.tell(self.channel, numbers.len())?;
+        }
+        Ok(self.plan.output(answer))
+    }
+
+    /// The sender's part of opening numbers over so many bins.
+    fn disclose(mut self, numbers: &[Number], bins: usize) -> Result<Output, Error> {
+        let Task { min_size, both, .. } = self.plan.task;
+        match min_size {
+            0 => send_numbers(self.channel, numbers)?,
+            _ => {
+                let mut engine = self.sending_engine()?;
+                engine.open(self.channel, self.rng, numbers, (min_size, bins))?;
+            }
+        }
+        if !both {
+            return Ok(Output::Nothing);
+        }
+        let told = Answer::told(self.channel, &self.plan.ranges(), min_size > 0)?;
+        Ok(self.plan.output(told))
+    }
+}
+
+/// What a party has of the numbers of a part.
+fn shared(numbers: &[Number]) -> Output {
+    let shares = numbers.iter().flat_map(Number::shares);
+    Output::NumberShares(Zeroizing::new(shares.collect()))
 }

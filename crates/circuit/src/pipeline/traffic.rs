@@ -56,22 +56,21 @@ impl Test {
 }
 
 impl Plan {
-    /// What a run sends; `None` for one with a stash.
+    /// What a run of one part sends; `None` for one with a stash.
     pub(super) fn traffic<R: Recipe>(&self) -> Option<Traffic> {
         if self.second.is_some() {
             return None;
         }
         let (cost, optimize) = (self.cost::<R>(), self.task.optimize);
-        let function = self.function_cost(R::Stages::shares(self));
+        let cells = R::Stages::shares(self);
+        let function = self.function_cost(cells);
         let mut traffic = Traffic::default();
         R::Stages::traffic(self, &mut traffic);
         let main = cost.main_cots(optimize);
         let main = Cots::setup(&mut traffic, End::Receiver, main, optimize);
         let mut main = Entries::setup(&mut traffic, cost.entries, optimize, main);
         R::Stages::test(self).traffic(&mut traffic, &mut main);
-        for first in (0..function.cots).step_by(COTS) {
-            main.extend(&mut traffic, COTS.min(function.cots - first));
-        }
+        extend(&mut main, &mut traffic, function.cots);
         if self.has_payloads() {
             let count = function.reverse_cots;
             let mut reverse = Cots::setup(&mut traffic, End::Sender, count, optimize);
@@ -80,11 +79,33 @@ impl Plan {
             }
         }
         function.exchanged(&mut traffic);
-        if self.task.both && self.task.part.is_last {
+        if self.task.reveal.is_value() {
+            self.opening_traffic(&mut traffic, cells);
+        }
+        Some(traffic)
+    }
+
+    /// Adds what opening numbers sends. Only a comparison takes COTs.
+    fn opening_traffic(&self, traffic: &mut Traffic, cells: usize) {
+        let (cost, optimize) = (self.opening_cost(cells), self.task.optimize);
+        if self.task.min_size > 0 {
+            let main = cost.main_cots(optimize);
+            let main = Cots::setup(traffic, End::Receiver, main, optimize);
+            let mut main = Entries::setup(traffic, cost.entries, optimize, main);
+            extend(&mut main, traffic, cost.cots);
+        }
+        cost.exchanged(traffic);
+        if self.task.both {
             let count = self.task.reveal.numbers(self.task.values).len();
             traffic.flow(End::Receiver, Answer::told_frames(count));
         }
-        Some(traffic)
+    }
+}
+
+/// Takes so many COTs from a source.
+fn extend(main: &mut Entries<WIDTH>, traffic: &mut Traffic, count: usize) {
+    for first in (0..count).step_by(COTS) {
+        main.extend(traffic, COTS.min(count - first));
     }
 }
 

@@ -784,9 +784,19 @@ fn a_killed_run_goes_on_adding() {
     let sum: i64 = common.clone().map(|i| i % 1000 - 400).sum();
     let expected = format!("size\t{}\nsum\t{sum}\n", common.count());
     let memory = memory_of_buckets("circuit-okvs", [ROWS as u64; 2], 40, 8, [false, true]);
-    let both = format!("--reveal size,sum --memory {memory}");
-    let sides = sides(&both, "--work-dir near", "--value visits --work-dir far");
-    for kill_receiver in [true, false] {
+    let sides = |memory: &str| {
+        let both = format!("--reveal size,sum {memory}");
+        let ours = "--work-dir near --report r.json";
+        sides(&both, ours, "--value visits --work-dir far")
+    };
+    let (more, memory) = (
+        sides("--memory 1G --threads 4"),
+        format!("--memory {memory}"),
+    );
+    let sides = sides(&memory);
+    // With more memory, those that are left run two at a time.
+    for (kill_receiver, again, at_once) in [(true, &sides, 1), (false, &sides, 1), (true, &more, 2)]
+    {
         let mut sender = place.sender(&sides[1], "--listen 127.0.0.1:0");
         let mut receiver = place.receiver(&sides[0], &sender.endpoint());
         let killed = |party: &mut Running| {
@@ -804,11 +814,31 @@ fn a_killed_run_goes_on_adding() {
                 receiver.wait().expect_failure(4, "");
             }
         }
-        let ended = run(&place, &sides);
+        let ended = run(&place, again);
         for ended in &ended {
             ended.expect_success();
             assert!(ended.err.contains("going on after bucket"), "{}", ended.err);
         }
+        assert_eq!(ended[0].text(), expected);
+        let report: Value = serde_json::from_str(&place.read("r.json")).unwrap();
+        assert_eq!(report["contract"]["buckets_at_once"], at_once);
+    }
+    // Once all buckets have run, or once the total is known: it is the same.
+    for kill_receiver in [true, false] {
+        let mut sender = place.sender(&sides[1], "--listen 127.0.0.1:0");
+        let mut receiver = place.receiver(&sides[0], &sender.endpoint());
+        let party = if kill_receiver {
+            &mut receiver
+        } else {
+            &mut sender
+        };
+        party.wait_for("phase: opening");
+        party.process.kill().unwrap();
+        party.process.wait().unwrap();
+        let left = if kill_receiver { sender } else { receiver };
+        left.wait();
+        let ended = run(&place, &sides);
+        ended.iter().for_each(Ended::expect_success);
         assert_eq!(ended[0].text(), expected);
     }
     // Other values are another set.

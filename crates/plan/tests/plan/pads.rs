@@ -2,7 +2,7 @@
 
 use vesica_circuit::messages::{CHOICES, FACTORS, GATES, TABLES};
 use vesica_plan::{Registry, pads};
-use vesica_psi::{Input, Params, Prepared, Reveal, Reveals, Security, Task, Values};
+use vesica_psi::{Half, Input, Params, Prepared, Reveal, Reveals, Security, Task, Values};
 use vesica_testing::{Recorder, digests, rng, run_both};
 use vesica_wire::{Kind, memory_pair};
 
@@ -36,24 +36,14 @@ fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, la
     let (received, sent) = run_both(
         (&mut near, &mut far),
         |channel| {
-            protocol.receive(
-                channel,
-                params,
-                task,
-                ours,
-                Prepared::nothing(),
-                &mut rng(1),
-            )
+            let (rng, nothing) = (&mut rng(1), Prepared::nothing());
+            let output = protocol.receive(channel, params, task, ours, nothing, rng)?;
+            protocol.open_whole(channel, Half::Receiver, params, task, output, rng)
         },
         |channel| {
-            protocol.send(
-                channel,
-                params,
-                task,
-                theirs,
-                Prepared::nothing(),
-                &mut rng(2),
-            )
+            let (rng, nothing) = (&mut rng(2), Prepared::nothing());
+            let output = protocol.send(channel, params, task, theirs, nothing, rng)?;
+            protocol.open_whole(channel, Half::Sender, params, task, output, rng)
         },
     );
     received.unwrap();

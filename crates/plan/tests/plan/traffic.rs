@@ -74,14 +74,18 @@ impl Case {
                 let prepared = near_half.unwrap_or_else(|| protocol.prepare(ours.len(), &mut rng));
                 let own = (self.task.values.receiver > 0).then_some(&own[..]);
                 let input = Input::with_values(&ours, own);
-                protocol.receive(channel, params, &self.task, input, prepared, &mut rng)
+                let task = &self.task;
+                let output = protocol.receive(channel, params, task, input, prepared, &mut rng)?;
+                protocol.open_whole(channel, Half::Receiver, params, task, output, &mut rng)
             },
             |channel| {
                 let other = (self.task.values.sender > 0).then_some(&other[..]);
                 let input = Input::with_values(&theirs, other)
                     .with_labels((self.task.label_bytes > 0).then_some(&labels[..]));
                 let prepared = far_half.unwrap_or_else(Prepared::nothing);
-                protocol.send(channel, params, &self.task, input, prepared, &mut rng(1))
+                let (task, rng) = (&self.task, &mut rng(1));
+                let output = protocol.send(channel, params, task, input, prepared, rng)?;
+                protocol.open_whole(channel, Half::Sender, params, task, output, rng)
             },
         );
         assert_ne!(received.unwrap(), Output::Nothing);

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::common::{job, memory_of_buckets, silent_pair};
+use crate::side_by_side::side_by_side;
 use vesica_psi::{Output, Reveals, Task, Values};
-use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS, MIN_SIZE, REVEAL, SECURITY};
+use vesica_session::terms::{BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
-    Agreement, Assignment, Attempt, Begin, BucketShares, Checkpoint, Choice, Error, Job, KeyBlock,
-    KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
-    RepeatedKeys, Report, Reveal, Role, Security, StartOver, State, Tally, ValueTerms, agree,
+    Agreed, Agreement, Assignment, Attempt, Begin, BucketShares, Checkpoint, Choice, Error, Job,
+    KeyBlock, KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
+    RepeatedKeys, Report, Reveal, Role, Security, State, Tally, ValueTerms, agree,
     exchange_openings, open_total, run_bucket, run_set_over,
 };
 use vesica_testing::{Recorder, bad_value, digests, misbehaviour, run_both};
@@ -136,7 +137,12 @@ struct Kept {
     digests: Vec<[u8; 32]>,
     values: Vec<i64>,
     set: MemorySet,
+    /// The last of these.
     checkpoint: Option<String>,
+    /// What was kept after each bucket of the last run.
+    all: Vec<String>,
+    /// A bucket to which it brings keys that nobody else has.
+    brings_others_to: Option<u32>,
 }
 
 impl Kept {
@@ -147,6 +153,8 @@ impl Kept {
             values: items.flat_map(value).collect(),
             set: MemorySet::new(Vec::new()).unwrap(),
             checkpoint: None,
+            all: Vec::new(),
+            brings_others_to: None,
         }
     }
 
@@ -170,20 +178,31 @@ impl KeySet for Kept {
         let mut keys = KeyBlock::from(self.digests.clone());
         keys.values = (!self.values.is_empty()).then(|| Cow::from(self.values.clone()));
         self.set = MemorySet::new(keys).unwrap();
+        self.all.clear();
+        // No share of a bucket that runs again stays.
+        if self.state().is_some() {
+            self.checkpoint = Some(serde_json::to_string(state).unwrap());
+        }
         self.set.assign(assignment, state)
     }
 
     fn load(&mut self, bucket: u32) -> Result<KeyBlock<'_>, WireError> {
-        self.set.load(bucket)
+        let keys = self.set.load(bucket)?;
+        Ok(match self.brings_others_to == Some(bucket) {
+            true => {
+                let others = 1 << 32;
+                digests(others..others + keys.digests.len() as u64).into()
+            }
+            false => keys,
+        })
     }
 
     fn finished(&mut self, output: Output, state: &State) -> Result<(), WireError> {
-        // Nothing but shares before the last bucket.
-        let is_share = matches!(output, Output::Carried(_));
-        assert_eq!(is_share, !state.is_complete());
-        if is_share {
-            self.checkpoint = Some(serde_json::to_string(state).unwrap());
-        }
+        // No bucket leaves anything else.
+        assert!(matches!(output, Output::NumberShares(_)));
+        let kept = serde_json::to_string(state).unwrap();
+        self.all.push(kept.clone());
+        self.checkpoint = Some(kept);
         self.set.finished(output, state)
     }
 }
@@ -246,26 +265,69 @@ fn buckets_add_up_to_what_one_run_finds() {
     }
 }
 
-/// Wherever a run breaks off, the next one tells the same number, and repeats at most two buckets.
+/// One bucket and several, one after the other and, for what runs again with more memory, two or more at a time.
+#[test]
+fn buckets_side_by_side_add_up_too() {
+    let add = |agreed: &mut Agreed, more, _| agreed.add_connected(more);
+    for question in [0, 1, 2, 5].map(|number| QUESTIONS[number]) {
+        let [mut ours, mut theirs] = sides(&question);
+        let memory = Some(question.memory(4));
+        let sets = [&mut ours, &mut theirs];
+        let (reports, _) = run(&question, memory, silent_pair(20_000), sets);
+        let [near, _] = reports.map(Result::unwrap);
+        let (buckets, expected) = (near.contract.buckets, question.plain());
+        let kept = [&ours, &theirs].map(|side| side.all.clone());
+        for (after, at_once) in [(1, 1), (1, 2), (2, 4), (buckets - 1, 2), (buckets, 2)] {
+            for (side, kept) in [&mut ours, &mut theirs].into_iter().zip(&kept) {
+                side.checkpoint = Some(kept[after as usize - 1].clone());
+            }
+            let jobs = [Role::Receiver, Role::Sender]
+                .map(|role| question.job(role, None).with(&BUCKETS_AT_ONCE, at_once));
+            let sets: [&mut dyn KeySet; 2] = [&mut ours, &mut theirs];
+            let reports = side_by_side([&jobs[0], &jobs[1]], sets, add);
+            let [near, far] = reports.map(Result::unwrap);
+            let contract = &near.contract;
+            assert_eq!([contract.buckets, contract.resumed_after], [buckets, after]);
+            let left = (buckets - after).max(1);
+            assert_eq!(contract.get(&BUCKETS_AT_ONCE), at_once.min(left));
+            assert_eq!(told(&near), expected, "{after} {at_once}");
+            let is_told = question.learns == Learns::Both;
+            assert_eq!(told(&far), expected.clone().filter(|_| is_told));
+            // Both have the shares of all, in the order of the buckets.
+            let shares = [&ours, &theirs].map(|side| side.state().unwrap().shares);
+            let names = shares.map(|all| all.into_iter().map(|of| of.attempt).collect::<Vec<_>>());
+            assert!(names[0] == names[1] && names[0].len() == buckets as usize);
+        }
+    }
+}
+
+/// Wherever a run breaks off, the next one tells the same number.
 #[test]
 fn a_run_that_goes_on_adds_to_what_it_has() {
     for question in [QUESTIONS[0], QUESTIONS[5]] {
         let memory = Some(question.memory(4));
-        let (mut went_on, mut frames) = (0, 6);
-        loop {
+        let [mut ours, mut theirs] = sides(&question);
+        let (near, far) = silent_pair(20_000);
+        let mut far = Recorder::new(far);
+        let sets = [&mut ours, &mut theirs];
+        let (whole, _) = run(&question, memory, (near, &mut far), sets);
+        assert!(whole.iter().all(Result::is_ok));
+        // The last two open the total.
+        let frames = far.sent.len();
+        let cuts = (6..frames - 2).step_by(frames / 6);
+        let (mut went_on, mut opened) = (0, 0);
+        for cut in cuts.chain(frames - 2..frames) {
             let [mut ours, mut theirs] = sides(&question);
             let (near, far) = silent_pair(20_000);
-            let cut = (Tamper::new(near, frames, Spoil::Close), far);
-            let ([first, _], _) = run(&question, memory, cut, [&mut ours, &mut theirs]);
-            if first.is_ok() {
-                break;
-            }
+            let far = Tamper::new(far, cut, Spoil::Close);
+            let (ended, _) = run(&question, memory, (near, far), [&mut ours, &mut theirs]);
+            assert!(ended.iter().any(Result::is_err), "{cut}");
             let kept =
                 [&ours, &theirs].map(|kept| kept.state().map_or(0, |state| state.finished()));
             let sets = [&mut ours, &mut theirs];
             let (reports, begin) = run(&question, memory, silent_pair(20_000), sets);
             let [near, far] = reports.map(Result::unwrap);
-            assert_eq!(told(&near), question.plain(), "{frames}");
+            assert_eq!(told(&near), question.plain(), "{cut}");
             assert_eq!(told(&far), None);
             let both = kept[0].min(kept[1]);
             assert_eq!(near.contract.resumed_after, both);
@@ -273,31 +335,171 @@ fn a_run_that_goes_on_adds_to_what_it_has() {
                 assert_eq!(begin, Some(Begin::After(both)));
                 went_on += 1;
             }
-            assert!(kept[0].abs_diff(kept[1]) <= 2, "{kept:?}");
-            frames += 23;
+            opened += u32::from(both == near.contract.buckets);
         }
-        assert!(went_on >= 3, "{went_on}");
+        assert!(went_on >= 5 && opened >= 2, "{went_on} {opened}");
     }
 }
 
-/// Sides further apart than numbers are kept for start over, and both know why.
+/// However far apart the two sides are, they go back to what both have, and the number is the same.
 #[test]
-fn sides_that_are_far_apart_start_over() {
+fn sides_go_back_to_the_buckets_that_both_have_finished() {
     let question = QUESTIONS[3];
-    let memory = Some(question.memory(8));
+    let memory = Some(question.memory(4));
     let [mut ours, mut theirs] = sides(&question);
     let sets = [&mut ours, &mut theirs];
     let (reports, _) = run(&question, memory, silent_pair(20_000), sets);
     assert!(reports.iter().all(Result::is_ok));
-    let mut state = theirs.state().unwrap();
-    assert_eq!(state.finished(), 7);
-    state.found.truncate(4);
-    theirs.checkpoint = Some(serde_json::to_string(&state).unwrap());
-    let sets = [&mut ours, &mut theirs];
-    let (reports, begin) = run(&question, memory, silent_pair(20_000), sets);
-    assert_eq!(begin, Some(Begin::Over(StartOver::Apart)));
-    let [near, _] = reports.map(Result::unwrap);
-    assert_eq!(told(&near), question.plain());
+    let kept = [&ours, &theirs].map(|side| side.all.clone());
+    let buckets = kept[0].len();
+    assert!(buckets >= 4 && kept[1].len() == buckets);
+    for near in 1..=buckets {
+        for far in 1..=buckets {
+            ours.checkpoint = Some(kept[0][near - 1].clone());
+            theirs.checkpoint = Some(kept[1][far - 1].clone());
+            let sets = [&mut ours, &mut theirs];
+            let (reports, begin) = run(&question, memory, silent_pair(20_000), sets);
+            assert_eq!(begin, Some(Begin::After(near.min(far) as u32)));
+            let [report, _] = reports.map(Result::unwrap);
+            assert_eq!(told(&report), question.plain(), "{near} {far}");
+        }
+    }
+}
+
+/// One side has an older copy of what it kept, of which some buckets have run again since.
+#[test]
+fn shares_of_different_runs_of_a_bucket_are_not_opened() {
+    let question = QUESTIONS[0];
+    let memory = Some(question.memory(4));
+    for older in 0..2 {
+        let [mut ours, mut theirs] = sides(&question);
+        let first = run(
+            &question,
+            memory,
+            silent_pair(20_000),
+            [&mut ours, &mut theirs],
+        );
+        assert!(first.0.iter().all(Result::is_ok));
+        let copies = [&ours, &theirs].map(|side| side.all.clone());
+        ours.checkpoint = Some(copies[0][1].clone());
+        let again = run(
+            &question,
+            memory,
+            silent_pair(20_000),
+            [&mut ours, &mut theirs],
+        );
+        assert!(again.0.iter().all(Result::is_ok));
+        let side = [&mut ours, &mut theirs].into_iter().nth(older).unwrap();
+        side.checkpoint = copies[older].last().cloned();
+        let ended = run(
+            &question,
+            memory,
+            silent_pair(20_000),
+            [&mut ours, &mut theirs],
+        );
+        let [near, far] = ended.0.map(Result::unwrap_err);
+        let is_named = matches!(
+            near,
+            Error::Run(WireError::ContractDiffers {
+                field: "shares of buckets",
+                ..
+            })
+        );
+        assert!(is_named, "{near:?}");
+        let is_told = matches!(far, Error::Run(WireError::PeerAborted { .. }));
+        assert!(is_told, "{far:?}");
+    }
+}
+
+/// What a peer sees of the numbers of single buckets: nothing is opened before the last has run, and once.
+#[test]
+fn a_run_opens_one_total() {
+    let question = QUESTIONS[0];
+    for memory in [None, Some(question.memory(4))] {
+        let [mut ours, mut theirs] = sides(&question);
+        let (near, far) = silent_pair(20_000);
+        let mut near = Recorder::new(near);
+        let sets = [&mut ours, &mut theirs];
+        let (reports, _) = run(&question, memory, (&mut near, far), sets);
+        assert!(reports.iter().all(Result::is_ok));
+        let kinds: Vec<_> = near.received.iter().map(|(kind, _)| kind.name).collect();
+        assert_eq!(kinds[kinds.len() - 2..], ["manifest", "opened shares"]);
+        let opened = kinds.iter().filter(|name| **name == "opened shares");
+        assert_eq!(opened.count(), 1);
+    }
+}
+
+/// A sender that says that it opens something else, or nothing that could be.
+#[test]
+fn a_manifest_that_differs_ends_the_run() {
+    let question = QUESTIONS[0];
+    let ends = |spoil| {
+        let [mut ours, mut theirs] = sides(&question);
+        let sets = [&mut ours, &mut theirs];
+        let (near, far) = silent_pair(20_000);
+        let mut far = Recorder::new(far);
+        let (reports, _) = run(&question, None, (near, &mut far), sets);
+        assert!(reports.iter().all(Result::is_ok));
+        let place = far
+            .sent
+            .iter()
+            .position(|(kind, _)| kind.name == "manifest");
+        let [mut ours, mut theirs] = sides(&question);
+        let sets = [&mut ours, &mut theirs];
+        let (near, far) = silent_pair(20_000);
+        let far = Tamper::new(far, place.unwrap(), spoil);
+        let ([received, _], _) = run(&question, None, (near, far), sets);
+        received.unwrap_err()
+    };
+    let error = ends(Spoil::FlipBit(100));
+    let differs = matches!(
+        error,
+        Error::Run(WireError::ContractDiffers {
+            field: "shares of buckets",
+            ..
+        })
+    );
+    assert!(differs, "{error:?}");
+    for spoil in [Spoil::Truncate(1), Spoil::Extend(vec![0])] {
+        let error = ends(spoil);
+        let misbehaved = matches!(error, Error::Run(WireError::PeerMisbehaved(_)));
+        assert!(misbehaved, "{error:?}");
+    }
+}
+
+/// A peer that has kept all buckets says that it has fewer, and brings other keys to those that run again. Each run that is
+/// started opens one total, of what it brought to that run; it gains no more than by another set in a run from the start.
+#[test]
+fn a_peer_that_goes_back_with_other_keys_gets_one_total_for_each_run() {
+    let question = QUESTIONS[0];
+    let memory = Some(question.memory(4));
+    let [mut ours, mut theirs] = sides(&question);
+    let first = run(
+        &question,
+        memory,
+        silent_pair(20_000),
+        [&mut ours, &mut theirs],
+    );
+    let [near, _] = first.0.map(Result::unwrap);
+    // The receiver brings keys that match nothing to the last bucket.
+    let last = ours.all.len() - 1;
+    let earlier = theirs.state().unwrap();
+    ours.checkpoint = Some(ours.all[last - 1].clone());
+    ours.brings_others_to = Some(last as u32);
+    let second = run(
+        &question,
+        memory,
+        silent_pair(20_000),
+        [&mut ours, &mut theirs],
+    );
+    let [again, _] = second.0.map(Result::unwrap);
+    assert_eq!(again.contract.resumed_after, last as u32);
+    let (all, rest) = (told(&near).unwrap()[0], told(&again).unwrap()[0]);
+    assert!(0 < rest && rest < all, "{rest} of {all}");
+    // The honest side has dropped its shares of the bucket that has run again.
+    let kept = theirs.state().unwrap().shares;
+    assert_eq!(kept[..last], earlier.shares[..last]);
+    assert!(kept.len() == last + 1 && kept[last] != earlier.shares[last]);
 }
 
 /// What both drivers agree on, for tasks of so many buckets or more.
@@ -325,13 +527,7 @@ fn attempt(
     let [near, far] = sets.map(|set| set.load(attempt.bucket).unwrap());
     let run = |channel: &mut dyn Channel, role, agreement, keys| {
         let attempted = run_bucket(channel, role, agreement, attempt, [None; 2], keys).unwrap();
-        let Output::Carried(shares) = attempted.output else {
-            panic!("{:?}", attempted.output);
-        };
-        BucketShares {
-            attempt: attempted.name,
-            shares,
-        }
+        BucketShares::of(&attempted).unwrap()
     };
     let (near, far) = run_both(
         silent_pair(20_000),

@@ -7,7 +7,10 @@ use std::thread;
 
 use crate::common::limit;
 use rand_core::CryptoRng;
-use vesica_psi::{Input, Item, ItemCost, Output, Params, Prepared, Protocol, Reveals, Spec, Task};
+use vesica_psi::{
+    AddsUp, Half, Input, Item, ItemCost, Output, Params, Prepared, Protocol, Reveals,
+    SharedMatches, Spec, Task,
+};
 use vesica_session::terms::{
     KAPPA, KEY_BITS, LEARNS, MIN_SIZE, REVEAL, SECURITY, Term, larger, same,
 };
@@ -20,6 +23,7 @@ use vesica_testing::{digests, run_both};
 use vesica_wire::{
     Channel, Error as WireError, Frames, Kind, Limit, Traffic, memory_pair, recv_rows, send_rows,
 };
+use zeroize::Zeroizing;
 
 // ---- The module.
 
@@ -83,6 +87,10 @@ impl Protocol for Toy {
         Reveal::ALL
     }
 
+    fn adds_up(&self) -> Option<&dyn AddsUp> {
+        Some(self)
+    }
+
     fn traffic(&self, params: &Params, _: &Task, _: Option<u32>, _: bool) -> Option<Traffic> {
         let mut traffic = Traffic::default();
         let rows = |items| Frames::rows(items, ROW);
@@ -119,14 +127,12 @@ impl Protocol for Toy {
                     _ => i128::from(own) * i128::from(theirs),
                 })
             });
-            terms.sum()
+            terms.sum::<i128>()
         };
         let numbers = task.reveal.numbers(task.values).into_iter();
-        let matches = found.iter().flatten().count();
-        Ok(match matches as u64 >= task.min_size {
-            true => Output::Values(numbers.map(number).collect()),
-            false => Output::Below(task.min_size),
-        })
+        let matches = found.iter().flatten().count() as u64;
+        let shares = numbers.map(|of| number(of) as u64).chain([matches]);
+        Ok(Output::NumberShares(Zeroizing::new(shares.collect())))
     }
 
     fn send(
@@ -139,10 +145,45 @@ impl Protocol for Toy {
         _: &mut dyn CryptoRng,
     ) -> Result<Output, WireError> {
         let found = exchange(channel, input, params.receiver_size)?;
-        Ok(match task.both {
-            true => Output::Matches(found.iter().map(Option::is_some).collect()),
-            false => Output::Nothing,
+        Ok(match (task.reveal.is_value(), task.both) {
+            (true, _) => Output::NumberShares(Zeroizing::default()),
+            (false, true) => Output::Matches(found.iter().map(Option::is_some).collect()),
+            (false, false) => Output::Nothing,
         })
+    }
+}
+
+/// The receiver has the numbers and how many items match, and the sender has nothing.
+impl AddsUp for Toy {
+    fn open(
+        &self,
+        _: &mut dyn Channel,
+        half: Half,
+        _: &Params,
+        task: &Task,
+        shares: &[u64],
+        _: &mut dyn CryptoRng,
+    ) -> Result<Output, WireError> {
+        let value = |share: &u64| i128::from(*share as i64);
+        Ok(match (half, shares) {
+            (Half::Receiver, [numbers @ .., matches]) if *matches >= task.min_size => {
+                Output::Values(numbers.iter().map(value).collect())
+            }
+            (Half::Receiver, _) => Output::Below(task.min_size),
+            (Half::Sender, _) => Output::Nothing,
+        })
+    }
+
+    fn open_matches(
+        &self,
+        _: &mut dyn Channel,
+        _: Half,
+        _: &Params,
+        _: &Task,
+        _: &mut dyn SharedMatches,
+        _: &mut dyn CryptoRng,
+    ) -> Result<(), WireError> {
+        unreachable!("nobody asks for matches above a threshold")
     }
 }
 
@@ -213,37 +254,23 @@ fn both_learn_and_buckets_are_cut_by_its_own_limit_of_memory() {
     assert_eq!(far.matches, Some((0..100).collect()));
 }
 
-/// A number of one bucket would say more than that of the whole, so that a protocol that does not add up runs over all.
+/// Its numbers are added up over buckets, as it says.
 #[test]
-fn numbers_that_it_does_not_add_up_say_how_much_memory_is_enough() {
+fn its_numbers_are_found_in_buckets() {
     let sets = [digests(0..400), digests(300..700)];
-    let within = |memory| {
-        let jobs = [Role::Receiver, Role::Sender].map(|role| Job {
-            memory: Some(memory),
-            ..job(role, Reveal::Size)
-        });
-        let (near, _) = run_both(
-            memory_pair(),
-            |channel| run_over(channel, None, None, &jobs[0], &sets[0], &mut NoProgress),
-            |channel| run_over(channel, None, None, &jobs[1], &sets[1], &mut NoProgress),
-        );
-        near
-    };
-    match within(32 * 600) {
-        Err(Error::Run(WireError::Resource {
-            limit: Limit::Reveal { enough },
-            ..
-        })) => assert_eq!(enough, 32 * 800),
-        other => panic!("{other:?}"),
-    }
-    let report = within(32 * 800).unwrap().report;
-    assert_eq!(
-        report.value,
-        Some(Decimal {
-            units: 100,
-            scale: 0
-        })
+    let jobs = [Role::Receiver, Role::Sender].map(|role| Job {
+        memory: Some(32 * 600),
+        ..job(role, Reveal::Size)
+    });
+    let (near, _) = run_both(
+        memory_pair(),
+        |channel| run_over(channel, None, None, &jobs[0], &sets[0], &mut NoProgress),
+        |channel| run_over(channel, None, None, &jobs[1], &sets[1], &mut NoProgress),
     );
+    let report = near.unwrap().report;
+    assert_eq!(report.contract.buckets, 2);
+    let units = 100;
+    assert_eq!(report.value, Some(Decimal { units, scale: 0 }));
 }
 
 type Reports = (Result<Report, Error>, Result<Report, Error>);

@@ -5,71 +5,70 @@ use std::time::{Duration, Instant};
 
 use crate::buckets::{MEMORY, dh};
 use crate::common::{identity, tls, within};
+use vesica_psi::indices_vartime;
 use vesica_session::terms::BUCKETS_AT_ONCE;
 use vesica_session::{
-    Agreed, Agreement, Checkpoint, Connection, Endpoint, Error, Job, Learns, Listener, MemorySet,
-    NoProgress, Report, Role, agree, agree_on_set, connect,
+    Agreed, Agreement, Checkpoint, Connection, Endpoint, Error, Job, KeySet, Learns, Listener,
+    MemorySet, NoProgress, Report, Role, agree, agree_on_set, connect,
 };
 use vesica_testing::{bad_value, digests};
 use vesica_wire::{Channel, Error as WireError, Kind};
 
-/// Agrees on a run in buckets over TLS, each side with as many at once, adds the further connections in this order, and
-/// runs. `further` has the connection, its place, and whether the connecting side gets it to keep.
-fn side_by_side(
-    at_once: [u32; 2],
+/// Agrees on a run over TLS, adds the further connections in this order, and runs; the receiver's job and set come first.
+/// `further` has the connection, and its place.
+pub(crate) fn side_by_side(
+    [ours, theirs]: [&Job; 2],
+    [near, far]: [&mut dyn KeySet; 2],
     further: impl Fn(&mut Agreed, Connection, usize) -> Result<(), Error> + Sync,
-) -> [Ran; 2] {
+) -> [Result<Report, Error>; 2] {
     let (us, them) = (identity(), identity());
-    let (near, far) = (tls(&us, them.fingerprint()), tls(&them, us.fingerprint()));
+    let (accepts, connects) = (tls(&us, them.fingerprint()), tls(&them, us.fingerprint()));
     let options = within(20.0);
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = Endpoint::Connect(listener.local_addr().to_string());
-    let [ours, theirs] = [digests(0..1000), digests((600..1700).rev())];
-    let run = |job: &Job, own: &[[u8; 32]], meet: &dyn Fn() -> Connection, add: &Add<'_>| {
-        let mut set = MemorySet::new(own).unwrap();
-        let mut agreed = agree_on_set(meet(), job, &set, &mut NoProgress)?;
+    let run = |job: &Job, set: &mut dyn KeySet, meet: &dyn Fn() -> Connection, add: &Add<'_>| {
+        let mut agreed = agree_on_set(meet(), job, set, &mut NoProgress)?;
         for place in 0..agreed.missing_connections() {
             add(&mut agreed, meet(), place)?;
         }
-        let report = agreed.run(job, &mut set, &mut NoProgress)?;
-        Ok((report, set.matched().map(<[bool]>::to_vec)))
-    };
-    let job = |role, at_once: u32| {
-        dh(role, Some(4 * MEMORY), Learns::Both).with(&BUCKETS_AT_ONCE, at_once)
+        agreed.run(job, set, &mut NoProgress)
     };
     thread::scope(|scope| {
         let far = scope.spawn(|| {
-            let meet = || connect(&address, &far, &options).unwrap();
-            run(&job(Role::Sender, at_once[1]), &theirs, &meet, &further)
+            let meet = || connect(&address, &connects, &options).unwrap();
+            run(theirs, far, &meet, &further)
         });
-        let meet = || listener.accept(&near, &options).unwrap();
+        let meet = || listener.accept(&accepts, &options).unwrap();
         let accepted = |agreed: &mut Agreed, more, _| agreed.add_accepted(more);
-        let near = run(&job(Role::Receiver, at_once[0]), &ours, &meet, &accepted);
+        let near = run(ours, near, &meet, &accepted);
         [near, far.join().unwrap()]
     })
 }
-
-/// The report of a run, and for each digest whether it matched.
-type Ran = Result<(Report, Option<Vec<bool>>), Error>;
 
 type Add<'a> = dyn Fn(&mut Agreed, Connection, usize) -> Result<(), Error> + Sync + 'a;
 
 #[test]
 fn buckets_side_by_side_find_what_one_run_finds() {
     for (at_once, expected) in [([4, 4], 4), ([64, 3], 3), ([1, 4], 1)] {
-        let results = side_by_side(at_once, |agreed, more, _| agreed.add_connected(more));
-        let [(received, matched), (sent, told)] = results.map(Result::unwrap);
+        let job = |role, at_once: u32| {
+            dh(role, Some(4 * MEMORY), Learns::Both).with(&BUCKETS_AT_ONCE, at_once)
+        };
+        let jobs = [
+            job(Role::Receiver, at_once[0]),
+            job(Role::Sender, at_once[1]),
+        ];
+        let sets = [digests(0..1000), digests((600..1700).rev())];
+        let [mut ours, mut theirs] = sets.map(|digests| MemorySet::new(digests).unwrap());
+        let add = |agreed: &mut Agreed, more, _| agreed.add_connected(more);
+        let results = side_by_side([&jobs[0], &jobs[1]], [&mut ours, &mut theirs], add);
+        let [received, sent] = results.map(Result::unwrap);
         let contract = &received.contract;
         assert_eq!(*contract, sent.contract);
         assert_eq!(contract.get(&BUCKETS_AT_ONCE), expected);
         assert!(contract.buckets >= 2 * expected);
-        let places = |matched: Option<Vec<bool>>| {
-            let matched = matched.unwrap().into_iter().enumerate();
-            let places = matched.filter_map(|(place, matched)| matched.then_some(place));
-            places.collect::<Vec<_>>()
-        };
-        assert_eq!(places(matched), (600..1000).collect::<Vec<_>>());
-        assert_eq!(places(told), (700..1100).collect::<Vec<_>>());
+        let places = |set: &MemorySet| indices_vartime(set.matched().unwrap());
+        assert_eq!(places(&ours), (600..1000).collect::<Vec<_>>());
+        assert_eq!(places(&theirs), (700..1100).collect::<Vec<_>>());
         // What passes over all connections counts.
         assert_eq!(received.bytes_sent, sent.bytes_received);
         assert_eq!(received.bytes_received, sent.bytes_sent);

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, LEARNS};
-use vesica_session::{Attempt, Attempted, Error as SessionError, KeySet, Role, State};
+use vesica_session::{
+    Attempt, Attempted, BucketShares, Error as SessionError, KeySet, Role, State,
+};
 use vesica_wire::Error as WireError;
 use zeroize::Zeroizing;
 
@@ -27,11 +29,11 @@ impl SplitJob {
         attempt: Attempt,
         attempted: &Attempted,
     ) -> Result<(), WireError> {
-        let result = match (&attempted.output, attempted.output.matched()) {
-            (Output::Carried(shares), _) => {
-                let mut result = Zeroizing::new(Vec::with_capacity(32 + 8 * shares.len()));
-                result.extend(attempted.name);
-                result.extend(shares.iter().flat_map(|share| share.to_le_bytes()));
+        let result = match (BucketShares::of(attempted), attempted.output.matched()) {
+            (Some(shares), _) => {
+                let words = shares.words();
+                let mut result = Zeroizing::new(Vec::with_capacity(8 * words.len()));
+                result.extend(words.iter().flat_map(|word| word.to_le_bytes()));
                 result
             }
             (_, Some(matched)) => {

@@ -150,12 +150,10 @@ impl SplitJob {
         let damaged = || self.damaged(&self.path(Content::Shares, attempt));
         let content = self.content(Content::Shares, attempt)?;
         let content = content.ok_or_else(damaged)?;
-        let (name, shares) = content.split_first_chunk::<32>().ok_or_else(damaged)?;
-        let shares = shares.as_chunks::<8>().0.iter();
-        Ok(BucketShares {
-            attempt: *name,
-            shares: Zeroizing::new(shares.map(|share| u64::from_le_bytes(*share)).collect()),
-        })
+        let words = content.as_chunks::<8>().0.iter();
+        let words: Zeroizing<Vec<u64>> =
+            Zeroizing::new(words.map(|word| u64::from_le_bytes(*word)).collect());
+        BucketShares::from_words(&words).ok_or_else(damaged)
     }
 
     /// The file that says that the total was begun to be opened.

@@ -4,8 +4,12 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use vesica_files::UnsafeDirectory;
+use vesica_psi::MAX_VALUE_COLUMNS;
 use vesica_session::terms::NORMALIZATION;
-use vesica_session::{Checkpoint, Fingerprint, Job, ProtocolRequest, Role, agree};
+use vesica_session::{
+    BucketShares, Checkpoint, Fingerprint, Job, ProtocolRequest, RepeatedKeys, Role, ValueTerms,
+    agree,
+};
 use vesica_wire::memory_pair;
 
 fn owner() -> Owner {
@@ -176,6 +180,31 @@ fn a_journal_in_clear_is_refused_and_stays() {
     }
 }
 
+/// An earlier version kept numbers in another way. None of its journals is misread, and none is removed.
+#[test]
+fn a_journal_of_an_earlier_version_is_refused_and_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("work");
+    let identity = Identity::generate().unwrap();
+    fs::create_dir(&path).unwrap();
+    let mut written = Vec::new();
+    let content = [&[b' '; HEAD][..], &[0; 13]].concat();
+    seal(
+        b"vesicaj4",
+        &keys(&identity).journal,
+        &content,
+        &mut written,
+    )
+    .unwrap();
+    fs::write(path.join(JOURNAL), &written).unwrap();
+    let open = || WorkDir::open(&path, keys(&identity), owner());
+    refuses(open(), &WorkDirProblem::EarlierJournal);
+    let (_, line) = failed(open());
+    let said = "finish that run with the version that began it, or remove the directory";
+    assert!(line.contains(said), "{line}");
+    assert_eq!(fs::read(path.join(JOURNAL)).unwrap(), written);
+}
+
 /// The longest contract and the most buckets.
 #[test]
 fn every_journal_can_be_read_back() {
@@ -190,6 +219,25 @@ fn every_journal_can_be_read_back() {
     journal.head.state.found = vec![u64::MAX; vesica_session::MAX_BUCKETS as usize];
     let bytes = encode(&journal, &keys);
     assert_eq!(Journal::decode(&bytes, &keys), Some(journal.clone()));
+    // With the shares of the most numbers; as long before the first bucket as after the last.
+    let mut shared = journal.clone();
+    let contract = &mut shared.head.state.contract;
+    contract.terms.set(&REVEAL, "size,sum".parse().unwrap());
+    let values = ValueTerms {
+        bound: 1,
+        scale: 0,
+        repeated: RepeatedKeys::Sum,
+    };
+    contract.receiver_values = vec![values; MAX_VALUE_COLUMNS];
+    let none = encode(&shared, &keys);
+    let of_bucket = BucketShares {
+        attempt: [255; 32],
+        shares: Zeroizing::new(vec![u64::MAX; 1 + MAX_VALUE_COLUMNS]),
+    };
+    shared.head.state.shares = vec![of_bucket; vesica_session::MAX_BUCKETS as usize];
+    let all = encode(&shared, &keys);
+    assert_eq!(Journal::decode(&all, &keys), Some(shared));
+    assert_eq!(none.len(), all.len());
     // No longer one is written than is read.
     journal.head.owner.terms = "x".repeat(HEAD);
     let written = Journal::encode(&journal.head, &journal.matched, &keys, &mut Vec::new());

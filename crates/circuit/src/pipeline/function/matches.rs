@@ -93,7 +93,7 @@ impl Run<'_> {
         shares: &mut dyn SharedMatches,
         opened: impl Fn(&mut dyn SharedMatches, u32, E::Opened) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let (parts, minimum) = (self.plan.task.part.count, self.plan.task.min_size);
+        let (parts, minimum) = (self.plan.task.parts, self.plan.task.min_size);
         self.channel.begin_phase("function");
         let mut count = 0u64;
         for part in 0..parts {
