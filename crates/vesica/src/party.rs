@@ -1045,10 +1045,10 @@ impl Party {
     }
 }
 
-/// The directory of an output that is a file, else the one for temporary files. `-` might as well be in the current one.
+/// The directory of an output that is a file, else the one for temporary files: standard output, `-`, is in none.
 pub(crate) fn beside(output: Option<Destination<'_>>) -> PathBuf {
     let path = output.and_then(Destination::path);
-    match path.filter(|path| !is_address(path)) {
+    match path.filter(|path| !is_address(path) && path.as_os_str() != "-") {
         Some(file) => directory_of(file).to_owned(),
         None => std::env::temp_dir(),
     }
@@ -1314,4 +1314,20 @@ pub fn no_match_hint(report: &Report) -> Option<Advice> {
         Argument::Normalize,
     ];
     (report.matches == Some(0) && report.items > 0 && report.peer_items > 0).then_some(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_are_beside_an_output_that_is_a_file() {
+        let of = |output: &str| beside(Some(Destination::File(Path::new(output))));
+        assert_eq!(of("here/found.csv"), Path::new("here"));
+        assert_eq!(of("found.csv"), Path::new("."));
+        assert_eq!(
+            [of("-"), beside(None)],
+            [(); 2].map(|()| std::env::temp_dir())
+        );
+    }
 }

@@ -160,7 +160,7 @@ impl Error {
                 advice![
                     "free as much, or raise ",
                     Memory,
-                    ": up to seven sixteenths of it are for keys that need no disk",
+                    ": a quarter of it or more is for keys that need no disk",
                 ]
             }
             ErrorKind::Unwritable(e) | ErrorKind::NoRoom { cause: e, .. }
