@@ -444,6 +444,9 @@ fn split_group(
     for part in parts {
         let merged = runs.merge(part, merged)?;
         let buckets = assign(merged.digests());
+        if buckets.len() < merged.digests().len() {
+            return Err(Error::Stopped);
+        }
         // Of each key of each run its index in its bucket's portion.
         keys.resize(buckets.len(), 0);
         for same in merged.distinct() {

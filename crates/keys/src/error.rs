@@ -66,6 +66,9 @@ pub enum Error {
         /// The line of a text on which it starts, if it is known.
         line: Option<u64>,
     },
+    /// Whoever asked for the work has stopped it.
+    #[error("stopped")]
+    Stopped,
     /// Bytes that are no set of rows of this table.
     #[error("a set of rows does not fit its table")]
     NotTheseRows,

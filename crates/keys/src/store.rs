@@ -97,14 +97,21 @@ impl InMemory {
     }
 
     /// Puts the keys of a bucket next to each other.
-    fn split(&mut self, buckets: usize, assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync) {
+    fn split(
+        &mut self,
+        buckets: usize,
+        assign: impl Fn(&[[u8; 32]]) -> Vec<u32> + Sync,
+    ) -> Result<()> {
         self.first_rows = OnceLock::new();
         if buckets == 1 {
             self.ends = vec![self.keys.len()];
-            return;
+            return Ok(());
         }
         let parts = self.keys.digests.par_chunks(KEYS_AT_ONCE);
         let mut places: Vec<u32> = parts.flat_map_iter(&assign).collect();
+        if places.len() < self.keys.len() {
+            return Err(Error::Stopped);
+        }
         let mut starts = vec![0; buckets];
         for bucket in &places {
             starts[*bucket as usize] += 1;
@@ -126,6 +133,7 @@ impl InMemory {
                 *item = *place;
             }
         });
+        Ok(())
     }
 
     /// The first row of each key of a bucket.
@@ -342,11 +350,12 @@ impl KeyStore {
     }
 
     /// Puts every key into the one of `buckets` buckets that `assign` names for its digest: it is given some, and returns as
-    /// many numbers. Keys on disk go to another file in `directory`, once only, also if that fails. Keys in memory are in one
-    /// bucket before.
+    /// many numbers, or none to stop. Keys on disk go to another file in `directory`, once only, also if that fails. Keys in
+    /// memory are in one bucket before.
     ///
     /// # Errors
-    /// The files cannot be written or read back. Usage: the keys are on disk and split already, or were given away.
+    /// The files cannot be written or read back. [`Error::Stopped`]. Usage: the keys are on disk and split already, or were
+    /// given away.
     ///
     /// # Panics
     /// If there is no such bucket.
@@ -361,7 +370,7 @@ impl KeyStore {
         match &mut self.place {
             Place::Memory(memory) => {
                 check_here(memory, items)?;
-                memory.split(buckets, assign);
+                memory.split(buckets, assign)?;
             }
             Place::Sorted(runs, keys) => {
                 let split = Buckets::split(runs, directory, buckets, assign)?;

@@ -64,7 +64,7 @@ impl Masks {
         // A bucket, the same sorted, and what sorts it.
         let mask_bytes = 68 + 2 * payload as u64;
         let mut keys = self.gather.finish()?;
-        keys.split_ascending(&self.directory, mask_bytes, self.memory)?;
+        keys.split_ascending(&self.directory, mask_bytes, self.memory, || false)?;
         for bucket in 0..keys.buckets() {
             let sorted = keys.load(bucket, true)?.sorted();
             let payloads = sorted.labels.as_deref().unwrap_or_default();

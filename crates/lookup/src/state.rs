@@ -6,7 +6,7 @@
 //! nothing that was paid for is lost, nothing is paid for that this look-up does not need, and the server learns of its
 //! keys what it learns otherwise: how many it has not been asked about. Which questions were paid for is the server's word.
 //!
-//! Values that do not fit into memory are in a temporary file ([`Values`]), and the file that is kept is read and written piece
+//! Values that do not fit into memory are in temporary files ([`Values`]), and the file that is kept is read and written piece
 //! by piece.
 //!
 //! All of it is encrypted under the client's identity: with the values anybody could test guesses of the client's keys. The
@@ -24,7 +24,7 @@ use vesica_files::{FileStamp, WholeFile, many, open_regular};
 use vesica_keys::KeyStore;
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::ELEMENT_BYTES;
-use vesica_session::{Fingerprint, Identity, Progress, random};
+use vesica_session::{Fingerprint, Identity, Interrupt, Progress, random};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
@@ -33,14 +33,15 @@ use crate::database::{Held, LOCK, after_head};
 use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Header, Value};
 use crate::messages::MAX_QUESTION;
+use crate::missing::Missing;
 use crate::set::PublishedSet;
 use crate::values::Values;
 
 const FILE: &str = "state";
 const HEAD: &[u8] = b"vesica look-up 4\n";
 
-/// Most questions whose values are kept at once.
-const QUESTIONS_AT_ONCE: u64 = 32;
+/// Values that are read before the next look at the interrupt.
+const BETWEEN_CHECKS: u64 = 1 << 12;
 
 /// Recalled questions whose values are kept at once.
 const KEPT_AT_ONCE: u64 = 8;
@@ -103,8 +104,8 @@ impl Kept {
         }
     }
 
-    /// Reads what [`Kept::write`] has written into what is empty.
-    fn read(&mut self, input: &mut impl Read) -> io::Result<()> {
+    /// Reads what [`Kept::write`] has written before values into what is empty; returns how many of these follow.
+    fn read(&mut self, input: &mut impl Read) -> io::Result<u64> {
         self.publisher = Fingerprint::from_bytes(array(input)?);
         self.key = array(input)?;
         self.set = array(input)?;
@@ -121,14 +122,7 @@ impl Kept {
             let stamp = FileStamp::from_bytes(&array(input)?);
             self.checked.insert(hash, stamp);
         }
-        for _ in 0..count(input)? {
-            self.values.insert(array(input)?, array(input)?);
-            self.values.make_room()?;
-        }
-        match input.read(&mut [0])? {
-            0 => Ok(()),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+        count(input)
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
@@ -214,8 +208,8 @@ impl std::fmt::Debug for State {
 
 impl State {
     /// Nothing yet, and nothing is kept. Values that do not fit into about `memory` bytes go to an encrypted file without a
-    /// name in `directory`.
-    pub fn new(header: &Header, memory: u64, directory: &Path) -> State {
+    /// name in `directory`. The interrupt ends whatever goes through keys or values.
+    pub fn new(header: &Header, memory: u64, directory: &Path, interrupt: &Interrupt) -> State {
         State {
             place: None,
             forgotten: 0,
@@ -225,32 +219,35 @@ impl State {
             withdrawn: 0,
             is_dirty: false,
             // Nobody else's state is compared with it.
-            kept: Kept::new(header, [0; 32], Values::new(memory, directory)),
+            kept: Kept::new(header, [0; 32], Values::new(memory, directory, interrupt)),
         }
     }
 
     /// What earlier look-ups have kept in this directory for this set. Of what they have got under a key before its own
     /// nothing is of use. Values that do not fit into about `memory` bytes go to an encrypted file without a name in the same
-    /// directory.
+    /// directory. The interrupt ends whatever goes through keys or values, this too.
     ///
     /// # Errors
     /// Usage: the directory is in use, or not private. Data: it is of another identity, or damaged; or the set is older than
-    /// what was seen before, or another one of that age.
+    /// what was seen before, or another one of that age. An interrupt.
     pub fn open(
         directory: &Path,
         identity: &Identity,
         set: &PublishedSet,
         memory: u64,
+        interrupt: &Interrupt,
     ) -> Result<State, Error> {
         let held = Held::take(directory, &[(LOCK, Holder::LookUp)])?;
         let path = directory.join(FILE);
-        let mut state = State::new(set.header(), memory, directory);
+        let mut state = State::new(set.header(), memory, directory, interrupt);
         state.kept.set = set.id();
         match open_regular(&path) {
             Ok(file) => {
                 let length = file.metadata().map_err(|e| Error::io(&path, &e))?.len();
-                let kept = Kept::new(set.header(), set.id(), Values::new(memory, directory));
-                let kept = read(kept, identity, directory, &mut BufReader::new(file), length)?;
+                let values = Values::new(memory, directory, interrupt);
+                let kept = Kept::new(set.header(), set.id(), values);
+                let mut file = BufReader::new(file);
+                let kept = read(kept, identity, directory, &mut file, length, interrupt)?;
                 let paid = |kept: &Kept| kept.values.len() + kept.pending.digests.len() as u64;
                 let before = paid(&kept);
                 state.unconfirmed = kept.key != *set.header().oprf_key.bytes();
@@ -318,28 +315,36 @@ impl State {
         self.kept.pending.digests.len() as u64
     }
 
-    /// Whether the server has to be asked about some of these keys, which are in memory or in buckets.
+    /// Finds those of these keys whose values are not known, before a server is asked about them: whatever is known, and however
+    /// many buckets the keys are in, what [`State::ask`] then does between two questions is the same. What does not fit into
+    /// about `memory` bytes goes to an encrypted file without a name in `directory`.
     ///
     /// # Errors
-    /// Keys or values cannot be read back.
-    pub fn must_ask(&self, keys: &mut KeyStore) -> Result<bool, Error> {
+    /// Keys or values cannot be read back, the file cannot be written, or an interrupt.
+    pub fn missing(
+        &self,
+        keys: &mut KeyStore,
+        memory: u64,
+        directory: &Path,
+    ) -> Result<Missing, Error> {
+        let pending = &self.kept.pending.digests;
+        let mut order: Vec<usize> = (0..pending.len()).collect();
+        order.sort_unstable_by_key(|place| &pending[*place]);
+        let mut missing = Missing::new(pending.len(), self.answered(), memory, directory);
         for bucket in 0..keys.buckets() {
-            if !self.missing(&keys.load(bucket, true)?.digests)?.is_empty() {
-                return Ok(true);
+            let block = keys.load(bucket, true)?;
+            let known = self.kept.values.of(&block.digests)?;
+            for (digest, known) in block.digests.iter().zip(known.iter()) {
+                if known.is_some() {
+                    continue;
+                }
+                match order.binary_search_by_key(&digest, |place| &pending[*place]) {
+                    Ok(found) => missing.pending[order[found]] = true,
+                    Err(_) => missing.push(*digest)?,
+                }
             }
         }
-        Ok(false)
-    }
-
-    /// Those of some digests whose values are not known.
-    fn missing(&self, digests: &[[u8; 32]]) -> Result<Vec<[u8; 32]>, Error> {
-        let known = self.kept.values.of(digests);
-        let known = known.map_err(vesica_keys::Error::Unreadable)?;
-        let missing = digests
-            .iter()
-            .zip(known)
-            .filter(|(_, known)| known.is_none());
-        Ok(missing.map(|(digest, _)| *digest).collect())
+        Ok(missing)
     }
 
     /// How many values are known.
@@ -363,33 +368,37 @@ impl State {
         self.withdrawn
     }
 
-    /// Asks for the values of these keys that are missing, in whole questions however many buckets the keys are in. What an
-    /// earlier look-up has paid for without getting an answer is recalled before; of what else it may have asked nothing is
-    /// asked but what is missing here. More than the server said that it would answer is not asked. Whatever was answered is
-    /// kept, whatever ends it.
+    /// Asks for the values of these keys, which are [missing](State::missing). What an earlier look-up has paid for without
+    /// getting an answer is recalled before; of what else it may have asked nothing is asked but what is missing here. More than
+    /// the server said that it would answer is not asked. Whatever was answered is kept, whatever ends it.
     ///
     /// # Errors
-    /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written. Keys that cannot be
-    /// read back.
+    /// As [`Client::ask`]; Resource for too many; Usage and Resource where the directory cannot be written. Keys and
+    /// values that cannot be read back.
+    ///
+    /// # Panics
+    /// If anything was asked since the keys were found to be missing.
     pub fn ask(
         &mut self,
         client: &mut Client,
-        keys: &mut KeyStore,
+        missing: Missing,
         progress: &mut dyn Progress,
     ) -> Result<(), Error> {
+        let known = (self.answered(), self.kept.pending.digests.len());
+        let found = (missing.answered, missing.pending.len());
+        assert_eq!(known, found, "they are missing still");
         // The server's key is that of the set: a client is made only if it is.
         self.unconfirmed = false;
-        self.recall(client, progress)?;
-        let (mut asked, left) = (0, client.left());
-        for bucket in 0..keys.buckets() {
-            asked += self.missing(&keys.load(bucket, true)?.digests)?.len() as u64;
-        }
+        let withdrawn = self.recall(client, &missing.pending, progress)?;
+        let (asked, left) = (missing.listed() + withdrawn.len() as u64, client.left());
         if asked > left {
             let (asked, left) = (many(asked, "key"), many(left, "query"));
             let reason = format!("{asked} would have to be asked about, with {left} left");
             return Err(WireError::limit(Limit::Queries, reason).into());
         }
-        let ended = self.ask_missing(client, keys, progress);
+        let ended = missing.each(&withdrawn, |digests| {
+            self.ask_some(client, digests, progress)
+        });
         // Also what could not be kept before.
         if self.is_dirty {
             self.save()?;
@@ -399,73 +408,55 @@ impl State {
         Ok(())
     }
 
-    fn ask_missing(
+    /// Gets the values of what is pending where they were paid for. The rest was not answered, and is not answered any more:
+    /// returns what of it is `wanted`.
+    fn recall(
         &mut self,
         client: &mut Client,
-        keys: &mut KeyStore,
+        wanted: &[bool],
         progress: &mut dyn Progress,
-    ) -> Result<(), Error> {
-        let at_once = self.at_once();
-        let mut next = Vec::with_capacity(at_once);
-        for bucket in 0..keys.buckets() {
-            // The bounds of buckets would tell of keys how their digests begin.
-            for digest in self.missing(&keys.load(bucket, true)?.digests)? {
-                next.push(digest);
-                if next.len() == at_once {
-                    self.ask_some(client, &next, progress)?;
-                    next.clear();
-                }
-            }
-        }
-        match next.is_empty() {
-            true => Ok(()),
-            false => self.ask_some(client, &next, progress),
-        }
-    }
-
-    /// Keys that are asked about at once: whole questions, whose values fit into memory.
-    fn at_once(&self) -> usize {
-        let questions = self.kept.values.fit() / MAX_QUESTION as u64;
-        questions.clamp(1, QUESTIONS_AT_ONCE) as usize * MAX_QUESTION
-    }
-
-    /// Gets the values of what is pending where they were paid for. The rest was not answered, and is not answered any more.
-    fn recall(&mut self, client: &mut Client, progress: &mut dyn Progress) -> Result<(), Error> {
+    ) -> Result<Vec<[u8; 32]>, Error> {
         if self.pending() == 0 {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let recalled = self.recall_all(client, progress);
+        let withdrawn = self.recall_all(client, wanted, progress);
         self.save()?;
-        recalled
+        withdrawn
     }
 
     fn recall_all(
         &mut self,
         client: &mut Client,
+        wanted: &[bool],
         progress: &mut dyn Progress,
-    ) -> Result<(), Error> {
-        let (total, mut questions) = (self.pending(), 0);
-        while self.pending() > 0 {
+    ) -> Result<Vec<[u8; 32]>, Error> {
+        let total = self.pending();
+        let mut withdrawn = Vec::new();
+        for (wanted, questions) in wanted.chunks(MAX_QUESTION).zip(1..) {
             let Pending { seed, digests } = &mut self.kept.pending;
-            let count = digests.len().min(MAX_QUESTION);
-            let values = client.recall(&digests[..count], seed)?.unwrap_or_default();
+            let values = client.recall(&digests[..wanted.len()], seed)?;
+            let values = values.unwrap_or_default();
             if self.is_earlier {
                 self.recalled += values.len() as u64;
-                self.withdrawn += (count - values.len()) as u64;
+                self.withdrawn += (wanted.len() - values.len()) as u64;
             }
-            for (digest, value) in digests.drain(..count).zip(values) {
-                self.kept.values.insert(digest, value);
+            let mut values = values.into_iter();
+            for (digest, is_wanted) in digests.drain(..wanted.len()).zip(wanted) {
+                match values.next() {
+                    Some(value) => self.kept.values.insert(digest, value),
+                    None if *is_wanted => withdrawn.push(digest),
+                    None => {}
+                }
             }
-            progress.step(total - digests.len() as u64, total);
+            progress.step(total - self.pending(), total);
             self.is_dirty = true;
-            self.make_room()?;
-            questions += 1;
+            self.kept.values.make_room()?;
             // Each is answered again so many times only.
             if questions % KEPT_AT_ONCE == 0 {
                 self.save()?;
             }
         }
-        Ok(())
+        Ok(withdrawn)
     }
 
     /// Asks for values that are kept at once: a server remembers so many questions at least. What may be asked is on the
@@ -473,11 +464,11 @@ impl State {
     fn ask_some(
         &mut self,
         client: &mut Client,
-        digests: &[[u8; 32]],
+        digests: Vec<[u8; 32]>,
         progress: &mut dyn Progress,
     ) -> Result<(), Error> {
         random::fill(&mut self.kept.pending.seed)?;
-        self.kept.pending.digests = digests.to_vec();
+        self.kept.pending.digests = digests;
         (self.is_earlier, self.is_dirty) = (false, true);
         if let Err(error) = self.save() {
             // None of them is sent.
@@ -489,26 +480,20 @@ impl State {
         let ended = client.ask_for(digests, seed, &mut asked, progress);
         digests.truncate(asked.sent);
         let answered = digests.drain(..asked.values.len());
+        let mut made_room = Ok(());
         for (digest, value) in answered.zip(asked.values) {
             self.kept.values.insert(digest, value);
+            made_room = made_room.and_then(|()| self.kept.values.make_room());
         }
         self.is_dirty = true;
         ended?;
-        self.make_room()
-    }
-
-    fn make_room(&mut self) -> Result<(), Error> {
-        let made = self.kept.values.make_room();
-        Ok(made.map_err(vesica_keys::Error::Unwritable)?)
+        made_room
     }
 
     /// The values of these digests, all of which are known.
     pub(crate) fn values(&self, digests: &[[u8; 32]]) -> Result<Zeroizing<Vec<Value>>, Error> {
-        let known = self.kept.values.of(digests);
-        let known = known.map_err(vesica_keys::Error::Unreadable)?;
-        let values = known
-            .into_iter()
-            .map(|value| value.expect("the value is known"));
+        let known = self.kept.values.of(digests)?;
+        let values = known.iter().map(|value| value.expect("the value is known"));
         Ok(Zeroizing::new(values.collect()))
     }
 }
@@ -520,6 +505,7 @@ fn read(
     directory: &Path,
     file: &mut impl Read,
     length: u64,
+    interrupt: &Interrupt,
 ) -> Result<Kept, Error> {
     const LEGIBLE: usize = HEAD.len() + 32;
     let fail = |e: io::Error| match e.kind() {
@@ -538,8 +524,20 @@ fn read(
         .map_err(|_| fail(io::ErrorKind::UnexpectedEof.into()))?;
     let length = length.saturating_sub(LEGIBLE as u64);
     let mut content = sealed(identity, salt).reader(HEAD, length, file);
-    kept.read(&mut content).map_err(fail)?;
-    Ok(kept)
+    let values = kept.read(&mut content).map_err(fail)?;
+    for number in 0..values {
+        if number % BETWEEN_CHECKS == 0 {
+            interrupt.check()?;
+        }
+        let (digest, value) = (array(&mut content), array(&mut content));
+        kept.values
+            .insert(digest.map_err(fail)?, value.map_err(fail)?);
+        kept.values.make_room()?;
+    }
+    match content.read(&mut [0]).map_err(fail)? {
+        0 => Ok(kept),
+        _ => Err(fail(io::ErrorKind::InvalidData.into())),
+    }
 }
 
 fn sealed(identity: &Identity, salt: &[u8; 32]) -> Sealed {
@@ -580,8 +578,9 @@ impl PublishedSet {
     ) -> Result<(), E> {
         for bucket in 0..keys.buckets() {
             let block = keys.load(bucket, true).map_err(Error::from)?;
-            let found = self.matches(state, &block.digests);
+            let values = state.values(&block.digests)?;
             drop(block);
+            let found = self.matches(&values);
             // Otherwise damage that was done meanwhile would tell which blocks were looked at.
             if found.is_err() {
                 self.verify()?;
@@ -598,13 +597,13 @@ impl PublishedSet {
         Ok(())
     }
 
-    fn matches(&self, state: &State, digests: &[[u8; 32]]) -> Result<Matches, Error> {
+    /// What was found of keys with these values.
+    fn matches(&self, values: &[Value]) -> Result<Matches, Error> {
         let header = self.header();
         let payload = header.declared.payload_bytes as usize;
-        let values = state.values(digests)?;
         let masks: Vec<u128> = values.iter().map(|value| header.mask(value)).collect();
-        let mut matched = vec![false; digests.len()];
-        let mut labels = Zeroizing::new(vec![0; payload * digests.len()]);
+        let mut matched = vec![false; values.len()];
+        let mut labels = Zeroizing::new(vec![0; payload * values.len()]);
         self.find_each(&masks, |index, release, sealed| {
             matched[index] = true;
             let label = &mut labels[index * payload..][..payload];

@@ -7,7 +7,9 @@ use std::time::Instant;
 use serde::Serialize;
 use vesica_files::{Argument, DirectoryKind, advice, many};
 use vesica_keys::KeyStore;
-use vesica_lookup::{Client, Error as LookUpError, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State};
+use vesica_lookup::{
+    Client, Error as LookUpError, Missing, PublishedSet, QUERY_BLOCKS, QUERY_BYTES, State,
+};
 use vesica_session::{
     ConnectOptions, Connection, Deadline, Endpoint, Error as SessionError, Fingerprint, Identity,
     Intent, Transport, connect, with_threads,
@@ -181,10 +183,10 @@ impl LookUp {
         };
         let header = set.header();
         check_key(key, &header.declared)?;
-        let memory = self.budget().results;
+        let (memory, interrupt) = (self.budget().results, &self.connect.interrupt);
         let state = match &self.state {
-            Some(directory) => State::open(directory, &self.identity, &set, memory)?,
-            None => State::new(header, memory, scratch),
+            Some(directory) => State::open(directory, &self.identity, &set, memory, interrupt)?,
+            None => State::new(header, memory, scratch, interrupt),
         };
         if state.forgotten() > 0 {
             let warning = format!(
@@ -361,10 +363,18 @@ impl OpenLookUp {
         // A label is there once more to be kept.
         let key_bytes = KEY_BYTES + 2 * u64::from(self.set.header().declared.payload_bytes);
         let mut keys = keys.into_store();
-        keys.split_ascending(&scratch, key_bytes, self.options.budget().own_bucket())?;
+        let (memory, interrupt) = (
+            self.options.budget().own_bucket(),
+            &self.options.connect.interrupt,
+        );
+        let is_stopped = || interrupt.check().is_err();
+        let split = keys.split_ascending(&scratch, key_bytes, memory, is_stopped);
+        interrupt.check().map_err(SessionError::from)?;
+        split?;
         self.set.verify_once(&mut self.state)?;
-        if self.state.must_ask(&mut keys)? {
-            self.ask(&mut keys, &mut report, observer)?;
+        let missing = self.missing(&mut keys, &scratch)?;
+        if !missing.is_empty() {
+            self.ask(missing, &mut keys, &scratch, &mut report, observer)?;
         }
         Ok(Asked {
             keys,
@@ -464,11 +474,19 @@ impl OpenLookUp {
         Ok(keys)
     }
 
+    /// The keys whose values are missing. What was published with keys has its part of the memory only later.
+    fn missing(&self, keys: &mut KeyStore, scratch: &Path) -> Result<Missing, Error> {
+        let memory = self.options.budget().rows;
+        Ok(self.state.missing(keys, memory, scratch)?)
+    }
+
     /// Asks the server for the values that are missing: over the connection that is open, or another one if that is lost or
     /// the server has a quota for more by now.
     fn ask(
         &mut self,
+        mut missing: Missing,
         keys: &mut KeyStore,
+        scratch: &Path,
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
@@ -488,7 +506,9 @@ impl OpenLookUp {
                     (self.meet(connection, start, observer)?, start, (0, 0))
                 }
             };
-            let Err(error) = self.ask_over(server, start, keys, report, observer) else {
+            let items = keys.counts().items;
+            let asked = self.ask_over(server, start, missing, items, report, observer);
+            let Err(error) = asked else {
                 report.recalled = self.state.recalled();
                 report.withdrawn = self.state.withdrawn();
                 report.asked = self.state.answered() - answered - report.recalled;
@@ -505,6 +525,8 @@ impl OpenLookUp {
             if !goes_on || self.options.connect.interrupt.check().is_err() {
                 return Err(error);
             }
+            // While nobody is connected.
+            missing = self.missing(keys, scratch)?;
         }
     }
 
@@ -512,17 +534,19 @@ impl OpenLookUp {
         &mut self,
         mut server: Server,
         start: Instant,
-        keys: &mut KeyStore,
+        missing: Missing,
+        items: u64,
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         observer.phase("look-up");
-        let queries = keys.counts().items + self.state.pending();
+        // All keys, whatever is known of them.
+        let queries = items + self.state.pending();
         let [bytes, blocks] = [QUERY_BYTES, QUERY_BLOCKS].map(|of_one| queries * of_one);
         server.deadline.of_exchange(start, bytes, blocks);
         let client = &mut server.client;
         report.last_release = Some(client.release());
-        self.state.ask(client, keys, observer)?;
+        self.state.ask(client, missing, observer)?;
         report.left = Some(client.left());
         (report.bytes_sent, report.bytes_received) = client.bytes();
         self.server = Some(server);

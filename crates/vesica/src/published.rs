@@ -379,7 +379,10 @@ impl<'a> Walk<'a> {
         // A bucket, the same sorted, and what sorts it.
         let key_bytes = 68 + 2 * label as u64;
         let mut keys = keys.into_store();
-        keys.split_ascending(scratch, key_bytes, memory)?;
+        let is_stopped = || interrupt.check().is_err();
+        let split = keys.split_ascending(scratch, key_bytes, memory, is_stopped);
+        interrupt.check().map_err(SessionError::from)?;
+        split?;
         Ok(Walk { keys, interrupt })
     }
 

@@ -237,8 +237,8 @@ fn memory_holds_for_every_format() {
 /// is.
 #[test]
 fn memory_holds_for_look_ups() {
-    const MOST: u64 = (4 << 20) + (4 << 20);
-    const KEYS: u64 = 1 << 15;
+    const KEYS: u64 = 3 << 14;
+    const MOST: u64 = (4 << 20) + 200 * KEYS + (3 << 20);
     let place = Place::new();
     let table = |keys: u64| (0..keys).map(|key| format!("{key}\n")).collect::<String>();
     place.write("few.csv", "id\n".to_owned() + &table(9));

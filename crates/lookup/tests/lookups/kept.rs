@@ -17,8 +17,8 @@ use vesica_session::{
 use vesica_wire::Channel;
 
 use crate::{
-    ANSWER, Fetcher, HELLO, Published, QUESTION, WELCOME, digests, expected, forgetful, found_in,
-    keys_of, kind, lossy_relay, problem,
+    ANSWER, Fetcher, HELLO, Published, QUESTION, WELCOME, ask, digests, expected, forgetful,
+    found_in, keys_of, kind, lossy_relay, missing, open_state, opened, problem,
 };
 
 /// Releases until this one.
@@ -41,7 +41,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// Opens the state that has seen what is there now.
 fn see(published: &Published, me: &Identity, directory: &Path) -> Result<State, Error> {
-    let mut state = State::open(directory, me, &published.set(), u64::MAX)?;
+    let mut state = opened(published, me, directory)?;
     published.set().verify_once(&mut state)?;
     Ok(state)
 }
@@ -89,7 +89,7 @@ fn a_client_goes_back_to_no_older_release() {
     fs::remove_file(published.file(5)).unwrap();
     older(4, 5);
     // An older copy of the state has not seen it.
-    State::open(&copied, &me, &published.set(), u64::MAX).unwrap();
+    opened(&published, &me, &copied).unwrap();
     fs::write(published.file(5), five).unwrap();
     // Another release of that number, from a database that was restored, and what follows it.
     for release in [4, 5] {
@@ -103,7 +103,7 @@ fn a_client_goes_back_to_no_older_release() {
         }
     }
     // Whoever has kept nothing takes what is there.
-    State::open(&place.path().join("fresh"), &me, &published.set(), u64::MAX).unwrap();
+    opened(&published, &me, &place.path().join("fresh")).unwrap();
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_client_goes_back_to_no_key_that_was_replaced() {
     let me = Identity::generate().unwrap();
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = |set: &PublishedSet| State::open(&directory, &me, set, u64::MAX);
+    let open = |set: &PublishedSet| open_state(set, &me, &directory);
     published.serve(&[me.fingerprint()], 100, |address| {
         let mut state = see(&published, &me, &directory).unwrap();
         published.look_up(address, &me, &mut state, &[1, 2, 3]);
@@ -192,10 +192,10 @@ fn a_state_is_of_one_set_of_a_publisher() {
     builder.add(&digests(0..2), &[0; 16]).unwrap();
     builder.finish().unwrap();
     let other = PublishedSet::open(&file, server.fingerprint()).unwrap();
-    let refused = State::open(&directory, &me, &other, u64::MAX).unwrap_err();
+    let refused = open_state(&other, &me, &directory).unwrap_err();
     assert_eq!(refused.class(), ErrorClass::Usage);
     assert_eq!(problem::<()>(Err(refused)), SetProblem::AnotherSet);
-    let state = State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
+    let state = opened(&published, &me, &directory).unwrap();
     assert_eq!((state.answered(), state.forgotten()), (3, 0));
 }
 
@@ -217,7 +217,7 @@ fn nothing_older_is_fetched_than_what_was_seen() {
         || PublishedSet::open(&client.file("set.vset"), published.server.fingerprint()).unwrap();
     published.serve(&[me.fingerprint()], 100, |address| {
         client.fetch(address).unwrap();
-        let mut state = State::open(&directory, &me, &set(), u64::MAX).unwrap();
+        let mut state = open_state(&set(), &me, &directory).unwrap();
         set().verify_once(&mut state).unwrap();
     });
     for name in ["set.vset", "set.vset.2"] {
@@ -230,7 +230,7 @@ fn nothing_older_is_fetched_than_what_was_seen() {
     );
     published.serve(&[me.fingerprint()], 100, |address| {
         client.fetch(address).unwrap();
-        let refused = State::open(&directory, &me, &set(), u64::MAX);
+        let refused = open_state(&set(), &me, &directory);
         assert_eq!(problem(refused), SetProblem::Older { got: 1, seen: 2 });
     });
 }
@@ -267,7 +267,7 @@ fn damage_shows_nobody_which_blocks_are_looked_at() {
     let mut spoilt = whole.clone();
     *spoilt.last_mut().unwrap() ^= 1;
     let set = published.set();
-    let mut state = State::open(&directory, &me, &set, u64::MAX).unwrap();
+    let mut state = open_state(&set, &me, &directory).unwrap();
     let probe = |state: &State, key| found_in(&set, state, &mut keys_of([key]));
     set.verify_once(&mut state).unwrap();
     probe(&state, 7).unwrap();
@@ -318,11 +318,13 @@ fn a_state_is_kept_whether_it_fits_into_memory_or_not() {
     let me = Identity::generate().unwrap();
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = |memory| State::open(&directory, &me, &published.set(), memory).unwrap();
-    let keys: Vec<u64> = (0..9000).collect();
-    published.serve(&[me.fingerprint()], 9000, |address| {
-        for (memory, more) in [(0, 5000), (u64::MAX, 3000), (0, 1000)] {
-            let mut state = open(memory);
+    let interrupt = Interrupt::new();
+    let open = |memory| State::open(&directory, &me, &published.set(), memory, &interrupt);
+    let keys: Vec<u64> = (0..18_000).collect();
+    published.serve(&[me.fingerprint()], 18_000, |address| {
+        // Some 16,000 of them fit into the least memory.
+        for (memory, more) in [(0, 17_000), (u64::MAX, 500), (0, 500)] {
+            let mut state = open(memory).unwrap();
             let known = state.answered() as usize;
             let some = &keys[..known + more];
             let (asked, found) = published.look_up(address, &me, &mut state, some);
@@ -337,13 +339,27 @@ fn a_state_is_kept_whether_it_fits_into_memory_or_not() {
     // Without the server.
     for memory in [0, u64::MAX] {
         let mut table = keys_of(keys.iter().copied());
-        let state = open(memory);
-        assert!(!state.must_ask(&mut table).unwrap());
+        let state = open(memory).unwrap();
+        assert!(missing(&state, &mut table).unwrap().is_empty());
         assert_eq!(
             found_in(&published.set(), &state, &mut table).unwrap(),
             expected(500, &keys)
         );
     }
+    // Whatever goes through all of them is interrupted.
+    let mut table = keys_of(keys.iter().copied());
+    let state = open(0).unwrap();
+    interrupt.raise();
+    let ended = [
+        missing(&state, &mut table).map(|_| ()),
+        found_in(&published.set(), &state, &mut table).map(|_| ()),
+        {
+            drop(state);
+            open(0).map(|_| ())
+        },
+    ];
+    let words = ended.map(|ended| ended.unwrap_err().to_string());
+    assert_eq!(words, ["interrupted"; 3]);
 }
 
 #[test]
@@ -355,15 +371,12 @@ fn answers_that_were_paid_for_are_kept_where_the_rest_does_not_fit() {
     let clients = [me.fingerprint(), other.fingerprint()];
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = || State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
+    let open = || opened(&published, &me, &directory).unwrap();
     published.serve(&clients, 1 << 20, |address| {
         let relay = lossy_relay(address.to_owned(), 4096 * 32, 4096 * 32 + 10_240);
         let mut client = published.client(&relay, &me).unwrap();
-        let lost = open().ask(
-            &mut client,
-            &mut keys_of(keys.iter().copied()),
-            &mut NoProgress,
-        );
+        let mut table = keys_of(keys.iter().copied());
+        let lost = ask(&mut open(), &mut client, &mut table);
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
         drop(client);
         // Somebody else takes what the second question would need.
@@ -375,13 +388,14 @@ fn answers_that_were_paid_for_are_kept_where_the_rest_does_not_fit() {
         let mut state = open();
         // What is asked for was paid, and the rest is nobody's business.
         let mut some = keys_of(100..150);
-        state.ask(&mut client, &mut some, &mut NoProgress).unwrap();
+        ask(&mut state, &mut client, &mut some).unwrap();
         assert_eq!((state.answered(), state.recalled()), (4096, 4096));
         drop(state);
         let state = open();
         assert_eq!((state.answered(), state.pending()), (4096, 0));
         let unknown = keys.iter();
-        let unknown = unknown.filter(|key| state.must_ask(&mut keys_of([**key])).unwrap());
+        let is_known = |key: u64| missing(&state, &mut keys_of([key])).unwrap().is_empty();
+        let unknown = unknown.filter(|key| !is_known(**key));
         assert_eq!(unknown.count(), 600);
     });
 }
@@ -425,8 +439,8 @@ fn what_is_sent_again_does_not_depend_on_what_is_looked_up() {
             });
             for keys in [0..50, second] {
                 let mut client = published.client(&address, &me).unwrap();
-                let mut state = State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
-                let ended = state.ask(&mut client, &mut keys_of(keys), &mut NoProgress);
+                let mut state = opened(&published, &me, &directory).unwrap();
+                let ended = ask(&mut state, &mut client, &mut keys_of(keys));
                 assert_eq!(ended.unwrap_err().class(), ErrorClass::Network);
                 assert_eq!(state.pending(), 50);
             }

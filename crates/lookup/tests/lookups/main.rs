@@ -16,8 +16,8 @@ use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica_keys::{Gather, KeyStore, Layout, Record, RowSet};
 use vesica_lookup::{
-    Client, Content, Database, Declared, Error, Figures, Header, PublishedSet, ServerEvent,
-    Service, SetBuilder, SetProblem, State, Update,
+    Client, Content, Database, Declared, Error, Figures, Header, Missing, PublishedSet,
+    ServerEvent, Service, SetBuilder, SetProblem, State, Update,
 };
 use vesica_primitives::voprf::{Element, SecretKey};
 use vesica_session::{
@@ -51,7 +51,7 @@ fn keys_of(rows: impl IntoIterator<Item = u64>) -> KeyStore {
         gather.add(Some(&Record::of(&digest))).unwrap();
     }
     let mut keys = gather.finish().unwrap();
-    keys.split_ascending(&directory, 1, 1000).unwrap();
+    keys.split_ascending(&directory, 1, 1000, || false).unwrap();
     keys
 }
 
@@ -74,7 +74,27 @@ fn found_in(
 
 /// A state that keeps nothing, and has little memory.
 fn forgetful(header: &Header) -> State {
-    State::new(header, 0, &std::env::temp_dir())
+    State::new(header, 0, &std::env::temp_dir(), &Interrupt::new())
+}
+
+/// The state of look-ups in this set, in memory.
+fn opened(published: &Published, me: &Identity, directory: &Path) -> Result<State, Error> {
+    open_state(&published.set(), me, directory)
+}
+
+fn open_state(set: &PublishedSet, me: &Identity, directory: &Path) -> Result<State, Error> {
+    State::open(directory, me, set, u64::MAX, &Interrupt::new())
+}
+
+/// Which of these keys are not known, most of them not in memory.
+fn missing(state: &State, keys: &mut KeyStore) -> Result<Missing, Error> {
+    state.missing(keys, 0, &std::env::temp_dir())
+}
+
+/// Asks about those of these keys that are not known.
+fn ask(state: &mut State, client: &mut Client, keys: &mut KeyStore) -> Result<(), Error> {
+    let missing = missing(state, keys)?;
+    state.ask(client, missing, &mut NoProgress)
 }
 
 impl Published {
@@ -246,9 +266,9 @@ impl Published {
     ) -> (u64, Vec<Option<u64>>) {
         let mut table = keys_of(keys.iter().copied());
         let known = state.answered() - state.recalled();
-        if state.must_ask(&mut table).unwrap() {
+        if !missing(state, &mut table).unwrap().is_empty() {
             let mut client = self.client(address, identity).unwrap();
-            state.ask(&mut client, &mut table, &mut NoProgress).unwrap();
+            ask(state, &mut client, &mut table).unwrap();
         }
         let asked = state.answered() - state.recalled() - known;
         (asked, found_in(&self.set(), state, &mut table).unwrap())
@@ -309,9 +329,7 @@ fn quotas_end_and_survive_a_restart() {
         let mut state = forgetful(&published.header);
         let mut client = published.client(address, identity).unwrap();
         let mut keys = keys_of(keys.iter().copied());
-        let error = state
-            .ask(&mut client, &mut keys, &mut NoProgress)
-            .unwrap_err();
+        let error = ask(&mut state, &mut client, &mut keys).unwrap_err();
         assert_eq!(error.class(), ErrorClass::Resource);
         assert_eq!(error.to_string(), words);
     };
@@ -416,17 +434,14 @@ fn a_lost_answer_is_asked_for_again_at_no_cost() {
     let clients = [me.fingerprint()];
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
-    let open = || State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
+    let open = || opened(&published, &me, &directory).unwrap();
     let keys: Vec<u64> = (0..1000).collect();
     let ((), figures) = published.serve(&clients, 1003, |address| {
         // A question is 32,000 bytes.
         let relay = lossy_relay(address.to_owned(), 32_000, usize::MAX);
         let mut client = published.client(&relay, &me).unwrap();
-        let lost = open().ask(
-            &mut client,
-            &mut keys_of(keys.iter().copied()),
-            &mut NoProgress,
-        );
+        let mut table = keys_of(keys.iter().copied());
+        let lost = ask(&mut open(), &mut client, &mut table);
         assert_eq!(lost.unwrap_err().class(), ErrorClass::Network);
         drop(client);
         let left = || published.client(address, &me).unwrap().left();
@@ -691,19 +706,20 @@ fn state_is_of_one_process_identity_and_key() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("state");
     published.serve(&[me.fingerprint()], 100, |address| {
-        let mut state = State::open(&directory, &me, &published.set(), u64::MAX).unwrap();
+        let mut state = opened(&published, &me, &directory).unwrap();
         assert_eq!(
             published.look_up(address, &me, &mut state, &[3, 30]),
             (2, vec![Some(3), None])
         );
-        let busy = State::open(&directory, &me, &published.set(), u64::MAX).unwrap_err();
+        let busy = opened(&published, &me, &directory).unwrap_err();
         assert_eq!(busy.class(), ErrorClass::Usage);
     });
-    let open = |identity: &Identity| State::open(&directory, identity, &published.set(), u64::MAX);
+    let open = |identity: &Identity| opened(&published, identity, &directory);
     // Without the server.
-    assert!(!open(&me).unwrap().must_ask(&mut keys_of([3, 30])).unwrap());
+    let known = missing(&open(&me).unwrap(), &mut keys_of([3, 30]));
+    assert!(known.unwrap().is_empty());
     assert_eq!(open(&other).unwrap_err().class(), ErrorClass::Data);
-    let foreign = State::open(&directory, &me, &another.set(), u64::MAX).unwrap_err();
+    let foreign = opened(&another, &me, &directory).unwrap_err();
     assert_eq!(foreign.class(), ErrorClass::Usage);
     let file = directory.join("state");
     let whole = std::fs::read(&file).unwrap();
