@@ -282,7 +282,7 @@ pub(crate) fn open_numbers(
 }
 
 /// What differs where the sides of a run have shares of different runs of a bucket.
-const OF_RUN: &str = "shares of buckets";
+const OF_RUN: &str = "the runs that left their shares of buckets";
 
 /// Hears what the peer opens, which has to be the same. A difference is called so.
 fn hear_manifest(

@@ -637,7 +637,7 @@ impl Error {
                 " on the other side",
             ],
             Error::Session(SessionError::Run(WireError::ContractDiffers {
-                field: "shares of buckets",
+                field: "the runs that left their shares of buckets",
                 ..
             })) => "one side's work directory is an older copy: remove it on both sides, and start over"
                 .into(),
@@ -752,7 +752,7 @@ mod tests {
     #[test]
     fn shares_of_different_runs_say_where_they_are() {
         let error = WireError::ContractDiffers {
-            field: "shares of buckets",
+            field: "the runs that left their shares of buckets",
             ours: "00".into(),
             theirs: "01".into(),
         };

@@ -401,7 +401,7 @@ fn shares_of_different_runs_of_a_bucket_are_not_opened() {
         let is_named = matches!(
             near,
             Error::Run(WireError::ContractDiffers {
-                field: "shares of buckets",
+                field: "the runs that left their shares of buckets",
                 ..
             })
         );
@@ -455,7 +455,7 @@ fn a_manifest_that_differs_ends_the_run() {
     let differs = matches!(
         error,
         Error::Run(WireError::ContractDiffers {
-            field: "shares of buckets",
+            field: "the runs that left their shares of buckets",
             ..
         })
     );
