@@ -420,7 +420,7 @@ impl Running {
         nix::sys::signal::kill(id, signal).unwrap();
     }
 
-    /// Waits for its end; also the most memory that it has had, in bytes.
+    /// Waits for its end, longer than others do since its table is a large one; also the most memory that it has had, in bytes.
     #[cfg(target_os = "linux")]
     pub(crate) fn wait_with_peak(self) -> (Ended, u64) {
         let path = format!("/proc/{}/status", self.process.id());
@@ -432,18 +432,22 @@ impl Running {
             }
             peak
         });
-        let ended = self.wait();
+        let ended = self.wait_for(4 * PATIENCE);
         (ended, watching.join().unwrap())
     }
 
-    pub(crate) fn wait(mut self) -> Ended {
-        let until = Instant::now() + PATIENCE;
+    pub(crate) fn wait(self) -> Ended {
+        self.wait_for(PATIENCE)
+    }
+
+    fn wait_for(mut self, patience: Duration) -> Ended {
+        let until = Instant::now() + patience;
         loop {
             match self.lines.recv_timeout(Duration::from_millis(50)) {
                 Ok(line) => self.seen.push_str(&(line + "\n")),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
-                    panic!("still running after a minute:\n{}", self.seen);
+                    panic!("still running after {patience:?}:\n{}", self.seen);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
