@@ -18,7 +18,7 @@ pub trait Observer: Progress {
     }
 
     /// Reading the keys of the table took so long in `all`, and for `waited` of it the reader waited for bytes: for a disk, a
-    /// network or whoever writes a pipe ([`Source::waited`](vesica_tables::Source::waited)). Comes before
+    /// network or whoever writes a pipe ([`Source::wait_time`](vesica_tables::Source::wait_time)). Comes before
     /// [`read`](Observer::read).
     fn waited(&mut self, waited: Duration, all: Duration) {
         let _ = (waited, all);

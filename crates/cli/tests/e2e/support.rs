@@ -432,15 +432,15 @@ impl Running {
             }
             peak
         });
-        let ended = self.wait_for(4 * PATIENCE);
+        let ended = self.wait_within(4 * PATIENCE);
         (ended, watching.join().unwrap())
     }
 
     pub(crate) fn wait(self) -> Ended {
-        self.wait_for(PATIENCE)
+        self.wait_within(PATIENCE)
     }
 
-    fn wait_for(mut self, patience: Duration) -> Ended {
+    fn wait_within(mut self, patience: Duration) -> Ended {
         let until = Instant::now() + patience;
         loop {
             match self.lines.recv_timeout(Duration::from_millis(50)) {
