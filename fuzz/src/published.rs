@@ -12,7 +12,7 @@ use vesica_lookup::{
 };
 use vesica_primitives::sealed::Sealed;
 use vesica_primitives::voprf::SecretKey;
-use vesica_session::{Identity, NoProgress, random};
+use vesica_session::{Identity, Interrupt, NoProgress, random};
 use vesica_wire::{ChannelOptions, FramedChannel, ReadHalf, WriteHalf};
 
 /// A publisher, and the key of its set.
@@ -258,7 +258,8 @@ impl Stored {
         let (head, purpose) = (b"vesica look-up 4\n", "vesica/1 state of a look-up");
         let file = self.sealed(head, purpose, b"state", &content);
         fs::write(directory.join("state"), file).expect("a file");
-        let open = || State::open(&directory, &self.publisher, &self.set, u64::MAX);
+        let interrupt = Interrupt::new();
+        let open = || State::open(&directory, &self.publisher, &self.set, u64::MAX, &interrupt);
         if let Ok(mut state) = open() {
             self.set.verify_once(&mut state).expect("a set");
             let known = (state.answered(), state.pending());
