@@ -26,7 +26,7 @@ class Shop:
         self.set = place / "customers.vset"
 
     def publish(self, table: Any = None, **arguments: Any) -> dict[str, Any]:
-        of = {"on": "id", "identity": self.identity, "database": self.place / "database"}
+        of = {"on": "id", "identity": self.identity, "database": str(self.place / "database")}
         return vesica.publish(table, output=self.set, **{**of, **arguments})
 
     def serve(
@@ -178,7 +178,7 @@ def test_what_changes_is_a_release(shop: Shop) -> None:
             found = vesica.lookup(table, on="id", set=shop.set, link=link)
         assert list(found.rows) == [0, 1]
     nothing = vesica.Identity.generate()
-    with pytest.raises(vesica.UsageError, match="no set of this publisher"):
+    with pytest.raises(vesica.DataError, match="of another identity"):
         shop.publish(customers(0, 5), rotate=True, identity=nothing)
 
 

@@ -121,7 +121,7 @@ def check_arguments(
     for what would be written in the place of anything else that is named. The peer of a run in this role hears of it."""
     paths = []
     for name, value in given.items():
-        kind, writes = _USES.get(str(hints.get(name)).partition(" ")[0], (None, False))
+        kind, writes = _USES.get(_kind(hints.get(name)), (None, False))
         if kind is not None:
             writes = writes or (kind == "set" and bool(given.get("fetch")))
             paths += [(name, kind, writes, path) for path in _paths(value)]
@@ -133,7 +133,7 @@ def check_arguments(
         "driver": given.get("driver"),
         "to_database": given.get("output_table") is not None,
     }
-    if str(hints.get("database")).startswith("Database"):
+    if _kind(hints.get("database")) == "Database":
         uri = address(given.get("database"))
         arguments["database"] = uri if isinstance(uri, str) else None
     identity, link = given.get("identity"), given.get("link")
@@ -143,6 +143,11 @@ def check_arguments(
         link if isinstance(link, Link) else None,
         role,
     )
+
+
+def _kind(hint: Any) -> str:
+    """Which of the names above annotates an argument."""
+    return str(hint).partition(" ")[0]
 
 
 def _paths(value: Any) -> list[str]:
