@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import functools
 import json
-import math
 import random
 import re
 import shlex
@@ -52,6 +51,7 @@ try:
         kind_of_output,
         labels_of,
         totals,
+        unkept,
     )
     from random_tables import Table
 except ImportError:
@@ -474,8 +474,6 @@ def choose(
         if is_mixed and (not is_copy(side) or (takes and side is receiver)):
             # Whether they are looked at may depend on the rows that match.
             side.possible.append("rows are not in UTF-8")
-    if takes and receiver.output == "table":
-        receiver.possible += unkept([sender.table.columns[name] for name in sender.labels])
     counted, sums = len(common), []
     valued = [side for side in sides if side.values]
     if task in ("sum", "shares"):
@@ -556,13 +554,6 @@ def choose(
     return check
 
 
-def unkept(columns: list[list[Cell]]) -> list[str]:
-    """Why SQLite might refuse columns."""
-    floats = any("float" in c.kind and math.isnan(c.value) for column in columns for c in column)
-    large = any(c.kind == "integer" and c.value >= 2**63 for column in columns for c in column)
-    return ["NaN"] * floats + ["integers beyond 2^63"] * large
-
-
 def add_output(side: Side, driver: Path | None, place: Path, is_shares: bool) -> None:
     kind, table = kind_of_output(side), side.table
     if side.output == "table":
@@ -576,7 +567,8 @@ def add_output(side: Side, driver: Path | None, place: Path, is_shares: bool) ->
         else:
             side.arguments += ["--database", f"sqlite:{base}", "--driver", str(driver)]
         side.arguments += ["--output-table", "result"]
-        side.possible += unkept(list(table.columns.values()))
+        cells = (cell for column in table.columns.values() for cell in column)
+        side.possible += {why for cell in cells if (why := unkept(cell)) is not None}
         kinds = [] if table.arrow is None else table.arrow.schema.types
         # A column that is all null shows by its type alone.
         side.possible += [str(t) for t in kinds if t.num_fields or pa.types.is_run_end_encoded(t)]

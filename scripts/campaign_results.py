@@ -287,11 +287,13 @@ def check_arrow(
         )
 
 
-def is_kept(cell: Cell) -> bool:
-    """Whether SQLite keeps a value."""
-    if "float" in cell.kind:
-        return not math.isnan(cell.value)
-    return cell.kind != "integer" or cell.value < 2**63
+def unkept(cell: Cell) -> str | None:
+    """Why SQLite does not keep a value, if it does not."""
+    if "float" in cell.kind and math.isnan(cell.value):
+        return "NaN"
+    if cell.kind == "integer" and cell.value >= 2**63:
+        return "integers beyond 2^63"
+    return None
 
 
 def check_database(side: Side, columns: list[tuple[str, list[Cell]]]) -> None:
@@ -309,7 +311,7 @@ def check_database(side: Side, columns: list[tuple[str, list[Cell]]]) -> None:
     for at, (name, column) in enumerate(columns):
         for cell, record in zip(column, records):
             got = record[at]
-            if at >= len(side.table.names) and not is_kept(cell):
+            if at >= len(side.table.names) and unkept(cell) is not None:
                 good = got is None
                 lost += 1
             elif cell.kind in ("integer", "bool", "float", "float32", "bytes", "null"):

@@ -33,8 +33,8 @@
 //!
 //! **Parts.** Where a run has several parts, sizes and counts are shared in the ring that holds the bins of all. Each party
 //! adds up its shares, and numbers are opened, or compared with a minimum, once all parts have run: shares are uniform, and
-//! sums of shares are shares of sums. The matches of all parts are each ANDed with the one bit that says whether enough match in all
-//! of them.
+//! sums of shares are shares of sums. The matches of all parts are each ANDed with the one bit that says whether enough
+//! match in all of them.
 
 mod matches;
 

@@ -10,7 +10,8 @@ const MAX_BUCKETS: u64 = 1 << 16;
 
 impl KeyStore {
     /// [Splits](KeyStore::split) keys so that the digests of each bucket are below those of the next. Digests are uniform; if
-    /// work on a key takes `key_bytes` bytes, that on a bucket takes about `memory`. All threads ask again and again whether it `is_stopped`.
+    /// work on a key takes `key_bytes` bytes, that on a bucket takes about `memory`. All threads ask again and again whether
+    /// it `is_stopped`.
     ///
     /// # Errors
     /// As [`KeyStore::split`].

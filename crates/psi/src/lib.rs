@@ -374,8 +374,8 @@ pub trait Protocol: Send + Sync {
         0
     }
 
-    /// What a run of one part sends, with the opening of its numbers, of items that are numbers of `exact` bits if they are any, computed without running it: bytes each
-    /// way and delays. Coded masks have their expected length; nothing else depends on more than what is given here. If
+    /// What a run of one part sends, with the opening of its numbers, of items that are numbers of `exact` bits if they are
+    /// any, computed without running it: bytes each way and delays. Coded masks have their expected length; nothing else depends on more than what is given here. If
     /// `is_stored`, both parties took a half of the offline phase from a store. `None` if no run has these parameters, or
     /// none without a store.
     fn traffic(

@@ -97,7 +97,7 @@ pub use labels::{
 };
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
-pub use opening::{Choice, NoChoice, Opened, exchange_openings, open_total};
+pub use opening::{Choice, NoChoice, Opened, RUNS_OF_SHARES, exchange_openings, open_total};
 pub use parties::{Learns, Role};
 pub use problem::Problem;
 pub use progress::{NoProgress, ObservedChannel, Progress};

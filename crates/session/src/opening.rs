@@ -275,14 +275,14 @@ pub(crate) fn open_numbers(
     let session = bucket_session(&agreement.params.session, count);
     let manifest = manifest(&session, &Choice(vec![0; buckets.len()]), buckets);
     match role {
-        Role::Receiver => hear_manifest(channel, manifest, OF_RUN)?,
+        Role::Receiver => hear_manifest(channel, manifest, RUNS_OF_SHARES)?,
         Role::Sender => channel.send(MANIFEST, manifest.to_vec())?,
     }
     open_sums(channel, role, agreement, session, buckets, rng)
 }
 
-/// What differs where the sides of a run have shares of different runs of a bucket.
-const OF_RUN: &str = "the runs that left their shares of buckets";
+/// What differs where the sides of a run have shares of different runs of a bucket: the field of a `ContractDiffers`.
+pub const RUNS_OF_SHARES: &str = "the runs that left their shares of buckets";
 
 /// Hears what the peer opens, which has to be the same. A difference is called so.
 fn hear_manifest(

@@ -152,11 +152,9 @@ impl Report {
             }
             _ => return,
         };
-        let numbers = self.contract.numbers().into_iter().zip(all);
-        let named = |((name, scale), units): (_, &i128)| {
-            let units = *units;
-            (name, Decimal { units, scale })
-        };
+        let numbers = self.contract.numbers().into_iter();
+        let numbers = numbers.zip(all.iter().copied());
+        let named = |((name, scale), units)| (name, Decimal { units, scale });
         let numbers: Vec<_> = numbers.map(named).collect();
         match &numbers[..] {
             [(_, value)] => self.value = Some(*value),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use vesica_files::{Advice, Argument, Command, Part, UnsafeDirectory, advice, for_this_user, many};
-use vesica_session::{Again, Attempt, Error as SessionError, Fingerprint, Problem};
+use vesica_session::{Again, Attempt, Error as SessionError, Fingerprint, Problem, RUNS_OF_SHARES};
 use vesica_tables::Profile;
 use vesica_wire::{Error as WireError, Limit};
 
@@ -637,7 +637,7 @@ impl Error {
                 " on the other side",
             ],
             Error::Session(SessionError::Run(WireError::ContractDiffers {
-                field: "the runs that left their shares of buckets",
+                field: RUNS_OF_SHARES,
                 ..
             })) => "one side's work directory is an older copy: remove it on both sides, and start over"
                 .into(),
@@ -752,7 +752,7 @@ mod tests {
     #[test]
     fn shares_of_different_runs_say_where_they_are() {
         let error = WireError::ContractDiffers {
-            field: "the runs that left their shares of buckets",
+            field: RUNS_OF_SHARES,
             ours: "00".into(),
             theirs: "01".into(),
         };

@@ -23,7 +23,7 @@ use vesica_wire::{Blame, Error as WireError, Limit};
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
 use crate::party::{beside, warn_of_lost};
-use crate::published::check_key;
+use crate::published::{check_key, split_ascending};
 use crate::{Error, ErrorClass, Observer};
 
 /// Bytes of a key while its bucket is looked up: its digest, value and mask, its places in the order of each, and its match.
@@ -367,10 +367,7 @@ impl OpenLookUp {
             self.options.budget().own_bucket(),
             &self.options.connect.interrupt,
         );
-        let is_stopped = || interrupt.check().is_err();
-        let split = keys.split_ascending(&scratch, key_bytes, memory, is_stopped);
-        interrupt.check().map_err(SessionError::from)?;
-        split?;
+        split_ascending(&mut keys, &scratch, key_bytes, memory, interrupt)?;
         self.set.verify_once(&mut self.state)?;
         let missing = self.missing(&mut keys, &scratch)?;
         if !missing.is_empty() {

@@ -117,14 +117,8 @@ impl Publication {
             let bytes = terms.bytes as usize;
             TextColumns::published(key, &terms.columns, bytes)
         });
-        let keys = read_published(
-            source,
-            key,
-            payload.transpose()?,
-            budget.keys,
-            scratch,
-            observer,
-        )?;
+        let payload = payload.transpose()?;
+        let keys = read_published(source, key, payload, &budget, scratch, observer)?;
         let counts = *keys.counts();
         let former = match (self.queries, self.rotates) {
             (None, true) => declared_queries(&self.database, &self.identity)?,
@@ -292,7 +286,7 @@ impl SetUpdate {
             |keys, label| Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt);
         let mut updated = Updated::default();
         if let Some(source) = remove {
-            let keys = read_published(source, key, None, budget.keys, scratch, observer)?;
+            let keys = read_published(source, key, None, &budget, scratch, observer)?;
             observer.phase("remove");
             walk(keys, 0)?.each(observer, |digests, _| {
                 updated.removed += update.remove(digests)?;
@@ -302,14 +296,8 @@ impl SetUpdate {
         if let Some(source) = add {
             let label = declared.payload_bytes as usize;
             let payload = (label > 0).then(|| TextColumns::added(key, &declared.payload, label));
-            let keys = read_published(
-                source,
-                key,
-                payload.transpose()?,
-                budget.keys,
-                scratch,
-                observer,
-            )?;
+            let payload = payload.transpose()?;
+            let keys = read_published(source, key, payload, &budget, scratch, observer)?;
             observer.phase("add");
             walk(keys, label)?.each(observer, |digests, labels| {
                 let (new, changed) = update.add(digests, labels)?;
@@ -345,11 +333,11 @@ fn read_published(
     source: &Source,
     key: &KeySpec,
     payload: Option<TextColumns>,
-    memory: u64,
+    budget: &Budget,
     scratch: &Path,
     observer: &mut dyn Observer,
 ) -> Result<TableKeys, Error> {
-    let keys = read_keys_within(source, key, &[], payload.as_ref(), memory, scratch)?;
+    let keys = read_keys_within(source, key, &[], payload.as_ref(), budget.keys, scratch)?;
     let counts = *keys.counts();
     observer.read(&counts);
     for warning in counts.warnings() {
@@ -359,6 +347,20 @@ fn read_published(
         0 => Err(Error::NoKeys(counts)),
         _ => Ok(keys),
     }
+}
+
+/// [Splits](KeyStore::split_ascending) keys unless it is interrupted.
+pub(crate) fn split_ascending(
+    keys: &mut KeyStore,
+    scratch: &Path,
+    key_bytes: u64,
+    memory: u64,
+    interrupt: &Interrupt,
+) -> Result<(), Error> {
+    let is_stopped = || interrupt.check().is_err();
+    let split = keys.split_ascending(scratch, key_bytes, memory, is_stopped);
+    interrupt.check().map_err(SessionError::from)?;
+    Ok(split?)
 }
 
 /// A way through keys in ascending order of their digests, however often.
@@ -379,10 +381,7 @@ impl<'a> Walk<'a> {
         // A bucket, the same sorted, and what sorts it.
         let key_bytes = 68 + 2 * label as u64;
         let mut keys = keys.into_store();
-        let is_stopped = || interrupt.check().is_err();
-        let split = keys.split_ascending(scratch, key_bytes, memory, is_stopped);
-        interrupt.check().map_err(SessionError::from)?;
-        split?;
+        split_ascending(&mut keys, scratch, key_bytes, memory, interrupt)?;
         Ok(Walk { keys, interrupt })
     }
 

@@ -10,7 +10,7 @@ use vesica_session::terms::{BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, 
 use vesica_session::{
     Agreed, Agreement, Assignment, Attempt, Begin, BucketShares, Checkpoint, Choice, Error, Job,
     KeyBlock, KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
-    RepeatedKeys, Report, Reveal, Role, Security, State, Tally, ValueTerms, agree,
+    RUNS_OF_SHARES, RepeatedKeys, Report, Reveal, Role, Security, State, Tally, ValueTerms, agree,
     exchange_openings, open_total, run_bucket, run_set_over,
 };
 use vesica_testing::{Recorder, bad_value, digests, misbehaviour, run_both};
@@ -401,7 +401,7 @@ fn shares_of_different_runs_of_a_bucket_are_not_opened() {
         let is_named = matches!(
             near,
             Error::Run(WireError::ContractDiffers {
-                field: "the runs that left their shares of buckets",
+                field: RUNS_OF_SHARES,
                 ..
             })
         );
@@ -455,7 +455,7 @@ fn a_manifest_that_differs_ends_the_run() {
     let differs = matches!(
         error,
         Error::Run(WireError::ContractDiffers {
-            field: "the runs that left their shares of buckets",
+            field: RUNS_OF_SHARES,
             ..
         })
     );
