@@ -35,18 +35,26 @@ SLOW = ROOT / "scripts" / "slow_tests.txt"
 OF_PROCESSOR, OF_CLOCK = 1.0, 4.0
 
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored;")
+# A test that failed, and where: of Cargo's, then of Python's.
+FAILURE = re.compile(r"^test .* \.\.\. FAILED$|^thread '.*' .*panicked at |^(?:FAIL|ERROR): ")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
 
 
 class Tally:
-    """Sums what the runners report."""
+    """Sums what the runners report, and keeps what they say of failures."""
 
     def __init__(self) -> None:
         self.passed = self.failed = self.skipped = 0
+        self.failures: list[str] = []
+        self.panicked = False
 
     def line(self, line: str) -> None:
         line = line.rstrip()
+        if self.panicked or FAILURE.match(line):
+            self.failures.append(line)
+            # The next line is the message.
+            self.panicked = not self.panicked and " panicked at " in line
         if match := CARGO_RESULT.match(line):
             passed, failed, ignored = map(int, match.groups())
             self.passed += passed
@@ -293,9 +301,12 @@ def main() -> int:
         bad |= tally.failed > 0 or code != 0
         for field in ("passed", "failed", "skipped"):
             setattr(total, field, getattr(total, field) + getattr(tally, field))
+        total.failures += tally.failures
         times.append(f"  {name}: {tally.summary()}, {clock.seconds():.0f} s")
     say("\n==> all stages")
     say("\n".join(times))
+    if bad:
+        say("\n".join(total.failures))
     say(total.summary())
     return 1 if bad else 0
 

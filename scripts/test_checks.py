@@ -461,6 +461,18 @@ class Tally(unittest.TestCase):
             tally.line(line + "\n")
         self.assertEqual(tally.summary(), "17 passed, 3 failed, 3 skipped")
 
+    def test_what_failed_is_kept_with_its_first_words(self) -> None:
+        tally = run_tests.Tally()
+        failures = [
+            "test peers::meet ... FAILED",
+            "thread 'peers::meet' (7) panicked at crates/a/src/b.rs:3:5:",
+            "assertion failed: met",
+            "FAIL: test_meet (test_peers.Peers.test_meet)",
+        ]
+        for line in (*failures[:3], "note: run with a variable", "test b ... ok", failures[3]):
+            tally.line(line + "\n")
+        self.assertEqual(tally.failures, failures)
+
     @staticmethod
     def built(
         kind: str, executable: str | None, test: bool = True, place: Path = Path("/r/a")
