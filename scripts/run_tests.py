@@ -175,19 +175,24 @@ def tests_of(binary: Binary, *words: str) -> list[str]:
     return [line.removesuffix(": test") for line in printed.splitlines() if line.endswith(": test")]
 
 
+def slow_of(binary: Binary) -> list[str]:
+    """The slow tests of a binary, which has each of them."""
+    listed = slow_tests().get(str(binary), [])
+    if listed and (missing := set(listed) - set(tests_of(binary))):
+        raise ValueError(f"{SLOW.name}: {binary} has no test {', '.join(sorted(missing))}")
+    return listed
+
+
 def quick(binary: Binary) -> list[str]:
     """The words with which a binary runs all but its slow tests."""
-    slow = slow_tests().get(str(binary), [])
-    return ["--exact", *(word for test in slow for word in ("--skip", test))]
+    return ["--exact", *(word for test in slow_of(binary) for word in ("--skip", test))]
 
 
 def slow(binary: Binary) -> list[str] | None:
     """The words with which a binary runs its slow tests, if it has any."""
     if os.path.relpath(binary.directory, ROOT) in SLOW_TO_COMPILE:
         return []
-    listed = slow_tests().get(str(binary), [])
-    if missing := set(listed) - set(tests_of(binary)):
-        raise ValueError(f"{SLOW.name}: {binary} has no test {', '.join(sorted(missing))}")
+    listed = slow_of(binary)
     return ["--exact", *listed] if listed else None
 
 
@@ -203,6 +208,7 @@ def side_by_side(words_of: Choice, command: list[str], tally: Tally) -> int:
             words = words_of(binary)
         except ValueError as problem:
             say(str(problem))
+            tally.failures.append(str(problem))
             return 1
         if words is None:
             return 0

@@ -568,8 +568,9 @@ class WhichTests(unittest.TestCase):
         self.assertEqual(run_tests.slow(self.binary("research", "vesica_research")), [])
 
     def test_a_listed_test_that_does_not_exist_is_an_error(self) -> None:
-        with self.assertRaisesRegex(ValueError, "crates/cli e2e has no test large::longer"):
-            run_tests.slow(self.binary("crates/cli", "e2e"))
+        for words_of in (run_tests.quick, run_tests.slow):
+            with self.assertRaisesRegex(ValueError, "crates/cli e2e has no test large::longer"):
+                words_of(self.binary("crates/cli", "e2e"))
 
 
 class Reliability(unittest.TestCase):
