@@ -174,28 +174,71 @@ fn room(buffer: &mut Zeroizing<Vec<Block>>, count: usize) -> &mut [Block] {
     &mut buffer[..count]
 }
 
-/// The value end: it holds Δ.
-pub(crate) struct ValueEnd<const W: u32 = WIDTH> {
-    source: Box<dyn subfield::Sender<W> + Send>,
+/// Where an end has its COTs and entries from.
+trait Source {
+    fn next_cots(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        rows: &mut [Block],
+    ) -> Result<(), Error>;
+
+    fn next_entries(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        rows: &mut [Block],
+    ) -> Result<(), Error>;
+}
+
+macro_rules! source {
+    ($end:path) => {
+        impl<const W: u32> Source for Box<dyn $end + Send> {
+            fn next_cots(
+                &mut self,
+                channel: &mut dyn Channel,
+                rng: &mut dyn CryptoRng,
+                rows: &mut [Block],
+            ) -> Result<(), Error> {
+                self.extend(channel, rng, rows)
+            }
+
+            fn next_entries(
+                &mut self,
+                channel: &mut dyn Channel,
+                rng: &mut dyn CryptoRng,
+                rows: &mut [Block],
+            ) -> Result<(), Error> {
+                self.extend_entries(channel, rng, rows)
+            }
+        }
+    };
+}
+
+source!(subfield::Sender<W>);
+source!(subfield::Receiver<W>);
+
+/// One of both ends.
+pub(crate) struct End<S> {
+    source: S,
     hashes: Hashes,
     rows: Zeroizing<Vec<Block>>,
 }
 
-impl<const W: u32> ValueEnd<W> {
-    pub(crate) fn new(
-        direction: Direction,
-        session: &[u8; 32],
-        source: impl subfield::Sender<W> + Send + 'static,
-    ) -> Self {
-        ValueEnd {
-            source: Box::new(source),
+/// The value end: it holds Δ.
+pub(crate) type ValueEnd<const W: u32 = WIDTH> = End<Box<dyn subfield::Sender<W> + Send>>;
+
+/// The choice end.
+pub(crate) type ChoiceEnd<const W: u32 = WIDTH> = End<Box<dyn subfield::Receiver<W> + Send>>;
+
+#[allow(private_bounds, reason = "these are all sources that there are")]
+impl<S: Source> End<S> {
+    fn over(direction: Direction, session: &[u8; 32], source: S) -> Self {
+        End {
+            source,
             hashes: Hashes::new(direction, session),
             rows: Zeroizing::default(),
         }
-    }
-
-    pub(crate) fn delta(&self) -> Block {
-        self.source.delta()
     }
 
     /// The next `count` COTs, with tweaks for so many blocks of a pad of each.
@@ -207,7 +250,7 @@ impl<const W: u32> ValueEnd<W> {
     ) -> Result<Batch<'_>, Error> {
         let first = self.hashes.reserve(count * blocks);
         let rows = room(&mut self.rows, count);
-        self.source.extend(channel, rng, rows)?;
+        self.source.next_cots(channel, rng, rows)?;
         Ok(Batch {
             rows,
             hashes: &self.hashes,
@@ -225,12 +268,26 @@ impl<const W: u32> ValueEnd<W> {
     ) -> Result<Entries<'_>, Error> {
         let first = self.hashes.reserve_tiles(tiles);
         let rows = room(&mut self.rows, tiles * each);
-        self.source.extend_entries(channel, rng, rows)?;
+        self.source.next_entries(channel, rng, rows)?;
         Ok(Entries {
             rows,
             hashes: &self.hashes,
             first,
         })
+    }
+}
+
+impl<const W: u32> ValueEnd<W> {
+    pub(crate) fn new(
+        direction: Direction,
+        session: &[u8; 32],
+        source: impl subfield::Sender<W> + Send + 'static,
+    ) -> Self {
+        End::over(direction, session, Box::new(source))
+    }
+
+    pub(crate) fn delta(&self) -> Block {
+        self.source.delta()
     }
 
     /// Passes the pads of q_i and q_i ⊕ Δ of the next `count` COTs to `sink`, piece by piece, with the number of
@@ -271,59 +328,13 @@ impl<const W: u32> ValueEnd<W> {
     }
 }
 
-/// The choice end.
-pub(crate) struct ChoiceEnd<const W: u32 = WIDTH> {
-    source: Box<dyn subfield::Receiver<W> + Send>,
-    hashes: Hashes,
-    rows: Zeroizing<Vec<Block>>,
-}
-
 impl<const W: u32> ChoiceEnd<W> {
     pub(crate) fn new(
         direction: Direction,
         session: &[u8; 32],
         source: impl subfield::Receiver<W> + Send + 'static,
     ) -> Self {
-        ChoiceEnd {
-            source: Box::new(source),
-            hashes: Hashes::new(direction, session),
-            rows: Zeroizing::default(),
-        }
-    }
-
-    /// As [`ValueEnd::take`].
-    fn take(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        [count, blocks]: [usize; 2],
-    ) -> Result<Batch<'_>, Error> {
-        let first = self.hashes.reserve(count * blocks);
-        let rows = room(&mut self.rows, count);
-        self.source.extend(channel, rng, rows)?;
-        Ok(Batch {
-            rows,
-            hashes: &self.hashes,
-            first,
-        })
-    }
-
-    /// As [`ValueEnd::entries`].
-    pub(crate) fn entries(
-        &mut self,
-        channel: &mut dyn Channel,
-        rng: &mut dyn CryptoRng,
-        tiles: usize,
-        each: usize,
-    ) -> Result<Entries<'_>, Error> {
-        let first = self.hashes.reserve_tiles(tiles);
-        let rows = room(&mut self.rows, tiles * each);
-        self.source.extend_entries(channel, rng, rows)?;
-        Ok(Entries {
-            rows,
-            hashes: &self.hashes,
-            first,
-        })
+        End::over(direction, session, Box::new(source))
     }
 
     /// Passes the next `count` COTs t_i, of which x_i is the lowest bit, and their pads to `sink`, piece by
