@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
 use vesica::{
-    Attempt, ConnectOptions, Endpoint, Intent, Interrupt, Observer, OnIncident, Party, Passes,
-    RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address, parse_bytes,
-    select_rows,
+    Attempt, ConnectOptions, Endpoint, Intent, Interrupt, NoProgress, Observer, OnIncident, Party,
+    Passes, RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address,
+    parse_bytes, select_rows,
 };
 use vesica_kernels::memory::KeepFreed;
 
@@ -327,14 +327,17 @@ impl SplitJob {
         let table = Table::of(table, &reading)?;
         let output = reading.output(py, output)?;
         let job = Arc::clone(&self.0);
+        let interrupt = Interrupt::new();
+        let raised = interrupt.clone();
         let (rows, table) = supervise(
             py,
-            &Interrupt::new(),
+            &interrupt,
             || Ok(()),
             move || {
                 let source = table.open(&key, &[], options)?;
                 let to = output.as_ref().map(Output::destination);
-                let rows = collect(&job, &source, &key, &resources, to)?;
+                let told = &mut NoProgress;
+                let rows = collect(&job, &source, &key, &resources, to, &raised, told)?;
                 let table = match to {
                     None if !source.format().is_text() => {
                         let (schema, batches) = select_rows(&source, &rows)?;

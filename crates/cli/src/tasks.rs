@@ -196,10 +196,12 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
 }
 
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
+    let signals = Signals::install()?;
     let output = options.output.as_deref();
     let target = options.table.target(&options.output_table)?;
     let key = options.table.key()?;
     let job = SplitJob::open(&options.job)?;
+    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
     let resources = Resources {
         memory: options.memory.or_else(half_of_the_machine),
         threads: options.threads,
@@ -211,7 +213,17 @@ pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
         ..SourceOptions::default()
     })?;
     let destination = Destination::of(target.as_ref(), output);
-    let rows = collect_rows(&job, &source, &key, &resources, destination)?;
+    let interrupt = signals.interrupt();
+    let rows = collect_rows(
+        &job,
+        &source,
+        &key,
+        &resources,
+        destination,
+        interrupt,
+        &mut progress,
+    )?;
+    progress.finish();
     let rows = rows.iter().count();
     let line = format!("{} written", many(rows as u64, "row"));
     log::event("done", &line, &json!({"rows_written": rows}));

@@ -10,8 +10,10 @@ struct Readme;
 
 mod advice;
 mod beside;
+mod class;
 mod directory;
 mod found;
+mod guard;
 mod id;
 mod limits;
 mod locks;
@@ -27,8 +29,10 @@ mod windows;
 
 pub use advice::{Advice, Argument, Command, Face, Part, many, spelled};
 pub use beside::{directory_of, is_unfinished, remove_unfinished, unfinished};
+pub use class::ErrorClass;
 pub use directory::{UnsafeDirectory, for_this_user, private_directory};
 pub use found::{DirectoryKind, MESSAGE, foreign_file, found_at, own_file};
+pub use guard::{catching, panic_is_caught};
 pub use id::{FileId, Place, has_other_names, is_at, redirected};
 pub use limits::{free_bytes, is_exhausted, machine_memory};
 pub use locks::{NotLocked, has_no_locks, lock, lock_within};

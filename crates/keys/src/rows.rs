@@ -1,5 +1,7 @@
 //! A set of rows, one bit each.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -44,6 +46,30 @@ impl RowSet {
     pub fn contains(&self, row: u64) -> bool {
         let word = self.words.get((row / 64) as usize).copied().unwrap_or(0);
         word >> (row % 64) & 1 == 1
+    }
+
+    /// How many of these rows are chosen; of none beyond the last.
+    pub fn count(&self, rows: Range<u64>) -> u64 {
+        let (start, end) = (rows.start, rows.end.min(self.rows));
+        if start >= end {
+            return 0;
+        }
+        let (first, last) = ((start / 64) as usize, ((end - 1) / 64) as usize);
+        let words = (first..).zip(&self.words[first..=last]);
+        let ones = words.map(|(number, word)| {
+            let from = if number == first {
+                !0 << (start % 64)
+            } else {
+                !0
+            };
+            let to = if number == last {
+                !0 >> (63 - (end - 1) % 64)
+            } else {
+                !0
+            };
+            u64::from((word & from & to).count_ones())
+        });
+        ones.sum()
     }
 
     /// Chooses a row or leaves it out. Takes the same time, and touches the same memory, either way.
@@ -146,6 +172,10 @@ mod tests {
             }
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), plain.iter().copied().collect::<Vec<_>>());
             prop_assert!((0..rows + 70).all(|r| set.contains(r) == plain.contains(&r)));
+            for (from, to) in [(0, rows), (rows / 3, rows / 2), (1, 1), (rows / 2, rows + 70), (2, 1)] {
+                let expected = plain.iter().filter(|row| (from..to).contains(*row)).count();
+                prop_assert_eq!(set.count(from..to), expected as u64);
+            }
             let bytes = set.to_bytes();
             prop_assert_eq!(RowSet::from_bytes(rows, &bytes).unwrap(), set);
             prop_assert!(RowSet::from_bytes(rows + 8, &bytes).is_err());

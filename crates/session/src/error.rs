@@ -8,7 +8,7 @@ use vesica_files::Argument::{
     Admit, Deadline, Key, Listen, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer,
     Protocol, Security, State, TakeValues, Timeout, Value, ValueBound, Wait,
 };
-use vesica_files::{Advice, Argument, Command, Part, advice, is_exhausted};
+use vesica_files::{Advice, Argument, Command, ErrorClass, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
 
 use crate::terms::Terms;
@@ -92,34 +92,13 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2], again: Again) -> Advi
     Advice::new(parts)
 }
 
-/// Whose fault an [`Error`] is. This list is complete: callers match all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// The caller's: it asked for something impossible.
-    Usage,
-    /// The network's, or the peer's, which went away or has not come. Who shows another key in its place is no peer, and
-    /// proves nothing about it.
-    Network,
-    /// The peer's: it has proved that it is the pinned one, and misbehaved.
-    Peer,
-    /// Nobody's: the two sides want different jobs, or the peer wants another one for its peer.
-    Contract,
-    /// A limit of this machine or of the run.
-    Resource,
-    /// What this side has stored cannot be used.
-    Data,
-    /// Nobody's: this side's own user or program has stopped it.
-    Interrupted,
-}
-
-impl From<Blame> for ErrorClass {
-    fn from(blame: Blame) -> ErrorClass {
-        match blame {
-            Blame::Network => ErrorClass::Network,
-            Blame::Peer => ErrorClass::Peer,
-            Blame::Contract => ErrorClass::Contract,
-            Blame::Resource => ErrorClass::Resource,
-        }
+/// Whose fault it is that a run has failed.
+fn class_of(blame: Blame) -> ErrorClass {
+    match blame {
+        Blame::Network => ErrorClass::Network,
+        Blame::Peer => ErrorClass::Peer,
+        Blame::Contract => ErrorClass::Contract,
+        Blame::Resource => ErrorClass::Resource,
     }
 }
 
@@ -354,7 +333,7 @@ impl Error {
             Error::Message(_) | Error::OtherInput => ErrorClass::Data,
             Error::Halves { class, .. } => *class,
             Error::Run(error) if error.is_interrupt() => ErrorClass::Interrupted,
-            Error::Run(error) => error.blame().into(),
+            Error::Run(error) => class_of(error.blame()),
         }
     }
 

@@ -83,7 +83,7 @@ pub use contract::{
 };
 pub use courier::{Envelope, MAX_MESSAGE, Turn, goes_by_messages, hash_of_said, take_turn};
 pub use deadline::Deadline;
-pub use error::{Again, Error, ErrorClass, NoConnection, NotAdmitted, more_halves};
+pub use error::{Again, Error, NoConnection, NotAdmitted, more_halves};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use gateway::{Admission, Gateway, GatewayFigures, GatewayOptions, Visit};
 pub use halves::{HalfSource, Purpose};
@@ -116,7 +116,7 @@ pub use terms::{
 pub use threads::{buckets_for_threads, with_threads};
 pub use turns::Turns;
 pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
-pub use vesica_files::{Advice, Argument, Command, Face, Part, spelled};
+pub use vesica_files::{Advice, Argument, Command, ErrorClass, Face, Part, spelled};
 pub use vesica_keys::KeyBlock;
 pub use vesica_plan::Registry;
 pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};

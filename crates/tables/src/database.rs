@@ -16,11 +16,10 @@ use adbc_driver_manager::{ManagedConnection, ManagedDriver};
 use arrow_array::RecordBatchReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, SchemaRef};
-use vesica_files::{Argument, advice, directory_of};
+use vesica_files::{Argument, advice, catching, directory_of};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::catching;
 use crate::objects::address::unescaped;
 
 mod sqlite;

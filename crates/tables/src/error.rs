@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+pub(crate) use vesica_files::ErrorClass;
 use vesica_files::{Advice, is_exhausted, many};
 
 #[cfg(feature = "object-stores")]
@@ -16,18 +17,6 @@ pub(crate) use problem::Problem;
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Whose fault an [`Error`] is. This list is complete: callers match all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// The request: a bad profile name, an output that cannot be written.
-    Usage,
-    /// The input data: a missing file or column, a broken row. Also a database or an object store that has it or gets the
-    /// result, and cannot be reached or refuses.
-    Data,
-    /// A limit of the machine: the disk is full, too many open files.
-    Resource,
-}
 
 /// An error about a table. One line by `Display`, at most one line more by [`Error::remedy`].
 ///

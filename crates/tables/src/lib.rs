@@ -65,7 +65,6 @@ struct Readme;
 mod decimal;
 mod error;
 mod format;
-mod guard;
 mod names;
 
 // The rooms. Each uses those before it alone: objects, profile, types, database, source, formats, scan, check, result.
@@ -85,12 +84,9 @@ pub use arrow_schema::SchemaRef;
 pub use check::{Check, ColumnCheck, Finding, LabelCheck, check, check_within};
 #[cfg(feature = "adbc")]
 pub use database::{AdbcDatabase, Query, database_paths, has_credentials, is_library};
-pub use error::{
-    Difference, Error, ErrorClass, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem,
-};
+pub use error::{Difference, Error, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem};
 pub use format::Format;
 pub use formats::import::import_batches;
-pub use guard::panic_is_caught;
 pub use objects::address::{is_address, redacted, shown};
 #[cfg(feature = "object-stores")]
 pub use objects::store::abort_uploads;
@@ -116,7 +112,7 @@ pub use types::column_type::{ColumnType, KeyClass};
 pub use types::labels::TextColumns;
 pub use types::number::ValueColumn;
 pub use types::peer_columns::{HandedOver, Matched, PeerColumn, arrange};
-pub use vesica_files::{Advice, Argument};
+pub use vesica_files::{Advice, Argument, ErrorClass, panic_is_caught};
 pub use vesica_keys::{
     CommonOrder, DigestSet, Frequent, KeyStore, NO_ITEM, Repeated, RowSet, sort_digests,
 };

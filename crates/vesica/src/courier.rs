@@ -25,7 +25,7 @@ use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, Source};
 
 use crate::apart::check_apart;
 use crate::kept::{Hex, Kept, Stage};
-use crate::party::{Gets, Outcome, Party, Ready, warn_of_classes, with_column_types, words};
+use crate::party::{Gets, Outcome, Party, warn_of_classes, with_column_types, words};
 use crate::stored::Stored;
 use crate::work_dir::refused;
 use crate::{Error, Observer, WorkDirProblem};
@@ -309,11 +309,8 @@ impl<'a> Courier<'a> {
         })?;
         let job = with_column_types(self.job.clone(), source, self.key)?;
         let output = output.filter(|_| has_rows);
-        let ready = party.prepare(&job, source, output, observer)?;
-        let Ready {
-            file, directory, ..
-        } = ready;
-        let mut keys = party.read(&job, source, self.key, &directory, None, observer)?;
+        let mut ready = party.prepare(&job, source, output, observer)?;
+        let mut keys = party.read(&job, self.key, &mut ready, observer)?;
         self.check_keys(&job, &keys)?;
         if again && !has_rows {
             return Ok(Carried {
@@ -322,9 +319,6 @@ impl<'a> Courier<'a> {
                 over: None,
             });
         }
-        if let Some(file) = &file {
-            file.check_rows(source, keys.counts())?;
-        }
         let report = self.turn(&job, step, &mut keys, observer)?;
         let message = self.kept.last_word().map(<[u8]>::to_vec);
         let over = report.map(|report| {
@@ -332,7 +326,7 @@ impl<'a> Courier<'a> {
             Over {
                 party,
                 source,
-                file,
+                file: ready.file,
                 keys,
                 report,
                 kept: (self.kept.head.stage != Stage::Over).then_some(self.kept),

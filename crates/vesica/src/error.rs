@@ -2,33 +2,14 @@
 
 use std::path::PathBuf;
 
-use vesica_files::{Advice, Argument, Command, Part, UnsafeDirectory, advice, for_this_user, many};
+use vesica_files::{
+    Advice, Argument, Command, ErrorClass, Part, UnsafeDirectory, advice, for_this_user, many,
+};
 use vesica_session::{Again, Attempt, Error as SessionError, Fingerprint, Problem, RUNS_OF_SHARES};
 use vesica_tables::Profile;
 use vesica_wire::{Error as WireError, Limit};
 
 use crate::memory::{memory_for, show_bytes, task_memory_for};
-
-/// Whose fault an [`Error`] is. This list is complete: callers match all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorClass {
-    /// The caller's: it asked for something impossible.
-    Usage,
-    /// The input data's, or that of the database or object store that has it or gets the result: it cannot be reached, or
-    /// refuses.
-    Data,
-    /// The network's, or the peer's, which went away or has not come. Who shows another key in its place is no peer, and
-    /// proves nothing about it.
-    Network,
-    /// The peer's: it has proved that it is the pinned one, and misbehaved.
-    Peer,
-    /// Nobody's: the two sides want different jobs, or the peer wants another one for its peer.
-    Contract,
-    /// A limit of this machine or of the run.
-    Resource,
-    /// Nobody's: this side's own [`Interrupt`](crate::Interrupt) was raised.
-    Interrupted,
-}
 
 /// Why a run may not use a work directory, or the directory of a run by courier. Displayed behind its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -466,21 +447,6 @@ impl From<vesica_offline::Error> for Error {
     }
 }
 
-impl From<vesica_session::ErrorClass> for ErrorClass {
-    fn from(class: vesica_session::ErrorClass) -> ErrorClass {
-        use vesica_session::ErrorClass as Class;
-        match class {
-            Class::Usage => ErrorClass::Usage,
-            Class::Network => ErrorClass::Network,
-            Class::Peer => ErrorClass::Peer,
-            Class::Contract => ErrorClass::Contract,
-            Class::Resource => ErrorClass::Resource,
-            Class::Data => ErrorClass::Data,
-            Class::Interrupted => ErrorClass::Interrupted,
-        }
-    }
-}
-
 impl From<vesica_keys::Error> for Error {
     fn from(error: vesica_keys::Error) -> Error {
         vesica_tables::Error::from(error).into()
@@ -556,19 +522,15 @@ impl Error {
             } => ErrorClass::Data,
             Error::Unopened { class } => *class,
             Error::Usage { .. } | Error::WorkDir { .. } | Error::Job { .. } => ErrorClass::Usage,
-            Error::Table(error) => match error.class() {
-                vesica_tables::ErrorClass::Usage => ErrorClass::Usage,
-                vesica_tables::ErrorClass::Data => ErrorClass::Data,
-                vesica_tables::ErrorClass::Resource => ErrorClass::Resource,
-            },
+            Error::Table(error) => error.class(),
             Error::NoKeys(_) => ErrorClass::Data,
             Error::Session(error) | Error::TaskMemory(error) | Error::Courier(error) => {
-                error.class().into()
+                error.class()
             }
             Error::OtherKeys { .. } => ErrorClass::Contract,
-            Error::LookUp(error) => error.class().into(),
+            Error::LookUp(error) => error.class(),
             #[cfg(feature = "offline")]
-            Error::Offline(error) => error.class().into(),
+            Error::Offline(error) => error.class(),
         }
     }
 

@@ -88,11 +88,12 @@ mod published;
 mod shares;
 mod split_job;
 mod stored;
+mod table;
 mod withheld;
 mod work_dir;
 
 pub use courier::{Carried, Courier, CourierStep, Over};
-pub use error::{Error, ErrorClass, JobProblem, WorkDirProblem};
+pub use error::{Error, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};
 pub use memory::{Budget, Division, Storage};
@@ -110,7 +111,7 @@ pub use work_dir::prepare_work_dir;
 #[cfg(feature = "adbc")]
 pub use options::{adbc_database, add_database};
 pub use vesica_files::{
-    Advice, Argument, Command, DirectoryKind, Face, Part, WholeFile, holds_key, spelled,
+    Advice, Argument, Command, DirectoryKind, ErrorClass, Face, Part, WholeFile, holds_key, spelled,
 };
 pub use vesica_lookup::{
     Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, ServerEvent, Service,

@@ -16,14 +16,14 @@ use vesica_session::{
 };
 use vesica_tables::{
     ColumnType, Counts, Destination, HandedOver, KeySpec, Matched, Output, PathKind, PeerColumn,
-    RowSet, Rows, Source, TableKeys, arrange, read_keys_within, write_rows,
+    RowSet, Rows, Source, arrange,
 };
 use vesica_wire::{Blame, Error as WireError, Limit};
 
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
-use crate::party::{beside, warn_of_lost};
 use crate::published::{check_key, split_ascending};
+use crate::table::{self, Reading, beside};
 use crate::{Error, ErrorClass, Observer};
 
 /// Bytes of a key while its bucket is looked up: its digest, value and mask, its places in the order of each, and its match.
@@ -340,26 +340,26 @@ impl OpenLookUp {
             fetched: std::mem::take(&mut self.fetched),
             ..LookUpReport::default()
         };
-        let adds_columns = !header.declared.payload.is_empty();
-        if adds_columns {
-            source.check_added_texts()?;
-        }
+        let adds_texts = !header.declared.payload.is_empty();
         let scratch = beside(output);
         self.options.check_apart(&[source], output)?;
-        let file = output
-            .map(|output| Output::open(output, source, &scratch))
-            .transpose()?;
-        if let (Some(file), true) = (&file, adds_columns) {
+        let file = table::open(source, output, &scratch, adds_texts)?;
+        if let (Some(file), true) = (&file, adds_texts) {
             file.check_columns(source, &self.columns_of_peer())?;
         }
-        let keys = self.read(source, &scratch, observer)?;
+        let reading = Reading {
+            key: &self.key,
+            values: &[],
+            texts: None,
+            budget: &self.options.budget(),
+            scratch: &scratch,
+            file: file.as_ref(),
+            adds_texts,
+            allow_empty: self.options.allow_empty,
+            interrupt: &self.options.connect.interrupt,
+        };
+        let keys = reading.keys(source, observer)?;
         report.counts = *keys.counts();
-        if adds_columns {
-            report.counts.check_utf8(source)?;
-        }
-        if let Some(file) = &file {
-            file.check_rows(source, &report.counts)?;
-        }
         // A label is there once more to be kept.
         let key_bytes = KEY_BYTES + 2 * u64::from(self.set.header().declared.payload_bytes);
         let mut keys = keys.into_store();
@@ -419,21 +419,8 @@ impl OpenLookUp {
             columns,
             report,
         };
-        if let Some(unreadable) = looked_up.matched().unreadable() {
-            let warning = format!(
-                "what was published with {} is not what the set declares; their columns are empty",
-                many(unreadable as u64, "key"),
-            );
-            observer.warning(&warning.into());
-        }
-        if let Some(mut file) = file {
-            observer.writing();
-            let written = write_rows(source, looked_up.matched(), &mut file)?;
-            interrupt.check().map_err(SessionError::from)?;
-            warn_of_lost(file.commit()?, observer);
-            looked_up.report.rows_written = Some(written);
-            observer.wrote(written);
-        }
+        let written = table::write(source, file, looked_up.matched(), interrupt, observer)?;
+        looked_up.report.rows_written = written;
         Ok(looked_up)
     }
 
@@ -444,31 +431,6 @@ impl OpenLookUp {
             of: ColumnType::TEXT,
         };
         self.columns().iter().map(texts).collect()
-    }
-
-    fn read(
-        &self,
-        source: &Source,
-        scratch: &Path,
-        observer: &mut dyn Observer,
-    ) -> Result<TableKeys, Error> {
-        let keys = read_keys_within(
-            source,
-            &self.key,
-            &[],
-            None,
-            self.options.budget().keys,
-            scratch,
-        )?;
-        let counts = *keys.counts();
-        observer.read(&counts);
-        if counts.items == 0 && !self.options.allow_empty {
-            return Err(Error::NoKeys(counts));
-        }
-        for warning in counts.warnings() {
-            observer.warning(&warning);
-        }
-        Ok(keys)
     }
 
     /// The keys whose values are missing. What was published with keys has its part of the memory only later.

@@ -14,10 +14,11 @@ use vesica_lookup::{
 use vesica_session::{
     Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
 };
-use vesica_tables::{KeySpec, PathKind, Source, TableKeys, TextColumns, read_keys_within};
+use vesica_tables::{KeySpec, PathKind, Source, TableKeys, TextColumns};
 
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
+use crate::table::Reading;
 use crate::{Error, ErrorClass, Observer};
 
 /// Keys that are evaluated between two reports of progress.
@@ -118,7 +119,18 @@ impl Publication {
             TextColumns::published(key, &terms.columns, bytes)
         });
         let payload = payload.transpose()?;
-        let keys = read_published(source, key, payload, &budget, scratch, observer)?;
+        let reading = Reading {
+            key,
+            values: &[],
+            texts: payload,
+            budget: &budget,
+            scratch,
+            file: None,
+            adds_texts: false,
+            allow_empty: false,
+            interrupt: &self.interrupt,
+        };
+        let keys = reading.keys(source, observer)?;
         let counts = *keys.counts();
         let former = match (self.queries, self.rotates) {
             (None, true) => declared_queries(&self.database, &self.identity)?,
@@ -285,8 +297,19 @@ impl SetUpdate {
         let walk =
             |keys, label| Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt);
         let mut updated = Updated::default();
+        let mut reading = Reading {
+            key,
+            values: &[],
+            texts: None,
+            budget: &budget,
+            scratch,
+            file: None,
+            adds_texts: false,
+            allow_empty: false,
+            interrupt: &self.interrupt,
+        };
         if let Some(source) = remove {
-            let keys = read_published(source, key, None, &budget, scratch, observer)?;
+            let keys = reading.keys(source, observer)?;
             observer.phase("remove");
             walk(keys, 0)?.each(observer, |digests, _| {
                 updated.removed += update.remove(digests)?;
@@ -296,8 +319,8 @@ impl SetUpdate {
         if let Some(source) = add {
             let label = declared.payload_bytes as usize;
             let payload = (label > 0).then(|| TextColumns::added(key, &declared.payload, label));
-            let payload = payload.transpose()?;
-            let keys = read_published(source, key, payload, &budget, scratch, observer)?;
+            reading.texts = payload.transpose()?;
+            let keys = reading.keys(source, observer)?;
             observer.phase("add");
             walk(keys, label)?.each(observer, |digests, labels| {
                 let (new, changed) = update.add(digests, labels)?;
@@ -326,27 +349,6 @@ fn size(path: &Path) -> Result<u64, Error> {
     let metadata = path.metadata();
     let metadata = metadata.map_err(|e| LookUpError::io(path, &e))?;
     Ok(metadata.len())
-}
-
-/// Reads keys to publish or to withdraw, which are some.
-fn read_published(
-    source: &Source,
-    key: &KeySpec,
-    payload: Option<TextColumns>,
-    budget: &Budget,
-    scratch: &Path,
-    observer: &mut dyn Observer,
-) -> Result<TableKeys, Error> {
-    let keys = read_keys_within(source, key, &[], payload.as_ref(), budget.keys, scratch)?;
-    let counts = *keys.counts();
-    observer.read(&counts);
-    for warning in counts.warnings() {
-        observer.warning(&warning);
-    }
-    match counts.items {
-        0 => Err(Error::NoKeys(counts)),
-        _ => Ok(keys),
-    }
 }
 
 /// [Splits](KeyStore::split_ascending) keys unless it is interrupted.

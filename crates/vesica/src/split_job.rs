@@ -673,7 +673,7 @@ impl SplitJob {
             } => {
                 return self.problem(JobProblem::Refused {
                     line: error.to_string(),
-                    class: error.class().into(),
+                    class: error.class(),
                 });
             }
             error => return error.into(),

@@ -9,9 +9,10 @@ use vesica::{
     Fingerprint, MAX_LABEL_BYTES, MAX_QUERIES, Rows, parse_address, parse_bytes, parse_items,
 };
 
-use super::{
+use super::{OutputTable, Table, TableForm, parse_threads};
+use crate::paths::{
     DatabaseDirectory, FetchedSet, InputPath, InputSet, InputTable, OutputPath, OutputSet,
-    OutputTable, StateDirectory, Table, TableForm, parse_threads,
+    StateDirectory,
 };
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;

@@ -7,11 +7,10 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use vesica::{Endpoint, Fingerprint, TaskEndpoint, parse_address, parse_bytes};
 
-use super::{
-    InputPath, JobDirectory, Meeting, MeetingPoint, OutputPath, OutputTable, Table, parse_threads,
-};
+use super::{Meeting, MeetingPoint, OutputTable, Table, parse_threads};
 use crate::failure::Failure;
 use crate::offline::Side;
+use crate::paths::{InputPath, JobDirectory, OutputPath};
 use crate::patience::{Patience, seconds};
 use crate::progress::ProgressMode;
 
@@ -212,4 +211,7 @@ pub(crate) struct Collect {
     /// Threads to compute on; all of this machine's if not given
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub(crate) threads: Option<NonZeroUsize>,
+    /// How to show progress on standard error
+    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
+    pub(crate) progress: ProgressMode,
 }

@@ -503,11 +503,11 @@ fn a_published_set_changes() {
         rotated.err
     );
     assert!(!place.path("set.vset.2").exists() && !place.path("set.vset.3").exists());
-    let ledgers = place.path("database").read_dir().unwrap().filter(|entry| {
+    let quotas = place.path("database").read_dir().unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
-        name.to_str().unwrap().starts_with("ledger-")
+        name.to_str().unwrap().starts_with("quotas-")
     });
-    assert_eq!(ledgers.count(), 1);
+    assert_eq!(quotas.count(), 1);
     let mut server = serve(&place, "--quota 100");
     let endpoint = server.endpoint();
     let third = look_up(&place, &endpoint, words);
@@ -1193,14 +1193,14 @@ fn what_others_have_beside_a_set_and_in_its_database_stays() {
     // It was made for the set, and goes with it.
     assert!(!place.path("second").exists());
     std::fs::create_dir(place.path("second")).unwrap();
-    place.write("second/ledger-2026.csv", "mine");
-    std::fs::create_dir(place.path("second/ledger-2025")).unwrap();
+    place.write("second/quotas-2026.csv", "mine");
+    std::fs::create_dir(place.path("second/quotas-2025")).unwrap();
     from("second", "set.vset").expect_success();
     place
         .run("publish --identity sender.key --database second --output set.vset --input all.csv --key id --rotate --progress none")
         .expect_success();
-    assert_eq!(place.read("second/ledger-2026.csv"), "mine");
-    assert!(place.path("second/ledger-2025").is_dir());
+    assert_eq!(place.read("second/quotas-2026.csv"), "mine");
+    assert!(place.path("second/quotas-2025").is_dir());
 }
 
 /// With or without the set at hand.

@@ -13,6 +13,7 @@ use std::fmt::{Debug, Display, Write};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use vesica_files::catching;
 
 use super::fields::{
     FieldPath, check_each_once, find_field, find_fields, has_text, is_indexed, projection,
@@ -21,14 +22,13 @@ use crate::decimal::write_decimal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::container::Container;
-use crate::formats::items::{ItemSink, Items};
+use crate::formats::items::{Found, ItemSink, Items};
 use crate::formats::limits::Limits;
 use crate::formats::parallel::in_parallel;
 use crate::formats::selection::{
     Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes,
 };
 use crate::formats::sink::{At, Facts, Sink};
-use crate::guard::catching;
 use crate::profile::canonical::{Row, Value};
 use crate::profile::render::{self, Kind, MS, NS, US};
 use crate::source::options::Rows;
@@ -67,8 +67,13 @@ pub(crate) trait ColumnFormat {
     /// What is known of a file before its rows are read.
     type File;
 
-    /// Opens a file, and checks what it claims against its size.
-    fn open(part: &Part) -> Result<Self::File>;
+    /// The columns of a text, which itself does not say what it has; none of other files, which do.
+    fn texts(_parts: &[Part]) -> Result<SchemaRef> {
+        Ok(Arc::new(Schema::empty()))
+    }
+
+    /// Opens a file, and checks what it claims against its size. A text has the columns `texts`.
+    fn open(part: &Part, texts: &SchemaRef) -> Result<Self::File>;
 
     /// The schema of a file.
     fn schema(file: &Self::File) -> SchemaRef;
@@ -151,7 +156,7 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
     sink: &mut S,
     facts: &mut Facts,
 ) -> Result<()> {
-    let file = F::open(part)?;
+    let file = F::open(part, &Arc::new(Schema::empty()))?;
     let schema = F::schema(&file);
     facts.columns.schema(part.name(), &schema)?;
     let found = find_fields(schema.fields(), wanted)?;
@@ -164,12 +169,11 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
         });
     }
     // All threads make items of batches.
-    let items = |batch: &RecordBatch| {
-        catching(|| {
-            let mut sink = ItemSink::new(wanted, Items::of(wanted));
-            scan_batch(batch, &places, &mut Facts::default(), &mut sink).ok()?;
-            sink.finish().ok()
-        })
+    let found = |batch: &RecordBatch| {
+        let scan = |facts: &mut Facts, sink: &mut ItemSink<'_, Items>| {
+            scan_batch(batch, &places, facts, sink)
+        };
+        catching(|| Found::of(wanted, scan).ok()).ok().flatten()
     };
     in_parallel(
         BYTES_ABREAST * rayon::current_num_threads(),
@@ -179,14 +183,11 @@ pub(super) fn scan<F: ColumnFormat, S: Sink>(
                 each(batch, bytes)
             })
         },
-        items,
-        |batch, items| match items {
-            Ok(Some(items)) => {
-                facts.rows += batch.num_rows() as u64;
-                items.hand_to(sink)
-            }
+        found,
+        |batch, found| match found {
+            Some(found) => found.hand_to(facts, sink),
             // Something is wrong with it; in its place, the error says where.
-            _ => catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?,
+            None => catching(|| scan_batch(&batch, &places, facts, sink)).map_err(F::wrong)?,
         },
     )?
 }
@@ -197,8 +198,8 @@ pub(super) const MAX_REHEARSED: u64 = 64 << 20;
 /// Bytes of batches that are read side by side, for each thread.
 const BYTES_ABREAST: usize = 4 << 20;
 
-fn open_first<F: ColumnFormat>(parts: &[Part]) -> Result<F::File> {
-    F::open(&parts[0]).map_err(|e| parts[0].named(e))
+fn open_first<F: ColumnFormat>(parts: &[Part], texts: &SchemaRef) -> Result<F::File> {
+    F::open(&parts[0], texts).map_err(|e| parts[0].named(e))
 }
 
 /// The columns that a result of `rows` has besides those of the first file.
@@ -226,7 +227,8 @@ impl<'a> ResultColumns<'a> {
         added: Vec<Added<'a>>,
         container: &Container,
     ) -> Result<ResultColumns<'a>> {
-        let mut common = common_schema::<F>(parts, first)?;
+        let texts = &container.columns;
+        let mut common = common_schema::<F>(parts, first, texts)?;
         let is_same = container.is_of(&parts[0]);
         let is_arrow_file = container.format == Format::Arrow && !container.is_arrow_stream;
         let changed = match container.format {
@@ -287,10 +289,11 @@ pub(super) fn copy<F: ColumnFormat>(
     container: &Container,
     out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
-    let first = open_first::<F>(parts)?;
+    let texts = &container.columns;
+    let first = open_first::<F>(parts, texts)?;
     let columns = ResultColumns::of::<F>(parts, &first, added::<F>(&first, &rows), container)?;
     let mut writer = columns.writer::<F>(parts, &first, container, out)?;
-    selected::<F>(parts, &columns.in_memory, &mut rows, |rows| {
+    selected::<F>(parts, texts, &columns.in_memory, &mut rows, |rows| {
         writer.write(&columns.cast(rows)?)
     })?;
     writer.finish()?;
@@ -304,7 +307,7 @@ pub(super) fn rehearse<F: ColumnFormat>(
     of_peer: &[PeerColumn],
     container: &Container,
 ) -> Result<()> {
-    let first = open_first::<F>(parts)?;
+    let first = open_first::<F>(parts, &container.columns)?;
     F::rehearse(&parts[0], &first).map_err(|e| parts[0].named(e))?;
     let own = F::schema(&first);
     let added = Added::all(rows, of_peer, |name| own.column_with_name(name).is_some());
@@ -332,7 +335,8 @@ pub(super) fn check<F: ColumnFormat>(
     container: &Container,
     limits: &dyn Limits,
 ) -> Result<()> {
-    let first = open_first::<F>(parts)?;
+    let texts = &container.columns;
+    let first = open_first::<F>(parts, texts)?;
     let columns = ResultColumns::of::<F>(parts, &first, Vec::new(), container)?;
     let most = match container.format {
         Format::Parquet => parts[0].most_at_once(),
@@ -344,7 +348,7 @@ pub(super) fn check<F: ColumnFormat>(
         .map(|field| limits.concerns(field.data_type()))
         .collect();
     for part in parts {
-        let file = F::open(part).map_err(|e| part.named(e))?;
+        let file = F::open(part, texts).map_err(|e| part.named(e))?;
         let has_long_rows = most < u64::MAX && F::most_of_row(part, &file) > most;
         let of_file = F::schema(&file);
         for ((wanted, from), to) in wanted.iter_mut().zip(of_file.fields()).zip(fields) {
@@ -366,7 +370,7 @@ pub(super) fn check<F: ColumnFormat>(
             check_bytes(&rows, most)?;
             catching(|| limits.check(&rows)).map_err(F::wrong)?
         };
-        let checks = || F::scan(part, F::open(part)?, wanted.clone(), &mut each);
+        let checks = || F::scan(part, F::open(part, texts)?, wanted.clone(), &mut each);
         part.unchanged(checks).map_err(|e| part.named(e))?;
     }
     Ok(())
@@ -408,7 +412,8 @@ fn not_in_format(field: &FieldRef, format: Format) -> Error {
 
 /// The columns, if the format `to` has room for each.
 pub(super) fn columns<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<SchemaRef> {
-    let schema = common_schema::<F>(parts, &open_first::<F>(parts)?)?;
+    let texts = F::texts(parts)?;
+    let schema = common_schema::<F>(parts, &open_first::<F>(parts, &texts)?, &texts)?;
     let fields = schema.fields();
     if to.is_text() {
         let names: Vec<_> = fields.iter().map(|field| field.name().clone()).collect();
@@ -427,7 +432,8 @@ pub(super) fn columns<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<Sch
 
 /// The types of the columns of these names, text of those that the files lack.
 pub(super) fn types<F: ColumnFormat>(parts: &[Part], names: &[String]) -> Result<Vec<DataType>> {
-    let schema = common_schema::<F>(parts, &open_first::<F>(parts)?)?;
+    let texts = F::texts(parts)?;
+    let schema = common_schema::<F>(parts, &open_first::<F>(parts, &texts)?, &texts)?;
     let of = |name: &String| match find_field(schema.fields(), name) {
         Ok(Some((_, field))) => field.data_type().clone(),
         _ => DataType::Utf8,
@@ -440,13 +446,14 @@ pub(super) fn select<F: ColumnFormat>(
     parts: &[Part],
     mut rows: Selection<'_>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let first = open_first::<F>(parts)?;
+    let texts = &F::texts(parts)?;
+    let first = open_first::<F>(parts, texts)?;
     let added = added::<F>(&first, &rows);
-    let common = common_schema::<F>(parts, &first)?;
+    let common = common_schema::<F>(parts, &first, texts)?;
     let in_memory = result_schema(schema_in_memory::<F>(&first, &common)?, &added);
     let schema = result_schema(common, &added);
     let mut all = Vec::new();
-    selected::<F>(parts, &in_memory, &mut rows, |rows| {
+    selected::<F>(parts, texts, &in_memory, &mut rows, |rows| {
         all.push(cast(rows, &schema)?);
         Ok(())
     })?;
@@ -462,12 +469,17 @@ fn schema_in_memory<F: ColumnFormat>(first: &F::File, common: &SchemaRef) -> Res
 }
 
 /// The schema that holds the rows of all files.
-fn common_schema<F: ColumnFormat>(parts: &[Part], first: &F::File) -> Result<SchemaRef> {
+fn common_schema<F: ColumnFormat>(
+    parts: &[Part],
+    first: &F::File,
+    texts: &SchemaRef,
+) -> Result<SchemaRef> {
     let schema = F::schema(first);
     let mut columns = Columns::default();
     columns.schema(parts[0].name(), &schema)?;
     for part in &parts[1..] {
-        let more = F::open(part).and_then(|file| columns.schema(part.name(), &F::schema(&file)));
+        let more = F::open(part, texts);
+        let more = more.and_then(|file| columns.schema(part.name(), &F::schema(&file)));
         more.map_err(|e| part.named(e))?;
     }
     Ok(match columns {
@@ -488,12 +500,13 @@ pub(super) fn writer<'w, F: ColumnFormat>(
 /// Hands the selected rows to `take`, under the schema of the result.
 fn selected<F: ColumnFormat>(
     parts: &[Part],
+    texts: &SchemaRef,
     schema: &SchemaRef,
     rows: &mut Selection<'_>,
     take: impl FnMut(&RecordBatch) -> Result<()>,
 ) -> Result<()> {
     passes::<Batches>(parts, rows, take, |part, rows, take| {
-        F::select(part, F::open(part)?, rows, &mut |batch, rows| {
+        F::select(part, F::open(part, texts)?, rows, &mut |batch, rows| {
             selected_of(batch, schema, rows, take)
         })
     })
@@ -607,7 +620,7 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
 
 /// Hands the selected rows of a batch to `take`, under the schema of the result, not too many at once. The batch may be
 /// of another file than the first, or of a reader that leaves out metadata.
-pub(super) fn selected_of(
+fn selected_of(
     batch: &RecordBatch,
     schema: &SchemaRef,
     rows: &mut Selection<'_>,

@@ -1,10 +1,10 @@
 //! Record batches from another library, such as a data frame's.
 
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
+use vesica_files::catching;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::fields;
-use crate::guard::catching;
 use crate::profile::key::KeySpec;
 use crate::source::Source;
 use crate::source::options::SourceOptions;

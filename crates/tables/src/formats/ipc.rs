@@ -7,12 +7,12 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, Endianness, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
+use vesica_files::catching;
 
 use super::columnar::{ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::formats::selection::{Failure, Selection, WriterWithCause};
-use crate::guard::catching;
 use crate::source::byte_source::Handle;
 use crate::source::part::Part;
 use crate::source::text::read_error;
@@ -102,7 +102,7 @@ pub(crate) struct Opened {
 impl ColumnFormat for Rows {
     type File = Opened;
 
-    fn open(part: &Part) -> Result<Opened> {
+    fn open(part: &Part, _: &SchemaRef) -> Result<Opened> {
         let layout = Layout::read(part)?;
         let batches = Batches::open(part, &layout, None)?;
         Ok(Opened { layout, batches })

@@ -5,35 +5,94 @@ use std::collections::VecDeque;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::formats::sink::{At, Sink};
+use crate::formats::sink::{At, Facts, Sink};
 use crate::profile::canonical::{Canonical, Item, Row, RowValues};
+use crate::types::columns::Columns;
 use crate::types::columns_read::ColumnsRead;
 use crate::types::labels::TextColumns;
 
 type Label = Zeroizing<Vec<u8>>;
 
+/// Where the items of rows go, in their order.
+pub(crate) trait TakeItems {
+    fn add(&mut self, item: Item, values: RowValues) -> Result<()>;
+
+    /// Meets the errors that the rows so far would lead to at the end.
+    fn check(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Makes items of rows, some at a time.
-struct RowItems<'a> {
+pub(crate) struct ItemSink<'a, T> {
     wanted: ColumnsRead<'a>,
     canonical: Canonical<'a>,
     /// Values and texts of the rows that are pending in `canonical`, if there are columns of such.
     values: VecDeque<RowValues>,
     /// Of the row whose texts take the most bytes, of those that do not fit.
     widest: Option<(usize, Error)>,
+    to: T,
 }
 
-impl<'a> RowItems<'a> {
-    fn new(wanted: ColumnsRead<'a>) -> Self {
-        RowItems {
+impl<'a, T: TakeItems> ItemSink<'a, T> {
+    pub(crate) fn new(wanted: ColumnsRead<'a>, to: T) -> Self {
+        ItemSink {
             wanted,
             canonical: Canonical::new(wanted.key),
             values: VecDeque::new(),
             widest: None,
+            to,
         }
     }
 
-    /// Adds a row, and tells whether it is time to [`RowItems::drain`].
-    fn add<R: Row>(&mut self, at: At, row: &R) -> Result<bool> {
+    pub(crate) fn finish(mut self) -> Result<T> {
+        self.drain()?;
+        self.check()?;
+        Ok(self.to)
+    }
+
+    /// Passes on what came of all rows so far, in order. A row whose values could not be read is left out.
+    fn drain(&mut self) -> Result<()> {
+        let has_more = self.wanted.has_more_than_key();
+        let ItemSink {
+            canonical,
+            values,
+            to,
+            ..
+        } = self;
+        canonical.drain(|item| match values.pop_front() {
+            Some(values) => to.add(item, values),
+            None if !has_more => to.add(item, RowValues::default()),
+            None => Ok(()),
+        })
+    }
+
+    /// Fails if the texts of a row did not fit.
+    fn check(&mut self) -> Result<()> {
+        let widest = self.widest.take();
+        widest.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// What goes with a row. One that does not fit is complained of once all rows are read, so that it is known what all need.
+    fn fitting(&mut self, texts: &TextColumns, label: Result<Label>, at: At) -> Result<Label> {
+        let error = match label {
+            Err(error) => error,
+            fits => return fits,
+        };
+        let ErrorKind::TextsTooLong { needed, .. } = *error.kind() else {
+            return Err(error);
+        };
+        if self.widest.as_ref().is_none_or(|(most, _)| needed > *most) {
+            self.widest = Some((needed, error.at_row(at.row, at.line)));
+        }
+        Ok(Zeroizing::new(vec![0; texts.bytes()]))
+    }
+}
+
+impl<T: TakeItems> Sink for ItemSink<'_, T> {
+    const ITEMS_SUFFICE: bool = true;
+
+    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
         let in_place = |e: Error| e.at_row(at.row, at.line);
         let mut has_key = true;
         let full = self
@@ -57,85 +116,7 @@ impl<'a> RowItems<'a> {
                 line: at.line,
             });
         }
-        Ok(full)
-    }
-
-    /// What goes with a row. One that does not fit is complained of once all rows are read, so that it is known what all need.
-    fn fitting(&mut self, texts: &TextColumns, label: Result<Label>, at: At) -> Result<Label> {
-        let error = match label {
-            Err(error) => error,
-            fits => return fits,
-        };
-        let ErrorKind::TextsTooLong { needed, .. } = *error.kind() else {
-            return Err(error);
-        };
-        if self.widest.as_ref().is_none_or(|(most, _)| needed > *most) {
-            self.widest = Some((needed, error.at_row(at.row, at.line)));
-        }
-        Ok(Zeroizing::new(vec![0; texts.bytes()]))
-    }
-
-    /// Fails if the texts of a row did not fit.
-    fn check(&mut self) -> Result<()> {
-        let widest = self.widest.take();
-        widest.map_or(Ok(()), |(_, error)| Err(error))
-    }
-
-    /// Passes on what came of all rows since the last call, in order. A row whose values could not be read is left out.
-    fn drain(&mut self, mut take: impl FnMut(Item, RowValues) -> Result<()>) -> Result<()> {
-        let has_more = self.wanted.has_more_than_key();
-        let RowItems {
-            canonical, values, ..
-        } = self;
-        canonical.drain(|item| match values.pop_front() {
-            Some(values) => take(item, values),
-            None if !has_more => take(item, RowValues::default()),
-            None => Ok(()),
-        })
-    }
-}
-
-/// Where the items of rows go, in their order.
-pub(crate) trait TakeItems {
-    fn add(&mut self, item: Item, values: RowValues) -> Result<()>;
-
-    /// Meets the errors that the rows so far would lead to at the end.
-    fn check(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// Makes items of rows.
-pub(crate) struct ItemSink<'a, T> {
-    rows: RowItems<'a>,
-    to: T,
-}
-
-impl<'a, T: TakeItems> ItemSink<'a, T> {
-    pub(crate) fn new(wanted: ColumnsRead<'a>, to: T) -> Self {
-        ItemSink {
-            rows: RowItems::new(wanted),
-            to,
-        }
-    }
-
-    pub(crate) fn finish(mut self) -> Result<T> {
-        self.drain()?;
-        self.rows.check()?;
-        Ok(self.to)
-    }
-
-    fn drain(&mut self) -> Result<()> {
-        let ItemSink { rows, to } = self;
-        rows.drain(|item, values| to.add(item, values))
-    }
-}
-
-impl<T: TakeItems> Sink for ItemSink<'_, T> {
-    const ITEMS_SUFFICE: bool = true;
-
-    fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
-        match self.rows.add(at, row)? {
+        match full {
             true => self.drain(),
             false => Ok(()),
         }
@@ -146,7 +127,7 @@ impl<T: TakeItems> Sink for ItemSink<'_, T> {
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        let earlier = self.drain().and_then(|()| self.rows.check());
+        let earlier = self.drain().and_then(|()| self.check());
         let earlier = earlier.and_then(|()| self.to.check());
         earlier.err().unwrap_or(error)
     }
@@ -161,14 +142,14 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    pub(crate) fn of(wanted: ColumnsRead<'_>) -> Items {
+    fn of(wanted: ColumnsRead<'_>) -> Items {
         Items {
             items: Vec::new(),
             values: wanted.has_more_than_key().then(Vec::new),
         }
     }
 
-    pub(crate) fn hand_to(self, sink: &mut impl Sink) -> Result<()> {
+    fn hand_to(self, sink: &mut impl Sink) -> Result<()> {
         let mut values = self.values.unwrap_or_default().into_iter();
         let mut items = self.items.into_iter();
         items.try_for_each(|item| sink.item(item, values.next().unwrap_or_default()))
@@ -182,5 +163,42 @@ impl TakeItems for Items {
             values.push(of_row);
         }
         Ok(())
+    }
+}
+
+/// What came of some rows, and what was seen of them.
+pub(crate) struct Found {
+    facts: Facts,
+    items: Items,
+    /// Columns of the table.
+    columns: usize,
+}
+
+impl Found {
+    /// Of the rows that `scan` passes to a sink.
+    pub(crate) fn of<'a>(
+        wanted: ColumnsRead<'a>,
+        scan: impl FnOnce(&mut Facts, &mut ItemSink<'a, Items>) -> Result<()>,
+    ) -> Result<Found> {
+        let mut facts = Facts::default();
+        let mut sink = ItemSink::new(wanted, Items::of(wanted));
+        scan(&mut facts, &mut sink)?;
+        let (items, columns) = (sink.finish()?, wanted.len());
+        Ok(Found {
+            facts,
+            items,
+            columns,
+        })
+    }
+
+    /// As if these rows were the next that a scan meets.
+    pub(crate) fn hand_to(self, facts: &mut Facts, sink: &mut impl Sink) -> Result<()> {
+        facts.rows += self.facts.rows;
+        facts.crlf_rows += self.facts.crlf_rows;
+        facts.not_utf8 += self.facts.not_utf8;
+        if let Columns::Fields(fields) = self.facts.columns {
+            facts.columns.fields(self.columns).add(fields);
+        }
+        self.items.hand_to(sink)
     }
 }

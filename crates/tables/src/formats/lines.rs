@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{self, Empty, Read, Write};
+use std::io::{Empty, Read, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,24 +12,23 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use memchr::memrchr;
+use vesica_files::catching;
 
-use super::columnar::{KeyRow, RowWriter, Written, each_row, selected_of, with_fields};
+use super::columnar::{self, ColumnFormat, KeyRow, RowWriter, Written, each_row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::formats::container::Container;
-use crate::formats::items::{ItemSink, Items};
+use crate::formats::items::Found;
 use crate::formats::limits::Limits;
 use crate::formats::parallel::in_parallel;
-use crate::formats::selection::{Added, Batches, Lines, Selection, Take, WriterWithCause, passes};
+use crate::formats::selection::{Added, Lines, Selection, Take, WriterWithCause, passes};
 use crate::formats::sink::{At, Facts, Sink};
-use crate::guard::catching;
 use crate::profile::canonical::Row;
 use crate::source::dialect::{CsvOptions, Dialect};
 use crate::source::options::Rows;
 use crate::source::part::Part;
 use crate::source::records::{PIECE_BYTES, Piece, Records, never_closed};
 use crate::source::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
-use crate::types::columns::Columns;
 use crate::types::columns_read::ColumnsRead;
 use crate::types::peer_columns::PeerColumn;
 use vesica_keys::Numbered;
@@ -38,7 +37,7 @@ use vesica_keys::Numbered;
 pub(crate) type Text = Records<Box<dyn Read + Send>>;
 
 /// A format of text. Its records are told apart as [`Part::dialect`] says.
-pub(crate) trait LineFormat {
+pub(crate) trait LineFormat: 'static {
     /// Whether the fields of records are known without reading them again.
     const HAS_FIELDS: bool;
 
@@ -154,13 +153,6 @@ struct Table<'a, F: LineFormat> {
 /// Bytes that are read side by side, for each thread.
 const BYTES_ABREAST: usize = 4 * PIECE_BYTES;
 
-/// What comes of a piece of a file.
-#[derive(Default)]
-struct Found {
-    facts: Facts,
-    items: Items,
-}
-
 impl<F: LineFormat> Table<'_, F> {
     /// Hands the records to `take`, the present one first if it is a row.
     fn scan<R: Read>(
@@ -207,7 +199,14 @@ impl<F: LineFormat> Table<'_, F> {
     ) -> Result<()> {
         let items = |piece: &Piece| {
             let mut records = piece.records(dialect);
-            let found = self.items(&mut records);
+            let found = Found::of(self.wanted, |facts, sink| {
+                let scanned = self.scan(&mut records, false, facts, |at, row| sink.row(at, row));
+                match records.is_open() {
+                    // The next piece has more of it.
+                    true => Ok(()),
+                    false => scanned,
+                }
+            });
             (found.ok(), records.open())
         };
         let cut = in_pieces(&mut records, first_is_row, items, |piece, found| {
@@ -216,27 +215,9 @@ impl<F: LineFormat> Table<'_, F> {
                 let take = |at, row: &F::Row<'_, Empty>| sink.row(at, row);
                 return self.scan(&mut piece.records(dialect), false, facts, take);
             };
-            facts.rows += found.facts.rows;
-            facts.crlf_rows += found.facts.crlf_rows;
-            facts.not_utf8 += found.facts.not_utf8;
-            if let Columns::Fields(fields) = found.facts.columns {
-                facts.columns.fields(self.wanted.len()).add(fields);
-            }
-            found.items.hand_to(sink)
+            found.hand_to(facts, sink)
         })?;
         cut.map_err(|e| e.at_row(facts.rows + 1, None))
-    }
-
-    /// The items of a piece, but for a record that is open.
-    fn items(&self, records: &mut Records<Empty>) -> Result<Found> {
-        let mut facts = Facts::default();
-        let mut sink = ItemSink::new(self.wanted, Items::of(self.wanted));
-        let scanned = self.scan(records, false, &mut facts, |at, row| sink.row(at, row));
-        if !records.is_open() {
-            scanned?;
-        }
-        let items = sink.finish()?;
-        Ok(Found { facts, items })
     }
 }
 
@@ -344,7 +325,7 @@ pub(super) fn copy<F: LineFormat>(
     out: &mut WriterWithCause<'_>,
 ) -> Result<u64> {
     if !parts.iter().all(|part| container.is_of(part)) {
-        return rewrite::<F>(parts, rows, container, out);
+        return columnar::copy::<AsColumns<F>>(parts, rows, container, out);
     }
     let mut out = LineWriter {
         out,
@@ -506,77 +487,13 @@ pub(super) fn types<F: LineFormat>(_: &[Part], names: &[String]) -> Result<Vec<D
     Ok(vec![DataType::Utf8; names.len()])
 }
 
-/// Writes the selected records in the format of the container, as columns of texts.
-fn rewrite<F: LineFormat>(
-    parts: &[Part],
-    mut rows: Selection<'_>,
-    container: &Container,
-    out: &mut WriterWithCause<'_>,
-) -> Result<u64> {
-    let texts = &container.columns;
-    let names = texts.fields().iter().map(|field| &**field.name());
-    let places: HashMap<&str, usize> = names.zip(0..).collect();
-    let added = rows.added(|name| places.contains_key(name));
-    let written = Written {
-        part: &parts[0],
-        schema: Arc::new(with_fields(texts, &added)),
-        added: &added,
-        container,
-    };
-    let mut writer = container.format.writer(&written, out)?;
-    let take = |rows: &RecordBatch| writer.write(rows);
-    passes::<Batches>(parts, &mut rows, take, |part, rows, take| {
-        batches::<F>(part, texts, &places, |batch| {
-            selected_of(&batch, &written.schema, rows, take)
-        })
-    })?;
-    writer.finish()?;
-    Ok(rows.written())
-}
-
-/// Hands all records of a file to `each`, as columns of texts.
-fn batches<F: LineFormat>(
-    part: &Part,
-    texts: &SchemaRef,
-    places: &HashMap<&str, usize>,
-    mut each: impl FnMut(RecordBatch) -> Result<()>,
-) -> Result<()> {
-    let (mut records, _) = open(part)?;
-    if !records.next(true)? {
-        return Ok(());
-    }
-    let dialect = part.dialect();
-    let batch = |piece: &Piece| {
-        let mut records = piece.records(dialect);
-        let batch = batch_of::<F>(&mut records, texts, places);
-        (batch, records.open())
-    };
-    in_pieces(&mut records, !dialect.csv.header, batch, |_, batch| {
-        each(batch?)
-    })?
-}
-
 /// Looks at the texts of all rows if a result may have no room for some.
 pub(super) fn check<F: LineFormat>(
     parts: &[Part],
     container: &Container,
     limits: &dyn Limits,
 ) -> Result<()> {
-    let texts = &container.columns;
-    let fields = texts.fields();
-    if !fields
-        .iter()
-        .any(|field| limits.concerns(field.data_type()))
-    {
-        return Ok(());
-    }
-    let places = fields.iter().map(|field| &**field.name());
-    let places = places.zip(0..).collect();
-    for part in parts {
-        let checks = || batches::<F>(part, texts, &places, |batch| limits.check(&batch));
-        part.unchanged(checks).map_err(|e| part.named(e))?;
-    }
-    Ok(())
+    columnar::check::<AsColumns<F>>(parts, container, limits)
 }
 
 /// Does what [`copy`] does in another format than the files', with no rows.
@@ -586,22 +503,127 @@ pub(super) fn rehearse<F: LineFormat>(
     of_peer: &[PeerColumn],
     container: &Container,
 ) -> Result<()> {
-    if parts.iter().all(|part| container.is_of(part)) {
+    match parts.iter().all(|part| container.is_of(part)) {
+        true => Ok(()),
+        false => columnar::rehearse::<AsColumns<F>>(parts, rows, of_peer, container),
+    }
+}
+
+/// The selected rows as record batches of texts, and their schema.
+pub(super) fn select<F: LineFormat>(
+    parts: &[Part],
+    rows: Selection<'_>,
+) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    columnar::select::<AsColumns<F>>(parts, rows)
+}
+
+/// A writer of rows that come from files of another format, or with another delimiter.
+pub(super) fn writer<'w, F: LineFormat + 'w>(
+    rows: &Written<'_>,
+    out: &'w mut WriterWithCause<'_>,
+) -> Result<Box<dyn RowWriter + 'w>> {
+    columnar::writer::<AsColumns<F>>(rows, out)
+}
+
+/// Lines as record batches, whose columns are texts.
+struct AsColumns<F>(PhantomData<F>);
+
+impl<F: LineFormat> ColumnFormat for AsColumns<F> {
+    /// The columns.
+    type File = SchemaRef;
+
+    fn texts(parts: &[Part]) -> Result<SchemaRef> {
+        columns::<F>(parts, parts[0].format())
+    }
+
+    fn open(_: &Part, texts: &SchemaRef) -> Result<SchemaRef> {
+        Ok(texts.clone())
+    }
+
+    fn schema(texts: &SchemaRef) -> SchemaRef {
+        texts.clone()
+    }
+
+    fn scan(
+        part: &Part,
+        texts: SchemaRef,
+        roots: Vec<usize>,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        batches::<F>(part, &texts, |batch| {
+            let batch = batch.project(&roots);
+            each(batch.map_err(|e| Error::corrupt(e.to_string()))?)
+        })
+    }
+
+    fn select(
+        part: &Part,
+        texts: SchemaRef,
+        rows: &mut Selection<'_>,
+        each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
+    ) -> Result<()> {
+        batches::<F>(part, &texts, |batch| each(&batch, rows))
+    }
+
+    /// Every column can be read.
+    fn rehearse(_: &Part, _: &SchemaRef) -> Result<()> {
+        Ok(())
+    }
+
+    fn most_of_row(_: &Part, _: &SchemaRef) -> u64 {
+        MAX_ROW_BYTES as u64
+    }
+
+    fn writer<'w>(
+        _: Option<&SchemaRef>,
+        rows: &Written<'_>,
+        out: &'w mut WriterWithCause<'_>,
+    ) -> Result<Box<dyn RowWriter + 'w>> {
+        let fields = rows.schema.fields().iter();
+        let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+        // Without a header in, there is none out.
+        let dialect = Dialect {
+            delimiter: rows.container.delimiter.unwrap_or(b','),
+            csv: CsvOptions {
+                header: rows.part.format() != rows.container.format
+                    || rows.part.dialect().csv.header,
+                ..CsvOptions::default()
+            },
+        };
+        let mut line = Vec::new();
+        F::put_names(&names, dialect, &mut line);
+        let mut writer = RowsOfText {
+            out,
+            names,
+            dialect,
+            format: PhantomData::<F>,
+        };
+        writer.put(&line)?;
+        Ok(Box::new(writer))
+    }
+}
+
+/// Hands all records of a file to `each`, as columns of texts.
+fn batches<F: LineFormat>(
+    part: &Part,
+    texts: &SchemaRef,
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let (mut records, _) = open(part)?;
+    if !records.next(true)? {
         return Ok(());
     }
-    let texts = &container.columns;
-    let added = Added::all(rows, of_peer, |name| texts.column_with_name(name).is_some());
-    let schema = Arc::new(with_fields(texts, &added));
-    let written = Written {
-        part: &parts[0],
-        schema: schema.clone(),
-        added: &added,
-        container,
+    let places = texts.fields().iter().map(|field| &**field.name());
+    let places = places.zip(0..).collect();
+    let dialect = part.dialect();
+    let batch = |piece: &Piece| {
+        let mut records = piece.records(dialect);
+        let batch = batch_of::<F>(&mut records, texts, &places);
+        (batch, records.open())
     };
-    let mut nowhere = io::sink();
-    let mut out = WriterWithCause::new(&mut nowhere);
-    let mut writer = container.format.writer(&written, &mut out)?;
-    writer.rehearse(&RecordBatch::new_empty(schema))
+    in_pieces(&mut records, !dialect.csv.header, batch, |_, batch| {
+        each(batch?)
+    })?
 }
 
 /// The records of a piece as columns of texts, but for a record that is open.
@@ -635,42 +657,6 @@ fn batch_of<F: LineFormat>(
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns.collect(), &options)
         .map_err(|e| Error::corrupt(e.to_string()))
-}
-
-/// Text has no record batches.
-pub(super) fn select<F: LineFormat>(
-    parts: &[Part],
-    _: Selection<'_>,
-) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let text = parts[0].format();
-    Err(Error::usage(format!("{text} has no record batches")))
-}
-
-/// A writer of rows that come from files of another format, or with another delimiter.
-pub(super) fn writer<'w, F: LineFormat + 'w>(
-    rows: &Written<'_>,
-    out: &'w mut WriterWithCause<'_>,
-) -> Result<Box<dyn RowWriter + 'w>> {
-    let fields = rows.schema.fields().iter();
-    let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
-    // Without a header in, there is none out.
-    let dialect = Dialect {
-        delimiter: rows.container.delimiter.unwrap_or(b','),
-        csv: CsvOptions {
-            header: rows.part.format() != rows.container.format || rows.part.dialect().csv.header,
-            ..CsvOptions::default()
-        },
-    };
-    let mut line = Vec::new();
-    F::put_names(&names, dialect, &mut line);
-    let mut writer = RowsOfText {
-        out,
-        names,
-        dialect,
-        format: PhantomData::<F>,
-    };
-    writer.put(&line)?;
-    Ok(Box::new(writer))
 }
 
 /// Writes typed rows as lines.

@@ -25,13 +25,13 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::schema::types::{SchemaDescriptor, Type};
 use rayon::prelude::*;
+use vesica_files::catching;
 
 use super::columnar::{self, ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use super::ipc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::formats::selection::{Added, Failure, Selection, WriterWithCause};
-use crate::guard::catching;
 use crate::source::options::Passes;
 use crate::source::part::Part;
 use crate::types::common_type::with_types_in;
@@ -530,7 +530,7 @@ pub(crate) struct Rows;
 impl ColumnFormat for Rows {
     type File = ArrowReaderMetadata;
 
-    fn open(part: &Part) -> Result<ArrowReaderMetadata> {
+    fn open(part: &Part, _: &SchemaRef) -> Result<ArrowReaderMetadata> {
         metadata(part)
     }
 

@@ -8,10 +8,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
+use vesica_files::catching;
 use vesica_keys::{CommonOrder, Numbered, Parts};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::catching;
 use crate::source::options::Rows;
 use crate::source::part::Part;
 use crate::types::column_type::ColumnType;
@@ -125,9 +125,28 @@ impl<'a> Selection<'a> {
         Ok(keep)
     }
 
-    /// Passes by the next `rows` rows.
+    /// Goes past the next `rows` rows, as [`Selection::next`] does for each.
     pub(crate) fn pass(&mut self, rows: usize) -> Result<()> {
-        (0..rows).try_for_each(|_| self.next().map(drop))
+        let (start, end) = (self.next, self.next + rows as u64);
+        if end > self.matched.rows.rows() {
+            return Err(Error::new(ErrorKind::Changed));
+        }
+        match (self.rows, &mut self.ordered) {
+            (_, Some(ordered)) => {
+                let left = &ordered.by_row[ordered.met..];
+                ordered.met += left.partition_point(|row| u64::from(row.row) < end);
+            }
+            (Rows::All, None) => self.written += end - start,
+            (rows, None) => {
+                let matches = self.matched.rows.count(start..end);
+                self.written += match rows {
+                    Rows::Rest => end - start - matches,
+                    _ => matches,
+                };
+            }
+        }
+        self.next = end;
+        Ok(())
     }
 
     /// Which of the next `rows` rows are kept; `None` if none is.

@@ -23,12 +23,12 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use vesica_files::catching;
 
 use super::address::{Address, Scheme};
 use super::client::{Connector, Facts, Verbatim};
 use super::limits::Limits;
 use crate::error::Problem;
-use crate::guard::catching;
 
 /// Objects that a listing may have.
 const MAX_LISTED: usize = 1_000_000;

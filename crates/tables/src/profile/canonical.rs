@@ -300,8 +300,8 @@ impl<'k> Canonical<'k> {
             .map(|_| &self.key.columns()[0].profile)
             .map(|profile| keys.map(|key| number(profile, key).unwrap_or(0)))
             .unwrap_or([0; BATCH]);
-        let all = self.pending.drain(..).zip(keys).zip(digests).zip(numbers);
-        for (((pending, key), mut digest), number) in all {
+        let all = self.pending.drain(..).zip(&keys).zip(&mut digests);
+        for (((pending, key), digest), number) in all.zip(&numbers) {
             take(match pending {
                 Pending::Blank => Item::Blank,
                 Pending::Invalid { number_form } => Item::Invalid { number_form },
@@ -311,11 +311,11 @@ impl<'k> Canonical<'k> {
                     if key.len() > MAX_INPUT {
                         self.hasher.reset();
                         self.hasher.update(key);
-                        digest = *self.hasher.finalize().as_bytes();
+                        *digest = *self.hasher.finalize().as_bytes();
                     }
                     Item::Digest {
-                        digest,
-                        number,
+                        digest: *digest,
+                        number: *number,
                         changed,
                         null_word,
                     }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-use super::{Normalized, sha256_hex};
+use super::{Normalized, render, sha256_hex};
 
 /// ASCII letters in lower case, and nothing else: letters beyond ASCII stay as they are, and dots stay.
 pub(super) fn email(value: &str) -> Normalized<'_> {
@@ -37,6 +37,5 @@ pub(super) fn phone(value: &str, region: super::Region) -> Normalized<'_> {
 
 fn hashed(text: &str) -> Normalized<'static> {
     let digest = Sha256::digest(text.as_bytes());
-    let hex = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Normalized::Valid(Cow::Owned(hex))
+    Normalized::Valid(Cow::Owned(render::hex(&digest)))
 }

@@ -5,10 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use rlibphonenumber::{PHONE_NUMBER_UTIL, PhoneNumberFormat};
+use vesica_files::catching;
 
 use super::{Normalized, number_form};
 use crate::error::{Error, Result};
-use crate::guard::catching;
 
 /// The region in which phone numbers without a country code are dialled: an ISO 3166 two-letter
 /// code for which libphonenumber has a numbering plan.

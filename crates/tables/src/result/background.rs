@@ -5,8 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use rayon::Scope;
-
-use crate::guard::catching;
+use vesica_files::catching;
 
 /// What is written at once.
 const BUFFER_BYTES: usize = 256 << 10;

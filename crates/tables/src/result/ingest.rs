@@ -16,12 +16,11 @@ use arrow_array::{
 };
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
-use vesica_files::{Argument, advice};
+use vesica_files::{Argument, advice, catching};
 
 use crate::database::{Access, AdbcDatabase, Kind, LOCK_SECONDS, Query, failed, of_status, run};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::limits::Limits;
-use crate::guard::catching;
 use crate::source::scratch::{ScratchReader, ScratchWriter, unwritable};
 use crate::source::text::read_error;
 

@@ -69,12 +69,11 @@ fn verify_unchanged(source: &Source) -> Result<()> {
     source.parts().iter().try_for_each(verify)
 }
 
-/// Second pass: the rows that [`write_rows`] would write of a table in Arrow or Parquet as record batches, and their
-/// schema.
+/// Second pass: the rows that [`write_rows`] would write as record batches, and their schema. The columns of a text are
+/// texts.
 ///
 /// # Errors
-/// Usage: a table in another format, whose columns have no types. Data: the input changed since the first
-/// pass.
+/// Data: the input changed since the first pass.
 pub fn select_rows<'a>(
     source: &Source,
     matched: impl Into<Matched<'a>>,

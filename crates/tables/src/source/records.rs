@@ -7,6 +7,7 @@
 use std::io::{Empty, Read};
 use std::ops::Range;
 
+use bytes::Bytes;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -56,7 +57,7 @@ const MAX_PIECE_LINES: usize = if cfg!(test) { 4 } else { 4096 };
 /// Whole lines of a text, some [`PIECE_BYTES`], which can be read apart from the rest.
 #[derive(Default)]
 pub(crate) struct Piece {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     /// Line on which it starts.
     line: u64,
 }
@@ -79,7 +80,9 @@ impl Piece {
 
     /// Adds the piece after it.
     pub(crate) fn append(&mut self, next: &Piece) {
-        self.bytes.extend_from_slice(&next.bytes);
+        let mut bytes = Vec::from(std::mem::take(&mut self.bytes));
+        bytes.extend_from_slice(&next.bytes);
+        self.bytes = bytes.into();
     }
 
     /// Where the lines of its records are, terminators included, and [what is left](Records::open).
@@ -241,7 +244,7 @@ impl<R: Read> Records<R> {
     /// The present record.
     pub(crate) fn present(&self) -> Piece {
         Piece {
-            bytes: self.raw().to_vec(),
+            bytes: Bytes::copy_from_slice(self.raw()),
             line: self.line(),
         }
     }
@@ -251,7 +254,7 @@ impl<R: Read> Records<R> {
         match self.is_open {
             false => Piece::default(),
             true => Piece {
-                bytes: self.buffer.pending().to_vec(),
+                bytes: Bytes::copy_from_slice(self.buffer.pending()),
                 line: self.line(),
             },
         }
@@ -288,7 +291,7 @@ impl<R: Read> Records<R> {
             (lines, self.ends_in_quotes) = outside_quotes(lines, quote, self.ends_in_quotes);
         }
         let piece = Piece {
-            bytes: lines.to_vec(),
+            bytes: Bytes::copy_from_slice(lines),
             line: self.next_line,
         };
         self.next_line += memchr_iter(b'\n', lines).count() as u64;

@@ -3,11 +3,10 @@
 use std::io::Read;
 
 use arrow_ipc::root_as_message;
-use vesica_files::{foreign_file, own_file};
+use vesica_files::{catching, foreign_file, own_file};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
-use crate::guard::catching;
 use crate::source::byte_source::Handle;
 use crate::source::compression::Compression;
 use crate::source::encoding::Encoding;

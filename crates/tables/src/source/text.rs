@@ -2,7 +2,9 @@
 //! than the longest of them.
 
 use std::io::{Empty, ErrorKind as IoKind, Read};
-use std::ops::Range;
+use std::ops::{Deref, Range};
+
+use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -15,21 +17,38 @@ const FIRST_BUFFER: usize = 256 << 10;
 /// Bytes read and not yet consumed, as one slice.
 pub(crate) struct Buffer<R> {
     input: R,
-    bytes: Vec<u8>,
+    bytes: Held,
     start: usize,
     end: usize,
     at_end: bool,
 }
 
+/// Bytes that are read into, or that are there.
+enum Held {
+    Own(Vec<u8>),
+    Shared(Bytes),
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Held::Own(bytes) => bytes,
+            Held::Shared(bytes) => bytes,
+        }
+    }
+}
+
 impl Buffer<Empty> {
     /// A text that is in memory.
-    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+    pub(crate) fn of(bytes: Bytes) -> Self {
         Buffer {
             input: std::io::empty(),
             start: 0,
             end: bytes.len(),
             at_end: true,
-            bytes,
+            bytes: Held::Shared(bytes),
         }
     }
 }
@@ -38,7 +57,7 @@ impl<R: Read> Buffer<R> {
     pub(crate) fn new(input: R) -> Self {
         Buffer {
             input,
-            bytes: vec![0; FIRST_BUFFER],
+            bytes: Held::Own(vec![0; FIRST_BUFFER]),
             start: 0,
             end: 0,
             at_end: false,
@@ -61,26 +80,29 @@ impl<R: Read> Buffer<R> {
 
     /// Adds to [`Buffer::pending`]; `false` at the end of the input.
     pub(crate) fn more(&mut self) -> Result<bool> {
+        let Held::Own(bytes) = &mut self.bytes else {
+            return Ok(false);
+        };
         if self.at_end {
             return Ok(false);
         }
-        if self.end == self.bytes.len() {
+        if self.end == bytes.len() {
             if self.start > 0 {
-                self.bytes.copy_within(self.start..self.end, 0);
+                bytes.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
                 self.start = 0;
             }
-            if self.end * 2 > self.bytes.len() {
-                if self.bytes.len() >= MAX_ROW_BYTES {
+            if self.end * 2 > bytes.len() {
+                if bytes.len() >= MAX_ROW_BYTES {
                     return Err(Error::new(ErrorKind::RowTooLong {
                         limit: MAX_ROW_BYTES,
                     }));
                 }
-                self.bytes.resize(self.bytes.len() * 2, 0);
+                bytes.resize(bytes.len() * 2, 0);
             }
         }
         loop {
-            match self.input.read(&mut self.bytes[self.end..]) {
+            match self.input.read(&mut bytes[self.end..]) {
                 Ok(0) => {
                     self.at_end = true;
                     return Ok(false);

@@ -17,9 +17,9 @@ use arrow_schema::{
     ArrowError, DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit,
 };
 use arrow_select::take::take;
+use vesica_files::catching;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::catching;
 use crate::types::nested::{fields_of, with_values};
 
 /// The column that holds the values of both; `None` if their types are too different. Columns of nulls take the other

@@ -12,9 +12,9 @@ use parquet::arrow::arrow_writer::{
 use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::SerializedFileWriter;
 use rayon::prelude::*;
+use vesica_files::catching;
 
 use crate::formats::parallel::awaited;
-use crate::guard::catching;
 
 /// Maximum rows of a row group.
 const ROWS: usize = 1 << 20;

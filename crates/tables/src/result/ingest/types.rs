@@ -7,11 +7,11 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::extension::EXTENSION_TYPE_NAME_KEY;
 use arrow_schema::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat;
+use vesica_files::catching;
 
 use crate::database::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::columnar::texts;
-use crate::guard::catching;
 use crate::types::common_type::{may_refuse, not_kept, of_type};
 
 mod limits;

@@ -1,8 +1,7 @@
 //! Panics of third-party readers, made into values.
 //!
-//! The Parquet and Arrow readers, and the phone parser, check their input but have panicked on
-//! malformed input before, and a damaged file must be one clear line and an exit code. Calls
-//! into them go through [`catching`].
+//! Readers of other people's formats check their input but have panicked on malformed input before, and a damaged file must be
+//! one clear line and an exit code. Calls into them go through [`catching`].
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -11,8 +10,8 @@ thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread would become an [`Error`](crate::Error) about the input, so that the program's
-/// panic hook has nothing to report.
+/// Whether a panic of this thread would become an error about the input, so that the program's panic hook has nothing to
+/// report.
 pub fn panic_is_caught() -> bool {
     CAUGHT.get()
 }
@@ -20,7 +19,10 @@ pub fn panic_is_caught() -> bool {
 /// Runs `f`; a panic in it becomes its message.
 ///
 /// Whatever `f` was working on must not be used again after an `Err`.
-pub(crate) fn catching<T>(f: impl FnOnce() -> T) -> Result<T, String> {
+///
+/// # Errors
+/// The message.
+pub fn catching<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     let outer = CAUGHT.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(f));
     CAUGHT.set(outer);

@@ -1,0 +1,477 @@
+//! A run, from the table of one side to its result.
+
+use std::path::{Path, PathBuf};
+
+use vesica_files::{Advice, Argument, Command, DirectoryKind, advice};
+use vesica_session::terms::{KEY_CLASSES, LEARNS, NORMALIZATION, REVEAL};
+use vesica_session::{
+    Agreed, Contract, Error as SessionError, Intent, Job, LabelExchange, Learns, Report, Reveal,
+    Role, with_threads,
+};
+use vesica_tables::{
+    ColumnType, Destination, KeyClass, KeySpec, Matched, Output, PathKind, RowSet, Rows, Source,
+    TextColumns,
+};
+use vesica_wire::{Error as WireError, Limit};
+
+use super::{Brings, Gets, Party, words};
+use crate::apart::check_apart;
+use crate::kept::Kept;
+use crate::stored::{CheckpointStore, Stored, columns_of_peer};
+use crate::table::{self, Reading, beside};
+use crate::work_dir::{self, Journal, Owner, WorkDir};
+use crate::{Error, ErrorClass, Observer};
+
+/// The table of a run, and where its result goes.
+pub(crate) struct Ready<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) file: Option<Output>,
+    /// The directory for what does not fit into memory.
+    scratch: PathBuf,
+    work: Option<(WorkDir, Option<Journal>)>,
+}
+
+impl<'a> Ready<'a> {
+    /// A table of which no rows are written.
+    pub(super) fn without_rows(source: &'a Source, scratch: &Path) -> Ready<'a> {
+        Ready {
+            source,
+            file: None,
+            scratch: scratch.to_owned(),
+            work: None,
+        }
+    }
+}
+
+impl Party {
+    /// Runs one side, from its table to its result: meets the peer, and gets what the terms give to a side with this role
+    /// ([`Gets`]).
+    ///
+    /// `open` opens the table, once this side has begun to meet its peer: however long a query takes or whoever writes a pipe,
+    /// the peer hears that this side is there. It is called once, on a thread of its own perhaps.
+    ///
+    /// The matching rows of the table have all columns and the order of the input. Its options may ask for the other rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If
+    /// there is an `output`, they are written to it in the format of its name, or else of the table; otherwise, or besides,
+    /// the outcome has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading the table once
+    /// more. There are none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
+    ///
+    /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
+    /// The columns are `row` (the first row of the table with the key in the cell, counted from 1; empty if there is none,
+    /// and on the receiver alone), `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and
+    /// `sender_value` where those sides have values (the two sides' sum modulo 2^64 is the key's value where the cell
+    /// matches, and 0 elsewhere); of several, `receiver_value_1` and so on. A run in buckets writes the lines of each once it
+    /// is over. A key that both tables have is in one cell or in three, and matches in exactly one of
+    /// them.
+    ///
+    /// `-` is standard output. The output is opened before the contract is agreed, and appears under its name only once it is
+    /// complete; rows go to a table of a database in one transaction, once all of them are there. A dishonest receiver
+    /// can lie to a sender about the matches.
+    ///
+    /// # Errors
+    /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already complete:
+    /// writing the rows concerns this side alone. Usage: an output for a side that gets nothing, or none for shares.
+    pub fn run<'a>(
+        &self,
+        role: Role,
+        open: impl FnOnce() -> Result<&'a Source, Error> + Send,
+        key: &KeySpec,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Error> {
+        self.check_endpoint()?;
+        let intent = Intent::Run(role);
+        let job = self.job(role, key, Rows::Matching);
+        let job = job.inspect_err(|error| self.tell_of(intent, error))?;
+        with_threads(self.resources.threads, || {
+            self.run_job(job, open, key, output, observer)
+        })?
+    }
+
+    /// What to do after a run that has failed with this error, if it has left something in its work directory that another
+    /// run resumes.
+    pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
+        let may_pass = match error.class() {
+            ErrorClass::Network | ErrorClass::Resource | ErrorClass::Interrupted => true,
+            ErrorClass::Data => error.may_pass(),
+            ErrorClass::Usage | ErrorClass::Peer | ErrorClass::Contract => false,
+        };
+        let work_dir = self.resources.work_dir.as_deref()?;
+        (may_pass && work_dir::has_journal(work_dir)).then(|| {
+            "the work directory keeps what is done: the same run again, to another output if need be, resumes it, with the peer \
+             unless the answer is there"
+                .into()
+        })
+    }
+
+    /// Fails for rows that a result cannot have.
+    fn check_rows(
+        &self,
+        role: Role,
+        rows: Rows,
+        output: Option<Destination<'_>>,
+    ) -> Result<(), Error> {
+        let reveal = self.terms.get(&REVEAL);
+        let problem = match (Gets::of(role, &self.terms), output, rows) {
+            (Gets::Nothing, Some(_), _) => "this side gets no rows or shares for an output",
+            (Gets::Shares, output, _) if output.and_then(Destination::path).is_none() => {
+                "shares go to a file"
+            }
+            (_, _, rows) if rows != Rows::Matching && reveal != Reveal::Matches => {
+                "the rest, or all rows with a mark, are for runs that reveal the matches in any case"
+            }
+            (_, _, Rows::Aligned) if !self.terms.get(&LEARNS).is_both() => {
+                "rows are in one order on both sides where both learn the matches"
+            }
+            (_, _, rows) if rows != Rows::Aligned && self.terms.get(&LEARNS) == Learns::Aligned => {
+                "where both learn the matches in one order, the rows come in that order"
+            }
+            _ => "",
+        };
+        match problem.is_empty() {
+            true => Ok(()),
+            false => Err(vesica_session::Error::Usage(problem.into()).into()),
+        }
+    }
+
+    fn run_job<'a>(
+        &self,
+        job: Job,
+        open: impl FnOnce() -> Result<&'a Source, Error>,
+        key: &KeySpec,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Error> {
+        let (role, intent) = (job.role, Intent::Run(job.role));
+        let begin = |observer: &mut dyn Observer| self.begin(job, open()?, key, output, observer);
+        let (mut begin, mut begun) = (Some(begin), None);
+        if self.may_have_an_answer(role)
+            && let Some(begin) = begin.take()
+        {
+            let (job, mut keys, ready) =
+                begin(observer).inspect_err(|error| self.tell_of(intent, error))?;
+            if let Some((state, computed)) = keys.answer() {
+                // Do not connect unless the table has changed, and have no open port: the time when it closes would
+                // say how long writing took, and so how many rows matched.
+                self.endpoint.close();
+                observer.answered(computed);
+                let report = Report::of_earlier(&state, role, self.peer, computed);
+                return self.write(ready.source, ready.file, keys, report, observer);
+            }
+            begun = Some((job, keys, ready));
+        }
+        // A peer that is early finds an open port, which closes once the contract is agreed.
+        let listener = self.bind(observer)?;
+        let read = |observer: &mut dyn Observer| match (begun, begin) {
+            (Some(begun), _) => Ok(begun),
+            (None, begin) => begin.expect("one of both")(observer),
+        };
+        let ((job, mut keys, ready), mut agreed) =
+            self.agree(intent, None, read, listener, observer)?;
+        let Ready { source, file, .. } = ready;
+        check_columns_of_peer(role, source, file.as_ref(), &mut agreed)?;
+        let file = match Gets::of(job.role, &job.terms) {
+            Gets::Shares => {
+                file.into_iter().for_each(|file| keys.share_to(file));
+                None
+            }
+            Gets::Nothing | Gets::Rows => file,
+        };
+        let report = agreed.run(&job, &mut keys, observer)?;
+        if let Some(why) = keys.confirmed() {
+            observer.warning(&format!("the answer is not kept: {why}").into());
+        }
+        self.write(source, file, keys, report, observer)
+    }
+
+    /// Whether an earlier run may have left an answer that is written without the peer.
+    fn may_have_an_answer(&self, role: Role) -> bool {
+        let work_dir = self.resources.work_dir.as_deref();
+        Gets::of(role, &self.terms) != Gets::Nothing
+            && work_dir.is_some_and(|path| work_dir::has_answer(path, &self.identity))
+    }
+
+    /// Reads a table for a run, for which the output is opened.
+    fn begin<'a>(
+        &self,
+        job: Job,
+        source: &'a Source,
+        key: &KeySpec,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Brings<Stored, Ready<'a>>, Error> {
+        self.check_rows(job.role, source.rows(), output)?;
+        let job = with_column_types(job, source, key)?;
+        let mut ready = self.prepare(&job, source, output, observer)?;
+        let keys = self.read(&job, key, &mut ready, observer)?;
+        Ok((job, keys, ready))
+    }
+
+    /// What comes before the table is read: the work directory and the output.
+    pub(crate) fn prepare<'a>(
+        &self,
+        job: &Job,
+        source: &'a Source,
+        output: Option<Destination<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Ready<'a>, Error> {
+        self.check_apart(source, output)?;
+        warn_of_weights(job, observer);
+        let work = self.work_dir(job)?;
+        let gets = Gets::of(job.role, &job.terms);
+        let scratch = match &work {
+            Some((work, _)) => work.path().to_owned(),
+            None => beside(output),
+        };
+        let file = match (gets, output.and_then(Destination::path)) {
+            (Gets::Shares, Some(path)) => Some(Output::create_csv(path, source)?),
+            _ => table::open(source, output, &scratch, self.adds_texts())?,
+        };
+        Ok(Ready {
+            source,
+            file,
+            scratch,
+            work,
+        })
+    }
+
+    /// Whether rows of the result have columns of the peer.
+    fn adds_texts(&self) -> bool {
+        matches!(self.labels, LabelExchange::Wanted { .. })
+    }
+
+    /// Refuses an output in the place of what is read, or in a directory that belongs to the run.
+    fn check_apart(&self, source: &Source, output: Option<Destination<'_>>) -> Result<(), Error> {
+        let owned = [
+            (
+                "the work directory",
+                DirectoryKind::WorkDir,
+                &self.resources.work_dir,
+            ),
+            #[cfg(feature = "offline")]
+            (
+                "the store",
+                DirectoryKind::Store,
+                &self.resources.offline_store,
+            ),
+        ];
+        check_apart(&[source], output, |paths| {
+            for (what, kind, directory) in owned {
+                if let Some(directory) = directory {
+                    paths.writes(what, PathKind::Directory(kind), directory);
+                }
+            }
+        })
+    }
+
+    /// First pass: the keys of the table.
+    pub(crate) fn read(
+        &self,
+        job: &Job,
+        key: &KeySpec,
+        ready: &mut Ready<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Stored, Error> {
+        let budget = self.resources.budget(job);
+        let texts = match (&self.labels, &self.payload) {
+            (LabelExchange::Offered(terms), _) => {
+                let bytes = terms.bytes as usize;
+                Some(TextColumns::labels(key, &terms.columns, bytes)?)
+            }
+            (_, Some(payload)) => {
+                let bytes = payload.bytes as usize;
+                Some(TextColumns::payload(key, &payload.name, bytes)?)
+            }
+            _ => None,
+        };
+        let reading = Reading {
+            key,
+            values: &self.values,
+            texts,
+            budget: &budget,
+            scratch: &ready.scratch,
+            file: ready.file.as_ref(),
+            adds_texts: self.adds_texts(),
+            allow_empty: self.allow_empty,
+            interrupt: &self.connect.interrupt,
+        };
+        let keys = reading.keys(ready.source, observer)?;
+        let work = ready.work.take();
+        let checkpoints =
+            work.map(|(work, earlier)| CheckpointStore::new(work, job.role, earlier, &keys));
+        let scratch = ready.scratch.clone();
+        Ok(Stored::new(keys, budget, scratch, checkpoints))
+    }
+
+    /// Second pass, if there is a file to write: the matching rows or shares, and the report's figures about the
+    /// table.
+    pub(crate) fn write(
+        &self,
+        source: &Source,
+        file: Option<Output>,
+        mut keys: Stored,
+        mut report: Report,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Error> {
+        let counts = keys.counts();
+        report.rows = counts.rows;
+        report.duplicates = counts.duplicates;
+        report.blanks = counts.blanks;
+        report.invalid = counts.invalid;
+        let labels = report.contract.labels.clone();
+        keys.arrange(labels.as_ref())?;
+        let (matched, interrupt) = (keys.matched_rows(), &self.connect.interrupt);
+        report.rows_written = table::write(source, file, matched, interrupt, observer)?;
+        if let Some(shared) = keys.shared() {
+            self.connect.interrupt.check().map_err(SessionError::from)?;
+            shared.commit()?;
+        }
+        Ok(Outcome {
+            keys,
+            report,
+            courier: None,
+        })
+    }
+
+    /// The work directory, and what an earlier run left in it.
+    fn work_dir(&self, job: &Job) -> Result<Option<(WorkDir, Option<Journal>)>, Error> {
+        let Some(path) = &self.resources.work_dir else {
+            return Ok(None);
+        };
+        let owner = Owner {
+            peer: self.peer.to_string(),
+            terms: words(job),
+        };
+        WorkDir::open(path, work_dir::Keys::of(&self.identity), owner).map(Some)
+    }
+}
+
+/// Fails if the result cannot have the columns that the sender hands over, which the contract names; nothing derived from a
+/// key has been sent by then. The peer is told that this side cannot take part, and not why.
+fn check_columns_of_peer(
+    role: Role,
+    source: &Source,
+    file: Option<&Output>,
+    agreed: &mut Agreed,
+) -> Result<(), Error> {
+    let (Role::Receiver, Some(file), Some(terms)) = (role, file, &agreed.contract().labels) else {
+        return Ok(());
+    };
+    let checked = file.check_columns(source, &columns_of_peer(terms));
+    checked.map_err(|error| {
+        // Which columns the result's table has is not for the peer.
+        agreed.give_up(&WireError::limit(Limit::System, "it cannot take part"));
+        error.into()
+    })
+}
+
+/// With what a table determines: the order of its rows, the classes of key columns, and the types of the columns that are
+/// handed over.
+pub(crate) fn with_column_types(
+    mut job: Job,
+    source: &Source,
+    key: &KeySpec,
+) -> Result<Job, Error> {
+    if source.rows() == Rows::Aligned {
+        job.terms.set(&LEARNS, Learns::Aligned);
+        job.check()?;
+    }
+    let classes = source.key_classes(key)?;
+    let classes = classes.iter().map(|class| class.name().to_owned());
+    job.terms.set(&KEY_CLASSES, classes.collect());
+    if let LabelExchange::Offered(terms) = &mut job.labels {
+        let types = source.column_types(&terms.columns)?;
+        terms.types = types.iter().map(ColumnType::to_string).collect();
+    }
+    Ok(job)
+}
+
+/// Warns where a minimum does not bound what a result tells.
+pub(super) fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
+    if job.leaves_weights_free() {
+        observer.warning(&advice![
+            "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
+             of its keys match, however large ",
+            Argument::MinSize,
+            " is; ",
+            Argument::MaxPeerValueBound,
+            " and ",
+            Argument::MaxPeerValues,
+            " limit them",
+        ]);
+    }
+}
+
+/// Warns of key columns whose texts are likely to differ where their values do not.
+pub(crate) fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) {
+    let (normalizations, classes) = (contract.get(&NORMALIZATION), contract.get(&KEY_CLASSES));
+    for ((at, normalization), class) in (1..).zip(&normalizations).zip(&classes) {
+        if let Some((one, other)) = KeyClass::apart(class, normalization) {
+            observer.warning(&advice![
+                format!(
+                    "key column {at} is {one} on one side and {other} on the other, and values are compared by their texts: \
+                     look at "
+                ),
+                Command::Check,
+                " on both sides, and at ",
+                Argument::Normalize,
+            ]);
+        }
+    }
+}
+
+/// What a side has after a run.
+///
+/// Where there is a work directory, the answer stays in it until [`Outcome::finish`]: a program that ends
+/// before its rows are safe gets them again without the peer. A run by courier can be finished again until then.
+pub struct Outcome {
+    keys: Stored,
+    report: Report,
+    /// The directory of a run by courier, which goes on until its rows are safe.
+    courier: Option<Box<Kept>>,
+}
+
+impl Outcome {
+    /// Has [`Outcome::finish`] say in the directory of a run by courier that it is over.
+    pub(crate) fn end_with(&mut self, kept: Kept) {
+        self.courier = Some(Box::new(kept));
+    }
+
+    /// The rows that matched.
+    pub fn rows(&self) -> &RowSet {
+        self.keys.matched()
+    }
+
+    /// The rows that matched, with the columns that the peer has handed over, and in the order that both sides share if
+    /// the options of the source ask for it ([`Rows::Aligned`]).
+    pub fn matched(&self) -> Matched<'_> {
+        self.keys.matched_rows()
+    }
+
+    /// The report.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Says that the rows are safe, and removes what was kept of the run.
+    ///
+    /// # Errors
+    /// Resource: the kept answer cannot be removed, and another run would take it for its own.
+    pub fn finish(mut self) -> Result<Report, Error> {
+        self.keys.finish()?;
+        if let Some(kept) = &mut self.courier {
+            kept.end()?;
+        }
+        Ok(self.report)
+    }
+}
+
+/// What to look at after a run in which both sides have keys and none is the same: mostly they are written differently.
+pub fn no_match_hint(report: &Report) -> Option<Advice> {
+    let hint = advice![
+        "no key matches; compare what ",
+        Command::Check,
+        " says on both sides (types, delimiter, white space, leading zeros), and see ",
+        Argument::Normalize,
+    ];
+    (report.matches == Some(0) && report.items > 0 && report.peer_items > 0).then_some(hint)
+}
