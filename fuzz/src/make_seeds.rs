@@ -478,8 +478,8 @@ fn declared(payload: &[u8], bytes: u32) -> Vec<u8> {
     out
 }
 
-/// What is kept of a published set: a state with a question, a checked file and an answer; a ledger with a record that a crash
-/// has lost; a key that nobody has.
+/// What is kept of a published set: a state with a question, a checked file and an answer; a count of version 2 with a record that a crash
+/// has lost; a key that nobody has; a count, and one that was changed.
 fn kept(seeds: &Seeds) -> Result<()> {
     let count = |count: u64| count.to_le_bytes();
     let (none, hash) = (count(0), [1; 32]);
@@ -517,7 +517,12 @@ fn kept(seeds: &Seeds) -> Result<()> {
         &declared(b"\x00", 0),
     ]
     .concat();
-    seeds.put("kept", "key", &[&[2], &key[..]].concat())
+    seeds.put("kept", "key", &[&[2], &key[..]].concat())?;
+    let account = [&count(700)[..], &[1, 0, 0, 0], &hash, &one].concat();
+    let accounts = [&[5, 52, 0][..], &account, &[6, 12, 0], &count(300), &[0; 4]].concat();
+    let quotas = [&one[..], &count(1000), &accounts].concat();
+    seeds.put("kept", "quotas", &[&[3], &quotas[..]].concat())?;
+    seeds.put("kept", "changed-quotas", &[4, 9, 0, 0, 1, 0, 16, 0, 7])
 }
 
 /// Sets of masks of 42 bits: one alone, one with a payload, and three; a second release in which one comes and one leaves.

@@ -204,7 +204,13 @@ struct Stored {
     key: [u8; 32],
     /// The file of the key.
     database: Vec<u8>,
+    /// That of the count of queries.
+    quotas: Vec<u8>,
 }
+
+/// What the count of queries is in.
+const ROWS: redb::TableDefinition<'_, &[u8; 32], &[u8]> =
+    redb::TableDefinition::new("vesica quotas 1");
 
 impl Stored {
     fn new() -> Stored {
@@ -221,24 +227,92 @@ impl Stored {
         let state = place.0.path().join("state");
         let mut private = fs::DirBuilder::new();
         private.mode(0o700).create(state).expect("a directory");
-        Stored {
+        let mut stored = Stored {
             key: *set.header().oprf_key.bytes(),
             place,
             publisher,
             set,
             database,
-        }
+            quotas: Vec::new(),
+        };
+        stored.quotas = fs::read(stored.count("quotas")).expect("a count");
+        stored
     }
 
     fn database(&self) -> PathBuf {
         self.place.0.path().join("database")
     }
 
-    /// The name of the ledger.
-    fn ledger(&self) -> PathBuf {
+    /// The file of the count of queries.
+    fn count(&self, kind: &str) -> PathBuf {
         let digits = self.key[..8].iter().map(|byte| format!("{byte:02x}"));
-        let name = format!("ledger-{}", digits.collect::<String>());
+        let name = format!("{kind}-{}", digits.collect::<String>());
         self.database().join(name)
+    }
+
+    /// Opens the database with its count, twice.
+    fn open(&self) {
+        fs::write(self.database().join("key"), &self.database).expect("a file");
+        if let Ok(database) = Database::open(&self.database(), &self.publisher) {
+            let answered = database.answered();
+            drop(database);
+            // It is written anew each time.
+            let database = Database::open(&self.database(), &self.publisher).expect("a database");
+            assert_eq!(database.answered(), answered);
+        }
+    }
+
+    /// The count of queries: a head of 16 bytes, and of each client a byte, two with a length, and so many of its account.
+    fn quotas_of(&self, content: &[u8]) {
+        let Some((head, mut accounts)) = content.split_first_chunk::<16>() else {
+            return;
+        };
+        let key = self
+            .publisher
+            .derive_key("vesica/1 quotas of a published set");
+        let of = |what: &[u8]| *blake3::keyed_hash(&key, &[&self.key, what].concat()).as_bytes();
+        let row = |name: &[u8]| *blake3::keyed_hash(&of(b"rows"), name).as_bytes();
+        let sealed = |row: &[u8; 32], content: &[u8]| {
+            let mut value = vec![7; 32];
+            let sealed = Sealed::new(&of(b"values"), &[&[7; 32]]).write(row, content, &mut value);
+            sealed.expect("memory");
+            value
+        };
+        let mut rows = vec![(row(b"head"), &head[..])];
+        while let Some(([client, low, high], rest)) = accounts.split_first_chunk::<3>() {
+            let length = usize::from(u16::from_le_bytes([*low, *high]));
+            let (account, rest) = rest.split_at(length.min(rest.len()));
+            rows.push((row(&[*client; 32]), account));
+            accounts = rest;
+        }
+        let path = self.count("quotas");
+        let _ = fs::remove_file(&path);
+        let write = || -> Result<(), redb::Error> {
+            let database = redb::Database::create(&path)?;
+            let transaction = database.begin_write()?;
+            let mut table = transaction.open_table(ROWS)?;
+            for (row, content) in rows {
+                table.insert(&row, &*sealed(&row, content))?;
+            }
+            drop(table);
+            Ok(transaction.commit()?)
+        };
+        write().expect("a database");
+        self.open();
+    }
+
+    /// The count of queries with bytes changed: three of each place, and what is there.
+    fn damaged_quotas(&self, changes: &[u8]) {
+        let path = self.count("quotas");
+        let mut file = self.quotas.clone();
+        for change in changes.chunks_exact(4) {
+            let place = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize;
+            if let Some(byte) = file.get_mut(place) {
+                *byte = change[3];
+            }
+        }
+        fs::write(path, file).expect("a file");
+        self.open();
     }
 
     /// The content as it is in a file with this head, under a key for this purpose.
@@ -269,7 +343,7 @@ impl Stored {
         }
     }
 
-    /// The head of a ledger, 16 bytes, and its records, 96 each after a byte: zero if the record is as it was written.
+    /// The head of a count of version 2, 16 bytes, and its records, 96 each after a byte: zero if the record is as it was written.
     fn ledger_of(&self, content: &[u8]) {
         let Some((head, records)) = content.split_first_chunk::<16>() else {
             return;
@@ -291,15 +365,9 @@ impl Stored {
         for (place, record) in (1..).zip(records.chunks(97)) {
             seal(place, &record[1..], record[0] == 0);
         }
-        fs::write(self.database().join("key"), &self.database).expect("a file");
-        fs::write(self.ledger(), file).expect("a file");
-        if let Ok(database) = Database::open(&self.database(), &self.publisher) {
-            let answered = database.answered();
-            drop(database);
-            // It is written anew each time.
-            let database = Database::open(&self.database(), &self.publisher).expect("a database");
-            assert_eq!(database.answered(), answered);
-        }
+        let _ = fs::remove_file(self.count("quotas"));
+        fs::write(self.count("ledger"), file).expect("a file");
+        self.open();
     }
 
     /// What the file of a key says.
@@ -317,7 +385,8 @@ impl Stored {
     }
 }
 
-/// What is kept of a set, once it is authentic: after a byte the content of a client's state (0), a ledger (1) or a key (2).
+/// What is kept of a set, once it is authentic: after a byte the content of a client's state (0), a count of queries as it was
+/// in version 2 (1), a key (2) or a count (3). Or a count that was changed (4).
 pub fn kept(bytes: &[u8]) {
     thread_local! {
         // Removed with the thread.
@@ -329,6 +398,8 @@ pub fn kept(bytes: &[u8]) {
     STORED.with(|stored| match kind {
         0 => stored.state(content),
         1 => stored.ledger_of(content),
+        3 => stored.quotas_of(content),
+        4 => stored.damaged_quotas(content),
         _ => stored.key_of(content),
     });
 }

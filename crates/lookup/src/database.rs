@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use crate::error::{Error, Holder, SetProblem, StoreProblem};
 use crate::header::{Declared, Header};
 use crate::journal::Journal;
-use crate::ledger::Ledger;
+use crate::quotas::Quotas;
 use crate::set::{PublishedSet, header_at};
 
 /// The file of the secret key.
@@ -279,12 +279,12 @@ impl Making {
         }
     }
 
-    /// Whether the database has this key, or had it before: the ledger of a key stays until the set of the next one is in its
+    /// Whether the database has this key, or had it before: the quotas of a key stay until the set of the next one is in its
     /// place.
     pub(crate) fn had_key(&self, oprf_key: &Element) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|current| current.secret.public_key() == *oprf_key)
-            || Ledger::is_in(&self.directory, oprf_key)
+            || Quotas::are_in(&self.directory, oprf_key)
     }
 
     /// What tells a set under this key, and under those that replace it, from others.
@@ -310,8 +310,8 @@ impl Making {
             .as_ref()
             .is_none_or(|current| current.last != last)
         {
-            // The ledger first: a key without one cannot be served.
-            Ledger::create(&self.directory, identity, &header.oprf_key)?;
+            // The quotas first: a key without them cannot be served.
+            Quotas::create(&self.directory, identity, &header.oprf_key)?;
             let contents = Contents {
                 secret,
                 declared: header.declared.clone(),
@@ -327,7 +327,7 @@ impl Making {
 
     /// Removes what was counted under keys before this one, whose set is in its place.
     pub(crate) fn forget_others(&self, oprf_key: &Element) -> Result<(), Error> {
-        Ledger::remove_others(&self.directory, oprf_key)
+        Quotas::remove_others(&self.directory, oprf_key)
     }
 }
 
@@ -338,7 +338,7 @@ pub struct Database {
     identity: Identity,
     pub(crate) secret: SecretKey,
     pub(crate) declared: Declared,
-    pub(crate) ledger: Ledger,
+    pub(crate) quotas: Quotas,
     /// As long as this is open.
     _held: Held,
 }
@@ -361,13 +361,13 @@ impl Database {
             ..
         } = contents;
         let (key, queries) = (secret.public_key(), declared.queries);
-        let ledger = Ledger::open(directory, identity, &key, queries, last.release)?;
+        let quotas = Quotas::open(directory, identity, &key, queries, last.release)?;
         Ok(Database {
             directory: directory.to_owned(),
             identity: identity.clone(),
             secret,
             declared,
-            ledger,
+            quotas,
             _held: held,
         })
     }
@@ -378,7 +378,7 @@ impl Database {
     /// As [`Database::open`].
     pub fn release(&self) -> Result<u64, Error> {
         let release = self.contents()?.last.release;
-        self.ledger.saw(release);
+        self.quotas.saw(release);
         Ok(release)
     }
 
@@ -404,7 +404,7 @@ impl Database {
 
     /// Queries that all clients together have made.
     pub fn answered(&self) -> u64 {
-        self.ledger.answered()
+        self.quotas.answered()
     }
 
     /// Bits of security of the key against whoever has asked all that it may answer: a static Diffie–Hellman key of about

@@ -184,7 +184,7 @@ pub enum StoreProblem {
     OtherVersion(&'static str),
     /// The count of queries under its key is not there.
     #[error("has lost the count of queries, without which it is not served")]
-    NoLedger,
+    NoQuotas,
     /// The operating system's reason.
     #[error("cannot be used: {0}")]
     Io(String),
@@ -317,7 +317,7 @@ impl Error {
                 problem:
                     StoreProblem::Unreadable(_)
                     | StoreProblem::OtherVersion(_)
-                    | StoreProblem::NoLedger
+                    | StoreProblem::NoQuotas
                     | StoreProblem::CopiedJournal
                     | StoreProblem::Older { .. },
                 ..
@@ -409,7 +409,7 @@ impl Error {
                     Argument::Rotate,
                     "; another set has another directory",
                 ],
-                StoreProblem::NoLedger | StoreProblem::Older { .. } => {
+                StoreProblem::NoQuotas | StoreProblem::Older { .. } => {
                     "publish anew, under another key: how much clients have asked is not known"
                         .into()
                 }

@@ -23,11 +23,11 @@ use vesica_wire::{Blame, Channel, Error as WireError, FramedChannel, Limit, POLL
 
 use crate::database::Database;
 use crate::error::Error;
-use crate::ledger::Debit;
 use crate::messages::{
     ANSWER, Announced, Cost, FILE, HELLO, Lacking, MAX_HELLO_BYTES, MAX_QUESTION_BYTES, PART,
     QUESTION, WELCOME, Welcome, decode, encode, read_hello, read_question,
 };
+use crate::quotas::Debit;
 use crate::set::{read_head, release_path};
 
 /// Elements of a turn: some ten milliseconds.
@@ -207,7 +207,7 @@ impl Database {
             served
         });
         tell(ServerEvent::Figures(&server.figures()));
-        self.ledger.close()?;
+        self.quotas.close()?;
         options.interrupt.check()?;
         Ok(served?)
     }
@@ -376,14 +376,14 @@ impl Server<'_> {
     ) -> Result<Infallible, WireError> {
         let hello = held.wait(|| channel.recv(HELLO, MAX_HELLO_BYTES))?;
         let lacking = read_hello(&hello)?;
-        let (ledger, quota) = (&self.database.ledger, self.service.quota);
+        let (quotas, quota) = (&self.database.quotas, self.service.quota);
         // The reason has paths of this machine.
         let release = self.database.release();
         let release = release
             .map_err(|_| WireError::limit(Limit::Storage, "the last release cannot be read"))?;
         let welcome = Welcome {
             key: self.public,
-            left: ledger.left(client, quota),
+            left: quotas.left(client, quota),
             release,
         };
         channel.send(WELCOME, welcome.encode())?;
@@ -403,8 +403,8 @@ impl Server<'_> {
             let batch = blake3::derive_key("vesica/1 question of a look-up", words);
             let queries = elements.len() as u64;
             let debit = match cost {
-                Cost::Queries => ledger.debit(client, quota, batch, queries)?,
-                Cost::Nothing => ledger.recall(client, batch)?,
+                Cost::Queries => quotas.debit(client, quota, batch, queries)?,
+                Cost::Nothing => quotas.recall(client, batch)?,
             };
             let answer = match debit {
                 Debit::Paid | Debit::Repeated => self.evaluate(elements),
@@ -413,7 +413,7 @@ impl Server<'_> {
             let sent = answer.and_then(|answer| held.wait(|| channel.send(ANSWER, answer)));
             if sent.as_ref().is_err_and(WireError::is_interrupt) && debit == Debit::Paid {
                 // Nothing of the answer has left.
-                ledger.give_back(client, batch, queries);
+                quotas.give_back(client, batch, queries);
             }
             sent?;
             held.wait(|| channel.flush())?;

@@ -193,14 +193,14 @@ fn a_rotation_removes_the_later_releases_of_its_own_set() {
         publish(place.path(), &identity, 10, 0).unwrap();
         remove_one(place.path(), &identity, "database", "set.vset", 7);
         remove_one(place.path(), &identity, "database", "set.vset", 8);
-        let ledgers = || -> Vec<PathBuf> {
+        let quotas = || -> Vec<PathBuf> {
             let entries = at("database").read_dir().unwrap();
             let paths = entries.map(|entry| entry.unwrap().path());
-            let is_ledger = |path: &PathBuf| path.to_str().unwrap().contains("/database/ledger-");
-            paths.filter(is_ledger).collect()
+            let are_quotas = |path: &PathBuf| path.to_str().unwrap().contains("/database/quotas-");
+            paths.filter(are_quotas).collect()
         };
         let before = [at("set.vset"), at("set.vset.2"), at("set.vset.3")];
-        let before = before.into_iter().chain(ledgers());
+        let before = before.into_iter().chain(quotas());
         let before: Vec<_> = before
             .map(|path| (path.clone(), fs::read(path).unwrap()))
             .collect();
@@ -209,19 +209,19 @@ fn a_rotation_removes_the_later_releases_of_its_own_set() {
         let journal = Journal::path(&at("database"));
         fs::hard_link(&journal, at("kept")).unwrap();
         let key = builder.finish().unwrap().oprf_key;
-        assert_eq!(ledgers().len(), 1);
+        assert_eq!(quotas().len(), 1);
         assert!(!at("set.vset.2").exists() && !at("set.vset.3").exists());
         fs::hard_link(at("kept"), &journal).unwrap();
         for (path, bytes) in before {
             fs::write(path, bytes).unwrap();
         }
-        assert_eq!(ledgers().len(), 2);
+        assert_eq!(quotas().len(), 2);
         let keys = if goes_on { 10 } else { 9 };
         let mut builder = begin(keys);
         add(&mut builder, keys);
         let header = builder.finish().unwrap();
         assert_eq!(header.oprf_key == key, goes_on);
-        assert_eq!(ledgers().len(), 1);
+        assert_eq!(quotas().len(), 1);
         let set = PublishedSet::open(&at("set.vset"), identity.fingerprint()).unwrap();
         assert_eq!(set.header(), &header);
     }
@@ -376,7 +376,7 @@ fn a_publication_that_was_cut_at_its_end_keeps_its_key_and_counts() {
         let key = builder.finish().unwrap().oprf_key;
         let open = Database::open(&database, &identity).unwrap();
         let client = identity.fingerprint();
-        open.ledger.debit(client, 1000, [1; 32], 256).unwrap();
+        open.quotas.debit(client, 1000, [1; 32], 256).unwrap();
         drop(open);
         let published = fs::read(&set).unwrap();
         // The set is not there.

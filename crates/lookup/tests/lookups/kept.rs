@@ -556,7 +556,7 @@ fn every_file_that_is_kept_is_whole_ours_and_not_older() {
         foreign.look_up(address, &them, &mut state, &[1]);
     });
     let foreign = [foreign.place.path().join("database"), theirs];
-    let is_ledger = |name: &str| name.starts_with("ledger-");
+    let are_quotas = |name: &str| name.starts_with("quotas-");
     let mut seen = Vec::new();
     for (number, directory) in directories.iter().enumerate() {
         for entry in directory.read_dir().unwrap() {
@@ -567,7 +567,8 @@ fn every_file_that_is_kept_is_whole_ours_and_not_older() {
                 let names = directory.read_dir().unwrap();
                 let mut names =
                     names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-                let same = |other: &String| *other == name || is_ledger(other) && is_ledger(&name);
+                let same =
+                    |other: &String| *other == name || are_quotas(other) && are_quotas(&name);
                 fs::read(directory.join(names.find(same).unwrap())).unwrap()
             };
             let with = |bytes: Option<&[u8]>| {
@@ -581,9 +582,8 @@ fn every_file_that_is_kept_is_whole_ours_and_not_older() {
                 opened
             };
             let mut spoilt = whole.clone();
-            if let Some(last) = spoilt.last_mut() {
-                *last ^= 1;
-            }
+            let bytes = spoilt.iter_mut().rev().step_by(64);
+            bytes.for_each(|byte| *byte ^= 1);
             let found = [
                 with(Some(&of(&older[number]))),
                 with(Some(&spoilt)),
@@ -593,10 +593,10 @@ fn every_file_that_is_kept_is_whole_ours_and_not_older() {
             let (usage, data) = (Err(ErrorClass::Usage), Err(ErrorClass::Data));
             // Older, damaged, removed, somebody else's.
             let expected = match &*name {
-                // The set is beside it, and the ledger has seen more.
+                // The set is beside it, and the quotas have seen more.
                 "key" => [data, data, usage, data],
-                // An older ledger alone is not noticed.
-                ledger if is_ledger(ledger) => [Ok(()), data, data, data],
+                // Older quotas alone are not noticed.
+                quotas if are_quotas(quotas) => [Ok(()), data, data, data],
                 // Nor is an older state, which knows less; without one nothing is known.
                 "state" => [Ok(()), data, Ok(()), data],
                 // These are empty.

@@ -24,7 +24,7 @@ use vesica_session::{
     ConnectOptions, Endpoint, ErrorClass, Fingerprint, Identity, Intent, Interrupt, Listener,
     NoProgress, Transport, connect, random,
 };
-use vesica_wire::{Channel, Error as WireError, Kind};
+use vesica_wire::{Blame, Channel, Error as WireError, Kind};
 
 /// A published set, with the identity of who serves it.
 struct Published {
@@ -756,7 +756,7 @@ fn a_set_of_another_key_is_told_apart() {
             error.to_string().contains("disagree on published key"),
             "{error}"
         );
-        assert_eq!(ErrorClass::from(error.blame()), ErrorClass::Contract);
+        assert_eq!(error.blame(), Blame::Contract);
     });
 }
 
@@ -779,12 +779,12 @@ fn nothing_is_left_in_the_directories_but_what_belongs_there() {
     };
     assert_eq!(names(published.place.path()), ["database", "set.vset"]);
     let database = published.place.path().join("database");
-    let ledger: String = published.header.oprf_key.bytes()[..8]
+    let quotas: String = published.header.oprf_key.bytes()[..8]
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let ledger = format!("ledger-{ledger}");
-    assert_eq!(names(&database), ["key", &ledger, "lock", "publishing"]);
+    let quotas = format!("quotas-{quotas}");
+    assert_eq!(names(&database), ["key", "lock", "publishing", &quotas]);
 }
 
 #[test]
