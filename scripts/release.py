@@ -128,7 +128,9 @@ class Tools:
             f"export LD_LIBRARY_PATH='{RUST}/usr/lib/x86_64-linux-gnu'",
             f"exec '{RUST}/usr/bin/rustc' --sysroot '{RUST}/usr' \\",
             '  --remap-path-prefix "$RELEASE_ROOT=/vesica" \\',
-            f"  --remap-path-prefix '{cargo}=/cargo' --remap-path-prefix '{RUST}=/rust' \"$@\"",
+            f"  --remap-path-prefix '{cargo}=/cargo' --remap-path-prefix '{RUST}=/rust' \\",
+            # Cargo names what is below the workspace from there.
+            f"  --remap-path-prefix '{os.path.relpath(RUST, ROOT)}=/rust' \"$@\"",
         )
 
     def environment(self, target: Target, root: Path) -> dict[str, str]:
