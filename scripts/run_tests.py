@@ -35,8 +35,9 @@ SLOW = ROOT / "scripts" / "slow_tests.txt"
 OF_PROCESSOR, OF_CLOCK = 1.0, 4.0
 
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored;")
-# A test that failed, and where: of Cargo's, then of Python's.
-FAILURE = re.compile(r"^test .* \.\.\. FAILED$|^thread '.*' .*panicked at |^(?:FAIL|ERROR): ")
+# A test that failed, of Cargo's or of Python's; and where one gave up, with the words in the next line.
+FAILED = re.compile(r"^test (.*) \.\.\. FAILED$|^(?:FAIL|ERROR): (.*)$")
+PANICKED = re.compile(r"^thread '(.*?)' .*panicked at (.*):$")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
 
@@ -46,15 +47,22 @@ class Tally:
 
     def __init__(self) -> None:
         self.passed = self.failed = self.skipped = 0
+        # Those that failed, and where the last panic of each test was that had one, which may have been caught.
         self.failures: list[str] = []
-        self.panicked = False
+        self.panics: dict[str, str] = {}
+        self.panicked: str | None = None
 
     def line(self, line: str) -> None:
         line = line.rstrip()
-        if self.panicked or FAILURE.match(line):
-            self.failures.append(line)
-            # The next line is the message.
-            self.panicked = not self.panicked and " panicked at " in line
+        if self.panicked is not None:
+            self.panics[self.panicked] += f": {line}"
+            self.panicked = None
+        elif match := PANICKED.match(line):
+            self.panicked = match.group(1)
+            self.panics[self.panicked] = match.group(2)
+        elif (match := FAILED.match(line)) and (name := match.group(1) or match.group(2)):
+            if name not in self.failures:
+                self.failures.append(name)
         if match := CARGO_RESULT.match(line):
             passed, failed, ignored = map(int, match.groups())
             self.passed += passed
@@ -71,6 +79,10 @@ class Tally:
                 elif kind == "skipped":
                     self.passed -= int(count)
                     self.skipped += int(count)
+
+    def told(self) -> list[str]:
+        """The failures, a line each."""
+        return [f"FAILED {name} {self.panics.get(name, '')}".rstrip() for name in self.failures]
 
     def summary(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -297,6 +309,7 @@ def main() -> int:
             ("documentation", read, [*cargo, "--no-fail-fast", "--doc"]),
         ]
     total, times, bad = Tally(), [], False
+    failures: list[str] = []
     for name, execute, command in stages:
         say(f"\n==> {name}: {' '.join(command)}")
         clock, tally = Clock(), Tally()
@@ -307,12 +320,12 @@ def main() -> int:
         bad |= tally.failed > 0 or code != 0
         for field in ("passed", "failed", "skipped"):
             setattr(total, field, getattr(total, field) + getattr(tally, field))
-        total.failures += tally.failures
+        failures += tally.told()
         times.append(f"  {name}: {tally.summary()}, {clock.seconds():.0f} s")
     say("\n==> all stages")
     say("\n".join(times))
     if bad:
-        say("\n".join(total.failures))
+        say("\n".join(failures))
     say(total.summary())
     return 1 if bad else 0
 

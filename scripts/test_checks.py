@@ -461,17 +461,25 @@ class Tally(unittest.TestCase):
             tally.line(line + "\n")
         self.assertEqual(tally.summary(), "17 passed, 3 failed, 3 skipped")
 
-    def test_what_failed_is_kept_with_its_first_words(self) -> None:
+    def test_what_failed_is_told_with_where_it_did(self) -> None:
         tally = run_tests.Tally()
-        failures = [
+        for line in (
+            "thread 'files::caught' (6) panicked at crates/a/src/c.rs:1:1:",
+            "caught",
+            "test files::caught ... ok",
             "test peers::meet ... FAILED",
             "thread 'peers::meet' (7) panicked at crates/a/src/b.rs:3:5:",
             "assertion failed: met",
+            "note: run with a variable",
+            "test peers::meet ... FAILED",
             "FAIL: test_meet (test_peers.Peers.test_meet)",
-        ]
-        for line in (*failures[:3], "note: run with a variable", "test b ... ok", failures[3]):
+        ):
             tally.line(line + "\n")
-        self.assertEqual(tally.failures, failures)
+        expected = [
+            "FAILED peers::meet crates/a/src/b.rs:3:5: assertion failed: met",
+            "FAILED test_meet (test_peers.Peers.test_meet)",
+        ]
+        self.assertEqual(tally.told(), expected)
 
     @staticmethod
     def built(
