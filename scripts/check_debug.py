@@ -36,7 +36,7 @@ DERIVED = re.compile(r"derive\([^)]*\bDebug\b")
 # Fields that may be shown: the file below `crates`, or in `python`, and the type with its field or variant.
 PUBLIC = {
     "circuit/src/digits.rs Level.widths": "sizes",
-    "cli/src/args.rs Meeting.value_scale": "decimal places",
+    "cli/src/args/runs.rs Meeting.value_scale": "decimal places",
     "correlations/src/store.rs Entry.header": "the public part of a half",
     "files/src/id.rs FileId.born": "a time",
     "files/src/stamp.rs FileStamp.changed": "a time",
@@ -52,6 +52,7 @@ PUBLIC = {
     "lookup/src/publish.rs Content.hash": "a hash of published blocks",
     "lookup/src/quotas.rs Account.withdrawn": "hashes of blinded elements",
     "lookup/src/quotas.rs Batch.hash": "a hash of blinded elements",
+    "lookup/src/quotas.rs Memory.0": "a file whose rows are sealed",
     "lookup/src/set.rs Block.first": "published",
     "lookup/src/set.rs Block.hash": "published",
     "lookup/src/set.rs Release.blocks": "published",
