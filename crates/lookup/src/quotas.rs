@@ -7,11 +7,13 @@
 //! more: its bytes may still be on their way over the connection that was lost, where nobody waits for the answer. Which ones
 //! were withdrawn is kept in memory alone, since those connections end with the process.
 //!
-//! The database has a row for each client, and a head: the last release, and how many queries all rows have together, so that
-//! none can be missing. The key of a row is a keyed hash of the client's fingerprint; its value is a salt (32 bytes) and
+//! The database has a row for each client, and a head: the last release, how many queries all rows have together, so that none
+//! can be missing, and how often it was written. The key of a row is a keyed hash of the client's fingerprint; its value is a salt (32 bytes) and
 //! what a [`Sealed`] message says under it, a key of the publisher's identity and the OPRF's key, bound to the key of the row:
 //! the queries (8), how many batches are remembered (4), and each of these with how often it was asked again (32 and 8). Commits are of
-//! two phases: one that has succeeded is never taken back because its pages have come to harm, but refused with them.
+//! two phases: one that has succeeded is never taken back because its pages have come to harm, but refused with them. One bit of
+//! the file, which has no checksum, tells which of its two latest states counts: the other is taken if it
+//! is the later one.
 //!
 //! The file is written anew whenever it is opened. A server that has it open elsewhere, where locks do not reach, finds that it
 //! has lost it, and answers no more.
@@ -25,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::backends::FileBackend;
 use redb::{Builder, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
-use vesica_files::{FileId, WholeFile, catching, many, open_named};
+use vesica_files::{FileId, WholeFile, catching, keep_name, many, open_named};
 use vesica_primitives::sealed::{Sealed, TAG};
 use vesica_primitives::voprf::Element;
 use vesica_session::codec::{Reader, bad};
@@ -44,6 +46,10 @@ const FILE: &str = "quotas";
 const NAMED: usize = 8;
 /// What files of the database begin with.
 const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// Where the bit is that tells which of two states counts.
+const STATE: (usize, u8) = (MAGIC.len(), 1);
+/// Where the sizes of pages and regions are, which are always the same.
+const SIZES: std::ops::Range<usize> = 12..24;
 const ROWS: TableDefinition<&[u8; 32], &[u8]> = TableDefinition::new("vesica quotas 1");
 const SALT: usize = 32;
 /// Bytes of pages that are kept in memory.
@@ -248,6 +254,8 @@ struct Kept {
     accounts: Accounts,
     /// The last release that was seen.
     release: u64,
+    /// How often it was written.
+    writes: u64,
 }
 
 impl Kept {
@@ -256,13 +264,28 @@ impl Kept {
         Kept {
             accounts: Accounts::new(),
             release,
+            writes: 0,
         }
     }
 
     /// What is in a database; `None` if that is damaged, or was not written with these keys.
     fn read(bytes: Vec<u8>, seals: &Seals) -> Option<Kept> {
-        // One without any bytes would be a new one.
-        let is_one = bytes.starts_with(MAGIC);
+        let (at, bit) = STATE;
+        let mut other = bytes.clone();
+        *other.get_mut(at)? ^= bit;
+        let kept = Kept::read_state(bytes, seals)?;
+        let other = Kept::read_state(other, seals);
+        other
+            .into_iter()
+            .chain([kept])
+            .max_by_key(|kept| kept.writes)
+    }
+
+    fn read_state(bytes: Vec<u8>, seals: &Seals) -> Option<Kept> {
+        let new = Memory::default();
+        database(new.clone()).ok()?;
+        // Other sizes would take any amount of memory; and one without any bytes would be a new one.
+        let is_one = bytes.starts_with(MAGIC) && bytes.get(SIZES) == new.lock().get(SIZES);
         let rows = || -> Result<Vec<(Row, Vec<u8>)>, redb::Error> {
             let mut database = database(Memory(Arc::new(Mutex::new(bytes))))?;
             database.check_integrity()?;
@@ -281,6 +304,7 @@ impl Kept {
             if row == seals.head() {
                 let mut reader = Reader::new("head of the quotas", &content);
                 (kept.release, answered) = (reader.u64().ok()?, reader.u64().ok()?);
+                kept.writes = reader.u64().ok()?;
                 head = Some(reader.end().ok()?);
             } else {
                 kept.accounts.insert(row, Account::decode(&content).ok()?);
@@ -290,10 +314,24 @@ impl Kept {
         (answered == sum(&kept.accounts)).then_some(kept)
     }
 
-    fn head(seals: &Seals, release: u64, answered: u64) -> io::Result<(Row, Vec<u8>)> {
-        let content = [release, answered].map(u64::to_le_bytes);
+    fn head(seals: &Seals, [release, answered, writes]: [u64; 3]) -> io::Result<(Row, Vec<u8>)> {
+        let content = [release, answered, writes].map(u64::to_le_bytes);
         let head = seals.head();
         Ok((head, seals.seal(&head, content.as_flattened())?))
+    }
+
+    /// Also counts what another file says of the same clients, of which each has asked at least as much as either says.
+    fn add(&mut self, other: Kept) {
+        self.release = self.release.max(other.release);
+        for (row, theirs) in other.accounts {
+            let own = self.accounts.entry(row).or_default();
+            own.used = own.used.max(theirs.used);
+            for batch in theirs.batches {
+                if !own.batches.iter().any(|known| known.hash == batch.hash) {
+                    own.remember(batch);
+                }
+            }
+        }
     }
 
     /// Replaces the file at a path by a database that says this.
@@ -301,7 +339,8 @@ impl Kept {
         let rows = self.accounts.iter();
         let rows = rows.map(|(row, account)| Ok((*row, seals.seal(row, &account.encode())?)));
         let mut rows: Vec<_> = rows.collect::<io::Result<_>>()?;
-        rows.push(Kept::head(seals, self.release, sum(&self.accounts))?);
+        let head = [self.release, sum(&self.accounts), self.writes];
+        rows.push(Kept::head(seals, head)?);
         let memory = Memory::default();
         let write = || -> Result<(), redb::Error> {
             let mut database = database(memory.clone())?;
@@ -322,6 +361,8 @@ struct Open {
     answered: u64,
     /// The last release that was seen.
     release: u64,
+    /// How often the file was written.
+    writes: u64,
     /// Changes so far, and the accounts that were changed since the last that were written.
     changes: u64,
     changed: HashSet<Row>,
@@ -465,15 +506,24 @@ impl Quotas {
         let path = directory.join(name(FILE, oprf_key));
         let former = directory.join(name(version_2::FILE, oprf_key));
         let seals = Seals::of(identity, oprf_key);
+        let kept = bytes_of(&path)?.map(|bytes| Kept::read(bytes, &seals).ok_or(FILE));
+        let former_kept = bytes_of(&former)?.map(|bytes| {
+            let kept = version_2::read(&bytes, identity, oprf_key, &seals);
+            kept.ok_or(version_2::FILE)
+        });
         let unreadable = |file| Error::store(directory, StoreProblem::Unreadable(file));
-        let kept = match bytes_of(&path)? {
-            Some(bytes) => Kept::read(bytes, &seals).ok_or_else(|| unreadable(FILE))?,
-            None => {
-                let bytes = bytes_of(&former)?;
-                let bytes = bytes.ok_or_else(|| Error::store(directory, StoreProblem::NoQuotas))?;
-                let kept = version_2::read(&bytes, identity, oprf_key, &seals);
-                kept.ok_or_else(|| unreadable(version_2::FILE))?
+        let both = (
+            kept.transpose().map_err(unreadable)?,
+            former_kept.transpose().map_err(unreadable)?,
+        );
+        let kept = match both {
+            // It was cut while it took the other over, which may have been served since.
+            (Some(mut kept), Some(former)) => {
+                kept.add(former);
+                kept
             }
+            (Some(kept), None) | (None, Some(kept)) => kept,
+            (None, None) => return Err(Error::store(directory, StoreProblem::NoQuotas)),
         };
         if kept.release > release {
             let problem = StoreProblem::Older {
@@ -483,10 +533,16 @@ impl Quotas {
             return Err(Error::store(directory, problem));
         }
         let opened = || -> io::Result<_> {
-            let kept = Kept { release, ..kept };
+            let writes = kept.writes + 1;
+            let kept = Kept {
+                release,
+                writes,
+                ..kept
+            };
             kept.write(&path, &seals)?;
             if begins(&former, version_2::MAGIC) {
                 std::fs::remove_file(&former)?;
+                keep_name(&former)?;
             }
             let file = File::options().read(true).write(true).open(&path)?;
             let id = FileId::of(&file)?;
@@ -504,6 +560,7 @@ impl Quotas {
                 answered: sum(&kept.accounts),
                 accounts: kept.accounts,
                 release,
+                writes: kept.writes,
                 changes: 0,
                 changed: HashSet::new(),
                 broken: None,
@@ -622,7 +679,7 @@ impl Quotas {
         if self.kept.load(Ordering::Acquire) >= changes {
             return Ok(());
         }
-        let (written, contents, release, answered) = {
+        let (written, contents, head) = {
             let mut guard = self.lock();
             let open = &mut *guard;
             // An error of the disk is told once: a later call would succeed over what is lost.
@@ -632,16 +689,19 @@ impl Quotas {
             let changed = open.changed.drain();
             let contents = changed.map(|row| (row, open.accounts[&row].encode()));
             let contents: Vec<(Row, Vec<u8>)> = contents.collect();
-            (open.changes, contents, open.release, open.answered)
+            open.writes += 1;
+            let head = [open.release, open.answered, open.writes];
+            (open.changes, contents, head)
         };
         let write = || -> io::Result<()> {
             let rows = contents.iter();
             let rows = rows.map(|(row, content)| Ok((*row, self.seals.seal(row, content)?)));
             let mut rows: Vec<_> = rows.collect::<io::Result<_>>()?;
-            rows.push(Kept::head(&self.seals, release, answered)?);
+            rows.push(Kept::head(&self.seals, head)?);
             commit(&self.database, &rows).map_err(cause)?;
             self.check_place()
         };
+        let write = || catching(write).unwrap_or_else(|panic| Err(io::Error::other(panic)));
         // Nothing is answered any more after an error: what a failed disk has of the file is unknown.
         write().inspect_err(|e| self.lock().broken = Some(e.to_string()))?;
         self.kept.store(written, Ordering::Release);
