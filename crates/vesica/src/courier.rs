@@ -310,8 +310,13 @@ impl<'a> Courier<'a> {
         let job = with_column_types(self.job.clone(), source, self.key)?;
         let output = output.filter(|_| has_rows);
         let mut ready = party.prepare(&job, source, output, observer)?;
+        // Other keys are more to the point than rows that cannot be written.
+        let file = ready.file.take();
         let mut keys = party.read(&job, self.key, &mut ready, observer)?;
         self.check_keys(&job, &keys)?;
+        if let Some(file) = &file {
+            file.check_rows(source, keys.counts())?;
+        }
         if again && !has_rows {
             return Ok(Carried {
                 message: self.kept.last_word().map(<[u8]>::to_vec),
@@ -326,7 +331,7 @@ impl<'a> Courier<'a> {
             Over {
                 party,
                 source,
-                file: ready.file,
+                file,
                 keys,
                 report,
                 kept: (self.kept.head.stage != Stage::Over).then_some(self.kept),

@@ -53,11 +53,12 @@ impl Reading<'_> {
             self.announce(counts.rows, observer);
         }
         observer.read(&counts);
-        for warning in counts.warnings() {
-            observer.warning(&warning);
-        }
+        // The error has all that the warnings would say.
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(counts));
+        }
+        for warning in counts.warnings() {
+            observer.warning(&warning);
         }
         if self.adds_texts {
             counts.check_utf8(source)?;
@@ -107,7 +108,7 @@ pub(crate) fn write(
 ) -> Result<Option<u64>, Error> {
     if let Some(unreadable) = matched.unreadable() {
         let warning = format!(
-            "what goes with {} is not what the other side declared; their columns are empty",
+            "what goes with {} is not what was declared; their columns are empty",
             many(unreadable as u64, "key"),
         );
         observer.warning(&warning.into());
