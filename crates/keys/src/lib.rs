@@ -37,7 +37,7 @@ mod strings;
 pub use blob::{Blob, TAG};
 pub use block::KeyBlock;
 pub use bucket_file::BucketFile;
-pub use digests::{DigestSet, SetHash, sort_digests};
+pub use digests::{DigestSet, Distinct, SetHash, sort_digests};
 pub use error::{Error, Result};
 pub use gather::{Gather, KeyBytes, Record};
 pub use layout::{Column, Layout};

@@ -152,6 +152,57 @@ impl Connection {
         ))
     }
 
+    /// A connection over a byte stream of the caller's: a Unix socket, a tunnel, a mesh. What this crate's own connections
+    /// do, the caller vouches for:
+    /// - bytes arrive unchanged, in order and each once, and nobody else can read them;
+    /// - at the other end is `peer`, and it knows this side as `local`. Both fingerprints enter the randomness of a run,
+    ///   so that both sides give the same two.
+    ///
+    /// Of the options the times, the interrupt, the clock and the bandwidth count.
+    pub fn of_halves(
+        reader: impl ReadHalf + 'static,
+        writer: impl WriteHalf + 'static,
+        [local, peer]: [Fingerprint; 2],
+        options: &ConnectOptions,
+    ) -> Connection {
+        let identities = Some([local, peer]);
+        let halves = (Box::new(reader) as _, Box::new(writer) as _);
+        Connection::with(halves, identities, None, Duration::ZERO, options)
+    }
+
+    fn with(
+        (reader, writer): (Box<dyn ReadHalf>, Box<dyn WriteHalf>),
+        identities: Option<[Fingerprint; 2]>,
+        theirs: Option<Intent>,
+        round_trip: Duration,
+        options: &ConnectOptions,
+    ) -> Connection {
+        let [local, peer] = identities.map_or([None; 2], |both| both.map(Some));
+        let is_beside = peer.is_some() && peer == options.beside;
+        let link = if is_beside { Link::LAN } else { options.link };
+        let interrupt = options.interrupt.child();
+        let channel_options = ChannelOptions {
+            timeout: options.timeout,
+            patience: options.patience,
+            interrupt: interrupt.clone(),
+            link,
+            clock: options.clock.clone(),
+            ..ChannelOptions::default()
+        };
+        Connection {
+            channel: FramedChannel::new(reader, writer, channel_options),
+            local,
+            peer,
+            theirs,
+            refused: Vec::new(),
+            link: Link {
+                bits_per_second: options.bandwidth.or(link.bits_per_second),
+                rtt: round_trip + link.rtt,
+            },
+            deadline: Deadline::new(options.deadline, options.wait, interrupt),
+        }
+    }
+
     pub(crate) fn over(
         stream: TcpStream,
         secured: Option<Secured>,
@@ -170,32 +221,13 @@ impl Connection {
                 (Box::new(reader), Box::new(writer))
             }
         };
-        let (local, peer) = match transport {
-            Transport::Tls { identity, peer, .. } => (Some(identity.fingerprint()), Some(*peer)),
-            Transport::PlaintextForBenchmarksOnly => (None, None),
+        let identities = match transport {
+            Transport::Tls { identity, peer, .. } => Some([identity.fingerprint(), *peer]),
+            Transport::PlaintextForBenchmarksOnly => None,
         };
-        let is_beside = peer.is_some() && peer == options.beside;
-        let link = if is_beside { Link::LAN } else { options.link };
-        let interrupt = options.interrupt.child();
-        let channel_options = ChannelOptions {
-            timeout: options.timeout,
-            patience: options.patience,
-            interrupt: interrupt.clone(),
-            link,
-            clock: options.clock.clone(),
-            ..ChannelOptions::default()
-        };
-        Ok(Connection {
-            channel: FramedChannel::new(reader, writer, channel_options),
-            local,
-            peer,
-            theirs,
-            refused: Vec::new(),
-            link: Link {
-                bits_per_second: options.bandwidth.or(link.bits_per_second),
-                rtt: round_trip + link.rtt,
-            },
-            deadline: Deadline::new(options.deadline, options.wait, interrupt),
-        })
+        let halves = (reader, writer);
+        Ok(Connection::with(
+            halves, identities, theirs, round_trip, options,
+        ))
     }
 }

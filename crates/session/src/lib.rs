@@ -120,5 +120,5 @@ pub use vesica_files::{Advice, Argument, Command, ErrorClass, Face, Part, spelle
 pub use vesica_keys::KeyBlock;
 pub use vesica_plan::Registry;
 pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
-pub use vesica_wire::{Interrupt, Link};
+pub use vesica_wire::{Interrupt, InterruptGuard, Link, ReadHalf, WriteHalf};
 pub use watched::{Watch, WatchedChannel};

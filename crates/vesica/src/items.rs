@@ -1,8 +1,7 @@
 //! Intersecting sets of byte strings, without tables.
 
-use std::collections::HashMap;
-
-use vesica_session::{Connection, Job, NoProgress, Role, run};
+use vesica_keys::Distinct;
+use vesica_session::{Connection, Error as SessionError, Job, NoProgress, Role, run};
 
 use crate::Error;
 
@@ -42,20 +41,16 @@ fn found_in(
     normalization: &str,
     digests: &[[u8; 32]],
 ) -> Result<Option<Vec<usize>>, Error> {
-    let mut places = HashMap::<&[u8; 32], Vec<usize>>::with_capacity(digests.len());
-    let mut distinct = Vec::with_capacity(digests.len());
-    for (index, digest) in digests.iter().enumerate() {
-        let places = places.entry(digest).or_default();
-        if places.is_empty() {
-            distinct.push(*digest);
-        }
-        places.push(index);
+    if u32::try_from(digests.len()).is_err() {
+        return Err(SessionError::Usage("at most 2^32 - 1 items".into()).into());
     }
+    let distinct = Distinct::of(digests);
     let job = Job::new(role, vec![normalization.to_owned()]);
-    let outcome = run(connection, &job, &distinct, &mut NoProgress)?;
+    let outcome = run(connection, &job, distinct.digests(), &mut NoProgress)?;
     Ok(outcome.matches.map(|matches| {
-        let of_match = |index: &u32| places[&distinct[*index as usize]].iter().copied();
-        let mut found: Vec<usize> = matches.iter().flat_map(of_match).collect();
+        let of_match = |index: &u32| distinct.places(*index as usize).iter();
+        let found = matches.iter().flat_map(of_match);
+        let mut found: Vec<usize> = found.map(|place| *place as usize).collect();
         found.sort_unstable();
         found
     }))

@@ -54,7 +54,18 @@
 //! (`TargetTable`).
 //!
 //! All of this blocks the thread that calls it, for as long as a run takes: call it from an async function by what its
-//! runtime has for that, such as tokio's `spawn_blocking`. Called directly it works, and holds up the other tasks.
+//! runtime has for that, such as tokio's `spawn_blocking`. Called directly it works, and holds up the other tasks. A
+//! [guard](Interrupt::guard) in the async function ends the run if that is cancelled:
+//!
+//! ```no_run
+//! # use vesica::{Error, Interrupt};
+//! # fn run(_: Interrupt) -> Result<u64, Error> { Ok(0) }
+//! async fn matches() -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+//!     let interrupt = Interrupt::new();
+//!     let _guard = interrupt.guard();
+//!     Ok(tokio::task::spawn_blocking(move || run(interrupt)).await??)
+//! }
+//! ```
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
 //! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has databases, `offline` prepared correlations
@@ -128,11 +139,11 @@ pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
 pub use vesica_session::{
     Admission, Attempt, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal,
     Endpoint, Error as SessionError, Fingerprint, FingerprintError, Gateway, GatewayFigures,
-    GatewayOptions, Identity, Incident, Intent, Interrupt, LabelExchange, LabelTerms, Learns, Link,
-    Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name, NoProgress, OnIncident,
-    OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest, Readiness, Refused, Registry,
-    Report, Reveal, Reveals, Role, Security, Setting, StartOver, Term, TermValue, Terms, Transport,
-    connect, read_secret, rfc3339, terms,
+    GatewayOptions, Identity, Incident, Intent, Interrupt, InterruptGuard, LabelExchange,
+    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name,
+    NoProgress, OnIncident, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest,
+    ReadHalf, Readiness, Refused, Registry, Report, Reveal, Reveals, Role, Security, Setting,
+    StartOver, Term, TermValue, Terms, Transport, WriteHalf, connect, read_secret, rfc3339, terms,
     terms::{parse_items, parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]

@@ -303,3 +303,66 @@ fn byte_strings_and_digests_need_no_table() {
         assert_eq!(error.class(), ErrorClass::Contract);
     }
 }
+
+/// Over whatever carries bytes, and is vouched for.
+#[cfg(unix)]
+#[test]
+fn sets_meet_over_a_connection_of_the_callers() {
+    use std::io::{self, Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use vesica::{Connection, Fingerprint, ReadHalf, WriteHalf};
+
+    struct Half(UnixStream);
+
+    impl ReadHalf for Half {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+
+    impl WriteHalf for Half {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn close(&mut self) {
+            let _ = self.0.shutdown(Shutdown::Write);
+        }
+    }
+
+    let connection = |stream: UnixStream, sides: [Fingerprint; 2]| {
+        let poll = Some(Duration::from_millis(25));
+        stream.set_read_timeout(poll).unwrap();
+        stream.set_write_timeout(poll).unwrap();
+        let reader = Half(stream.try_clone().unwrap());
+        Connection::of_halves(reader, Half(stream), sides, &ConnectOptions::default())
+    };
+    let [ann, bob] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
+    let meet = |theirs: [Fingerprint; 2]| {
+        let (left, right) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let connection = connection(right, theirs);
+                intersect(connection, Role::Sender, &["a", "b", "c"])
+            });
+            let received = intersect(
+                connection(left, [ann, bob]),
+                Role::Receiver,
+                &["c", "x", "a"],
+            );
+            (received, sending.join().unwrap())
+        })
+    };
+    let (received, sent) = meet([bob, ann]);
+    assert_eq!((received.unwrap(), sent.unwrap()), (Some(vec![0, 2]), None));
+    // Sides that know each other by other names have other sessions.
+    let (received, _) = meet([ann, bob]);
+    assert!(received.map_or(true, |found| found != Some(vec![0, 2])));
+}

@@ -31,6 +31,16 @@ struct Flag {
     deadline: Mutex<Option<(Instant, Duration)>>,
 }
 
+/// [Stops](Interrupt::stop) what shares an [`Interrupt`] when it is dropped.
+#[derive(Debug)]
+pub struct InterruptGuard(Interrupt);
+
+impl Drop for InterruptGuard {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 const BY_USER: u8 = 1;
 const BY_PROGRAM: u8 = 2;
 const BY_SIGNAL: u8 = 3;
@@ -48,6 +58,12 @@ impl Interrupt {
             parent: Some(self.clone()),
             ..Flag::default()
         }))
+    }
+
+    /// Stops what shares the flag once the guard is dropped, as where an async function that waits for it is cancelled.
+    #[must_use]
+    pub fn guard(&self) -> InterruptGuard {
+        InterruptGuard(self.clone())
     }
 
     /// A new flag, which is raised together with this one, and at the latest after `time`.
@@ -222,6 +238,15 @@ mod tests {
         assert!(alone.is_raised() && !with.is_raised() && !parent.is_raised());
         parent.clone().raise();
         assert!(with.is_raised() && with.child().is_raised());
+    }
+
+    #[test]
+    fn a_guard_stops_what_shares_the_flag_when_it_is_dropped() {
+        let interrupt = Interrupt::new();
+        let guard = interrupt.guard();
+        assert!(!interrupt.is_raised());
+        drop(guard);
+        assert!(matches!(interrupt.child().check(), Err(Error::Stopped)));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use error::{Blame, Error, Limit, Misbehaviour};
 pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON, is_hidden};
 pub use framed::FramedChannel;
 pub use half::{ReadHalf, WriteHalf, discard};
-pub use interrupt::{Interrupt, POLL};
+pub use interrupt::{Interrupt, InterruptGuard, POLL};
 pub use link::{Link, NamedLink};
 pub use memory::{MemoryReader, MemoryWriter, memory_halves, memory_pair, memory_pair_with};
 pub use options::ChannelOptions;
