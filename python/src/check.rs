@@ -15,6 +15,7 @@ pub(crate) fn check(
     reading: Reading,
     value: Vec<String>,
     value_width: Option<u32>,
+    show: usize,
 ) -> PyResult<(String, String)> {
     let key = reading.key()?;
     let texts = text_columns(&key, value, value_width).map_err(Failure::from)?;
@@ -34,6 +35,7 @@ pub(crate) fn check(
                 &source,
                 &key,
                 texts.as_ref(),
+                show,
                 for_keys,
                 &std::env::temp_dir(),
             )?;

@@ -514,6 +514,7 @@ def check(
     on: Texts,
     value: Texts | None = None,
     value_width: int | None = None,
+    show: int = 0,
     normalize: Mapping[str, str] | None = None,
     memory: int | str | None = None,
     null: Texts = (),
@@ -531,7 +532,8 @@ def check(
     """Reports what a run would see of `table`: counts, blanks, repeated keys, and what normalisation changes.
 
     The arguments are those of `receive`; `value` names columns to hand over, as for `send`, of which it says whether they
-    fit. Needs no peer, and contains no value of the table.
+    fit. Needs no peer, and contains no value of the table, but for the keys of the first `show` rows, each value as it is and
+    as it is compared.
 
     Raises DataError for a table that cannot be used.
 
@@ -539,10 +541,12 @@ def check(
     >>> checked = vesica.check(donors, on="email", normalize={"email": "email"})
     >>> checked["rows"], checked["items"], checked["duplicates"], checked["blanks"], checked["changed"]
     (3, 1, 1, 1, 1)
+    >>> vesica.check(donors, on="email", normalize={"email": "email"}, show=1)["shown"]
+    [{'row': 1, 'values': [{'before': 'Ann@X.org', 'after': 'ann@x.org', 'is_invalid': False}]}]
     """
     arguments = dict(locals())
     table, columns = arguments.pop("table"), texts(value)
-    report, text = _vesica.check(table, reading_of(arguments), columns, value_width)
+    report, text = _vesica.check(table, reading_of(arguments), columns, value_width, show)
     return Check(json.loads(report), text)
 
 

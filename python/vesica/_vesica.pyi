@@ -198,7 +198,7 @@ def exchange(
     listener: _Listener,
 ) -> tuple[bytes | None, _Rowed | None]: ...
 def check(
-    table: Any, reading: dict[str, Any], value: list[str], value_width: int | None
+    table: Any, reading: dict[str, Any], value: list[str], value_width: int | None, show: int
 ) -> tuple[str, str]: ...
 def split(
     role: str,

@@ -37,8 +37,7 @@ use crate::paths::{InputPath, OutputPath};
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
                   resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
                   Every option can be set in the environment, as VESICA_MEMORY for --memory and \
-                  VESICA_MAX_PEER_ITEMS for --max-peer-items, or in a TOML file, with --config.",
-    disable_help_subcommand = true
+                  VESICA_MAX_PEER_ITEMS for --max-peer-items, or in a TOML file, with --config."
 )]
 struct Cli {
     #[command(subcommand)]

@@ -1,6 +1,7 @@
 //! `vesica check`
 
 use vesica::{Budget, Division, Passes, SourceOptions};
+use vesica_session::with_threads;
 
 use crate::args::Check;
 use crate::failure::{Failure, RESOURCE};
@@ -17,7 +18,10 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let directory = std::env::temp_dir();
     let texts = options.texts(&key)?;
     let for_keys = Budget::new(options.memory(), Division::of_run(texts.is_some())).keys;
-    let check = vesica::check_within(&source, &key, texts.as_ref(), for_keys, &directory)?;
+    let show = options.show.unwrap_or(0);
+    let check = with_threads(options.threads, || {
+        vesica::check_within(&source, &key, texts.as_ref(), show, for_keys, &directory)
+    })??;
     let text = if options.json {
         serde_json::to_string(&check)
             .map_err(|e| Failure::new(RESOURCE, format!("the result is not JSON: {e}")))?

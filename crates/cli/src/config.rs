@@ -39,20 +39,22 @@ pub(crate) fn given(args: &[OsString], option: &str) -> Option<OsString> {
     typed(args, option).or_else(|| std::env::var_os(variable(option)))
 }
 
-/// The value of an option as it is typed.
+/// The value of an option as it is typed; of several the last.
 fn typed(args: &[OsString], option: &str) -> Option<OsString> {
     let name = format!("--{option}");
     let mut words = args.iter().take_while(|word| *word != "--");
+    let mut last = None;
     while let Some(word) = words.next() {
-        if *word == *name {
-            return Some(words.next().cloned().unwrap_or_default());
-        }
         let rest = word.as_encoded_bytes().strip_prefix(name.as_bytes());
-        if let Some([b'=', value @ ..]) = rest {
-            return Some(String::from_utf8_lossy(value).into_owned().into());
+        match rest {
+            Some([]) => last = Some(words.next().cloned().unwrap_or_default()),
+            Some([b'=', value @ ..]) => {
+                last = Some(String::from_utf8_lossy(value).into_owned().into());
+            }
+            _ => {}
         }
     }
-    None
+    last
 }
 
 /// The names of an option: the long one, then those that it had before.
@@ -204,6 +206,8 @@ mod tests {
         assert_eq!(given(&args, "input"), Some("x".into()));
         assert_eq!(given(&args, "wait"), None);
         assert_eq!(given(&args, "in"), None);
+        let twice = words("vesica receive --input x --input=y");
+        assert_eq!(given(&twice, "input"), Some("y".into()));
         assert!(is(&args, "input", "x") && !is(&args, "input", "y"));
     }
 

@@ -74,7 +74,8 @@ pub(crate) fn tell_of(failure: &Failure, role: Role, link: &Meeting, conditions:
 
 /// A run with its report.
 fn recorded(side: &Side<'_>) -> Result<(), Failure> {
-    let record = Record::open(side.role, side.link, side.output);
+    let (role, link) = (Some(side.role), side.link);
+    let record = Record::open(role, link.report.as_deref(), link.peer, side.output);
     let mut record =
         record.inspect_err(|failure| tell_of(failure, side.role, side.link, side.conditions))?;
     let (output, report) = match run(side, &mut record) {

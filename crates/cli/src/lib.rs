@@ -94,6 +94,7 @@ fn execute(arguments: impl Iterator<Item = OsString>) -> u8 {
         Err(args::Stop::Shown) => return 0,
         Err(args::Stop::Failed(failure)) => return failure.report(),
     };
+    variables::warn_of_unknown();
     match run(parsed) {
         Ok(()) => 0,
         Err(failure) => signals::cause(failure).report(),
@@ -116,7 +117,10 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
                 _ => "--report",
             };
             let record = (paths.may_write(option))
-                .then(|| Record::open(role, link, output.as_deref()).ok())
+                .then(|| {
+                    let (report, output) = (link.report.as_deref(), output.as_deref());
+                    Record::open(Some(role), report, link.peer, output).ok()
+                })
                 .flatten();
             exchange::tell_of(failure, role, link, Conditions::REAL);
             if let Some(record) = record {

@@ -23,7 +23,8 @@ use crate::log;
 use crate::memory::peak_memory_bytes;
 use crate::paths::InputTable;
 use crate::progress::{Progress, ProgressMode};
-use crate::signals::Signals;
+use crate::report::Record;
+use crate::signals::{self, Signals};
 
 /// Time between two lines of figures.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -271,7 +272,25 @@ fn tell_figures(figures: &Figures, queries: u64) {
     log::event("figures", &text, &fields);
 }
 
+/// A look-up with its report.
 pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
+    let report = options.report.as_deref();
+    let mut record = Record::open(None, report, options.peer, options.output.as_deref())?;
+    if record.is_stdout() && options.output.is_none() && !options.output_table.is_given() {
+        let problem = "standard output has the rows already";
+        return Err(Failure::usage(format!("--report -: {problem}")));
+    }
+    match look_up(options, &mut record) {
+        Ok(report) => record.done(&report),
+        Err(failure) => {
+            let failure = signals::cause(failure);
+            record.failed(&failure);
+            Err(failure)
+        }
+    }
+}
+
+fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Failure> {
     let signals = Signals::install()?;
     let target = options.table.target(&options.output_table)?;
     let stdout = target.is_none().then_some(Path::new("-"));
@@ -279,6 +298,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
     let key = options.table.key()?;
     let identity = Identity::load(&options.identity)?;
     identity.check_peer(options.peer)?;
+    record.fingerprint = Some(identity.fingerprint());
     let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
     let memory = options.memory.or_else(half_of_the_machine);
     let look_up = LookUp {
@@ -306,6 +326,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         wait: Some(look_up.connect.wait),
         ..SourceOptions::default()
     })?;
+    record.readable_as(&source);
     let destination = Destination::of(target.as_ref(), output);
     let looked_up = look_up.run(&source, &key, destination, &mut progress)?;
     progress.finish();
@@ -317,7 +338,7 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         summary(report).trim_end(),
         &json!({"report": fields}),
     );
-    Ok(())
+    Ok(*report)
 }
 
 /// The summary for standard error, several lines.

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vesica::{Fingerprint, Report, Role, Source, WholeFile, is_address, rfc3339};
+use vesica::{Fingerprint, Role, Source, WholeFile, is_address, rfc3339};
 use vesica_files::is_exhausted;
 use vesica_kernels::process::standard_output_was_open;
 
-use crate::args::Meeting;
 use crate::failure::{Failure, RESOURCE, USAGE, one_line};
 use crate::memory::peak_memory_bytes;
 use crate::stdout::print;
 
 /// A run on its way to a report.
 pub(crate) struct Record<'a> {
-    role: Role,
+    /// `None` for a look-up.
+    role: Option<Role>,
     started: SystemTime,
     peer: Fingerprint,
     /// This side's own, once its identity has been read.
@@ -32,8 +32,9 @@ enum Place<'a> {
 
 /// A report, whose keys scripts know.
 #[derive(Serialize)]
-struct Written<'a> {
-    role: Role,
+struct Written<O> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<Role>,
     version: &'static str,
     started: String,
     fingerprint: Option<Fingerprint>,
@@ -42,25 +43,25 @@ struct Written<'a> {
     /// The most memory that this process has held so far, in bytes, where the system tells.
     peak_memory_bytes: Option<u64>,
     #[serde(flatten)]
-    outcome: Outcome<'a>,
+    outcome: O,
 }
 
+/// What is known of a run that failed.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Outcome<'a> {
-    Done(&'a Report),
-    Failed { peer: Fingerprint },
+struct Failed {
+    peer: Fingerprint,
 }
 
 impl<'a> Record<'a> {
     /// Opens the report, if there is to be one, and removes that of an earlier run: it is none of this one, which may
     /// fail. `output` is where the result is to go.
     pub(crate) fn open(
-        role: Role,
-        link: &'a Meeting,
+        role: Option<Role>,
+        report: Option<&'a Path>,
+        peer: Fingerprint,
         output: Option<&Path>,
     ) -> Result<Record<'a>, Failure> {
-        let place = match link.report.as_deref() {
+        let place = match report {
             None => Place::Nowhere,
             Some(path) if path == Path::new("-") => {
                 if !standard_output_was_open() || output == Some(path) {
@@ -87,7 +88,7 @@ impl<'a> Record<'a> {
         Ok(Record {
             role,
             started: SystemTime::now(),
-            peer: link.peer,
+            peer,
             fingerprint: None,
             place,
         })
@@ -106,22 +107,22 @@ impl<'a> Record<'a> {
     }
 
     /// Writes the report of a run that succeeded.
-    pub(crate) fn done(self, report: &Report) -> Result<(), Failure> {
-        self.write(0, None, Outcome::Done(report))
+    pub(crate) fn done(self, report: &impl Serialize) -> Result<(), Failure> {
+        self.write(0, None, report)
     }
 
     /// Writes the report of a run that failed, if that is possible: of two failures the first one counts.
     pub(crate) fn failed(self, failure: &Failure) {
         let peer = self.peer;
         let error = Some(one_line(&failure.line));
-        let _ = self.write(failure.code, error, Outcome::Failed { peer });
+        let _ = self.write(failure.code, error, Failed { peer });
     }
 
     fn write(
         self,
         exit_code: u8,
         error: Option<String>,
-        outcome: Outcome<'_>,
+        outcome: impl Serialize,
     ) -> Result<(), Failure> {
         let written = Written {
             role: self.role,

@@ -1,6 +1,61 @@
-//! Variables without the line ends that files and secrets have which are mapped to the environment.
+//! Variables of the environment that set options.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+
+use vesica_files::nearest;
+
+use crate::config;
+use crate::log::{self, Level};
+
+/// What the names of all begin with.
+const PREFIX: &str = "VESICA_";
+/// Letters after that of names in which wrong ones are looked for.
+const MIN_NEAR: usize = 6;
+
+/// Warns of variables that set no option of any command, and whose names are nearly those of some that do.
+pub(crate) fn warn_of_unknown() {
+    let mut known = BTreeSet::new();
+    add_names(&crate::args::definition(&[]), &mut known);
+    for (name, _) in std::env::vars_os() {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
+            continue;
+        };
+        if let Some(meant) = meant(name, &known) {
+            let line = format!("the variable {name} sets no option; did you mean {meant}?");
+            log::say(Level::Warning, &line);
+        }
+    }
+}
+
+/// Which of the `known` ones a variable that is none of them was meant to be. Those that container platforms set for a service
+/// of that name are left alone.
+fn meant<'k>(name: &str, known: &'k BTreeSet<String>) -> Option<&'k str> {
+    let of_a_platform = name.contains("_SERVICE_") || name.contains("_PORT");
+    if known.contains(name) || of_a_platform {
+        return None;
+    }
+    let begins = |known: &&String| {
+        let rest = name
+            .strip_prefix(&***known)
+            .or_else(|| known.strip_prefix(name));
+        rest.is_some_and(|rest| rest.starts_with('_'))
+    };
+    // Short names are near too many.
+    let near = (name.len() >= PREFIX.len() + MIN_NEAR).then(|| nearest(name, known));
+    let near = near.flatten();
+    near.or_else(|| known.iter().find(begins).map(String::as_str))
+}
+
+/// Adds the variables of a command and of those below it, former names among them.
+fn add_names(command: &clap::Command, known: &mut BTreeSet<String>) {
+    for option in command.get_arguments() {
+        known.extend(config::names(option).into_iter().map(config::variable));
+    }
+    for command in command.get_subcommands() {
+        add_names(command, known);
+    }
+}
 
 /// Starts this program again without line ends after the values of the variables that it takes, if any has one: whatever
 /// reads them, options of every type among them, gets the same. Call it before there is anything that would be lost.
@@ -30,7 +85,7 @@ pub(crate) fn without_line_ends(_: &[OsString]) {}
 
 /// The variables that a command and those below it take.
 #[cfg(unix)]
-fn taken(command: &clap::Command) -> std::collections::BTreeSet<OsString> {
+fn taken(command: &clap::Command) -> BTreeSet<OsString> {
     let own = command.get_arguments().filter_map(clap::Arg::get_env);
     let below = command.get_subcommands().flat_map(taken);
     own.map(std::ffi::OsStr::to_owned).chain(below).collect()
@@ -44,4 +99,30 @@ fn trimmed(value: &std::ffi::OsStr) -> Option<OsString> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let length = bytes.len() - bytes.iter().rev().take_while(|byte| is_end(byte)).count();
     (length < bytes.len()).then(|| std::ffi::OsStr::from_bytes(&bytes[..length]).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_were_mistyped_are_told_from_others() {
+        let mut known = BTreeSet::new();
+        add_names(&crate::args::definition(&[]), &mut known);
+        let meant = |name| meant(name, &known);
+        assert_eq!(meant("VESICA_MAX_PEER_ITEM"), Some("VESICA_MAX_PEER_ITEMS"));
+        assert_eq!(meant("VESICA_MEMROY"), Some("VESICA_MEMORY"));
+        assert_eq!(meant("VESICA_INPUT_FILE"), Some("VESICA_INPUT"));
+        for name in [
+            "VESICA_MEMORY",
+            "VESICA_MAX_PEER_ITEMS",
+            "VESICA_PORT",
+            "VESICA_PORT_7340_TCP_ADDR",
+            "VESICA_CONNECT_SERVICE_HOST",
+            "VESICA_CONNECT_PORT",
+            "VESICA_HOME",
+        ] {
+            assert_eq!(meant(name), None, "{name}");
+        }
+    }
 }

@@ -14,8 +14,8 @@ use crate::format::Format;
 use crate::formats::items::TakeItems;
 use crate::formats::sink::{At, Sink};
 use crate::profile::canonical::{Canonical, Row, RowValues, Value, Verdict};
-use crate::profile::is_nfc;
-use crate::profile::key::KeySpec;
+use crate::profile::key::{KeyColumn, KeySpec};
+use crate::profile::{is_nfc, render};
 use crate::scan::counts::Counts;
 use crate::scan::keys::{KeyGather, layout};
 use crate::scan::scan;
@@ -28,7 +28,8 @@ use crate::types::labels::TextColumns;
 /// How many rows are named as examples of each finding, and how many repeated keys.
 const EXAMPLES: usize = 5;
 
-/// What a run would see of a table. It contains no value of the table, only counts and row numbers.
+/// What a run would see of a table. It contains no value of the table, only counts and row numbers, but for the keys that
+/// are to be shown.
 /// Serialises to JSON; `Display` is for people and takes several lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
@@ -56,8 +57,39 @@ pub struct Check {
     /// The columns to hand over, if there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<LabelCheck>,
+    /// The keys of the first rows, if they are to be shown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<ShownKey>,
     /// What may surprise, one line each.
     pub warnings: Vec<String>,
+}
+
+/// The key of a row, for whoever asks to see it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShownKey {
+    /// Counted from 1, over all files.
+    pub row: u64,
+    /// Of each of the key's columns.
+    pub values: Vec<ShownValue>,
+}
+
+/// A value of a key.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShownValue {
+    /// Its text, or the hexadecimal digits of bytes that are none; nothing if it is null.
+    pub before: Option<String>,
+    /// The same under the profile, as it is compared; nothing if it is blank or invalid.
+    pub after: Option<String>,
+    /// Whether it is invalid under the profile.
+    pub is_invalid: bool,
+}
+
+/// A text, or the hexadecimal digits of bytes that are none.
+fn legible(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => render::hex(bytes),
+    }
 }
 
 /// What one key column holds.
@@ -141,11 +173,11 @@ impl Finding {
 /// # Errors
 /// The same as those of `read_keys`.
 pub fn check(source: &Source, key: &KeySpec) -> Result<Check> {
-    check_within(source, key, None, u64::MAX, &std::env::temp_dir())
+    check_within(source, key, None, 0, u64::MAX, &std::env::temp_dir())
 }
 
 /// Reads a table as [`read_keys_within`](crate::read_keys_within) does, and reports on its keys, and on the texts to hand
-/// over with them.
+/// over with them. Shows the keys of the first `show` rows.
 ///
 /// # Errors
 /// The same as those of `read_keys_within`, but that texts need not fit.
@@ -153,6 +185,7 @@ pub fn check_within(
     source: &Source,
     key: &KeySpec,
     texts: Option<&TextColumns>,
+    show: usize,
     memory: u64,
     directory: &Path,
 ) -> Result<Check> {
@@ -188,11 +221,14 @@ pub fn check_within(
             None => None,
         },
         pending: VecDeque::new(),
+        key,
+        show,
+        shown: Vec::new(),
     };
     let wanted = ColumnsRead::key(key).with_texts(texts);
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain();
-    let labels = sink.labels.map(|(_, labels)| labels);
+    let (labels, shown) = (sink.labels.map(|(_, labels)| labels), sink.shown);
     let rest = rest.and_then(|()| Ok((sink.keys.finish()?, sink.columns)));
     let (keys, columns) = rest.map_err(|e| source.locate(e, &facts.ends))?;
     let mut check = Check {
@@ -207,11 +243,37 @@ pub fn check_within(
         most_repeated: keys.most_repeated(EXAMPLES)?,
         columns,
         labels,
+        shown,
         warnings: Vec::new(),
     };
     check.counts.not_utf8 = facts.not_utf8;
     check.warnings = words::warnings(&check, key, &facts);
     Ok(check)
+}
+
+/// The key of a row.
+fn shown<R: Row>(key: &KeySpec, number: u64, row: &R) -> ShownKey {
+    let of = |(index, column): (usize, &KeyColumn)| {
+        let value = row.value(index);
+        let before = value.text();
+        let value = match before.is_some_and(|text| key.is_null(text)) {
+            true => Value::Null,
+            false => value,
+        };
+        let mut after = Vec::new();
+        let verdict = value.canonical(&column.profile, &mut after);
+        ShownValue {
+            before: before.map(legible),
+            after: (verdict.as_ref())
+                .is_ok_and(|verdict| verdict.is_valid())
+                .then(|| legible(&after)),
+            is_invalid: !matches!(verdict, Ok(Verdict::Valid { .. } | Verdict::Blank)),
+        }
+    };
+    ShownKey {
+        row: number,
+        values: key.columns().iter().enumerate().map(of).collect(),
+    }
 }
 
 struct CheckSink<'k> {
@@ -221,6 +283,10 @@ struct CheckSink<'k> {
     labels: Option<(&'k TextColumns, LabelCheck)>,
     /// Hashes of the labels of the rows that are pending in `canonical`.
     pending: VecDeque<RowValues>,
+    key: &'k KeySpec,
+    /// How many rows are shown.
+    show: usize,
+    shown: Vec<ShownKey>,
 }
 
 impl CheckSink<'_> {
@@ -237,6 +303,9 @@ impl CheckSink<'_> {
 
 impl Sink for CheckSink<'_> {
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
+        if self.shown.len() < self.show {
+            self.shown.push(shown(self.key, at.row, row));
+        }
         let columns = &mut self.columns;
         let (first_text, mut has_key) = (columns.len(), true);
         let full = self

@@ -81,7 +81,9 @@ mod types;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
-pub use check::{Check, ColumnCheck, Finding, LabelCheck, check, check_within};
+pub use check::{
+    Check, ColumnCheck, Finding, LabelCheck, ShownKey, ShownValue, check, check_within,
+};
 #[cfg(feature = "adbc")]
 pub use database::{AdbcDatabase, Query, database_paths, has_credentials, is_library};
 pub use error::{Difference, Error, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem};

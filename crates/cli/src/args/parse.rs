@@ -64,6 +64,8 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
         })
     };
     Cli::command()
+        // Of an option that is given twice the last counts.
+        .args_override_self(true)
         .mut_subcommand("bench", of_the_protocol)
         // Messages tell which rows match, whatever else there is to reveal.
         .mut_subcommand("exchange", |command| {

@@ -173,6 +173,9 @@ pub(crate) struct Lookup {
     /// 3600
     #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
+    /// File for a JSON report of the look-up; `-` is standard output
+    #[arg(help_heading = "Result", long, value_name = "FILE.json")]
+    pub(crate) report: Option<OutputPath>,
     /// How to show progress on standard error
     #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
     pub(crate) progress: ProgressMode,

@@ -436,9 +436,15 @@ pub(crate) struct Check {
     #[arg(long, value_name = "BYTES", requires = "value",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     value_width: Option<u32>,
+    /// Show the keys of the first N rows, each value as it is and as it is compared
+    #[arg(long, value_name = "N")]
+    pub(crate) show: Option<usize>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
+    /// Threads to compute on; all of this machine's if not given
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
     /// Approximate memory for the check, such as 512M or 4G; half of this machine's if not given. Keys that do not fit go to
     /// an unnamed file, encrypted
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]

@@ -69,6 +69,46 @@ fn help_and_bad_command_lines() {
 }
 
 #[test]
+fn help_of_a_command_is_a_command_too() {
+    let place = Place::new();
+    let [said, asked] = ["help receive", "receive --help"].map(|words| place.run(words));
+    assert_eq!((said.code, &said.out), (Some(0), &asked.out));
+    place.run("help nonsense").expect_failure(2, "nonsense");
+}
+
+/// As a script appends to what a wrapper gives.
+#[test]
+fn of_an_option_that_is_given_twice_the_last_counts() {
+    let place = Place::new();
+    place.write("a.csv", "id\n1\n2\n");
+    let ended = place.run("check --input a.csv --key id --show 2 --memory 4G --show=1 --json");
+    ended.expect_success();
+    let told: Value = serde_json::from_str(ended.text()).unwrap();
+    assert_eq!(told["shown"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_check_shows_keys_where_it_is_asked_to() {
+    let place = Place::new();
+    place.write("a.csv", "mail\n Ann@X.org\nnobody\nbob@x.org\n");
+    let words = "check --input a.csv --key mail --normalize mail=email --threads 1";
+    let quiet = place.run(words);
+    quiet.expect_success();
+    assert!(!quiet.text().contains("ann@x.org"));
+    let ended = place.run(&format!("{words} --show 2"));
+    let shown = ended.text();
+    assert!(
+        shown.contains("key of row 1: \" Ann@X.org\" is compared as \"ann@x.org\"\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("key of row 2: \"nobody\" is invalid\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("bob@x.org"), "{shown}");
+}
+
+#[test]
 fn keygen_makes_an_identity_and_overwrites_none() {
     let place = Place::new();
     let ended = place.run("keygen --out new.key");

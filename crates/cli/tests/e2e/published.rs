@@ -270,7 +270,8 @@ fn what_cannot_be_is_refused_with_its_code() {
     assert_eq!(profile.hint(), hint);
     ask("--input none.csv --key id").expect_failure(3, "no row has a usable key");
     ask("--input none.csv --key id --allow-empty").expect_success();
-    ask("--input all.csv --key id --set all.csv").expect_failure(2, "set");
+    // The set that is named last counts.
+    ask("--input all.csv --key id --set all.csv").expect_failure(3, "and not a published set");
     let stranger = place.run(&format!(
         "lookup --identity sender.key --peer {} --set set.vset --input all.csv --key id {endpoint} --wait 3",
         place.sender
@@ -574,6 +575,40 @@ fn random_look_ups_find_what_a_plain_set_finds() {
 }
 
 /// Keys, answers and what is found with them go to the disk, and nothing else changes: rows, what is asked, and the files.
+#[test]
+fn a_look_up_has_a_report_however_it_ends() {
+    let place = Place::new();
+    place.write("all.csv", table(0..100));
+    publish(&place, "--input all.csv --key id").expect_success();
+    place.write("mine.csv", table(90..110));
+    let mut server = serve(&place, "--quota 2^20");
+    let endpoint = server.endpoint();
+    let words = "--input mine.csv --key id --output found.csv --report report.json";
+    look_up(&place, &endpoint, words).expect_success();
+    let report = || -> Value { serde_json::from_str(&place.read("report.json")).unwrap() };
+    let told = report();
+    assert_eq!(
+        (&told["exit_code"], &told["matches"]),
+        (&0.into(), &10.into())
+    );
+    assert_eq!(
+        (&told["rows_written"], &told["asked"]),
+        (&10.into(), &20.into())
+    );
+    assert_eq!(told["role"], Value::Null);
+    server.signal(nix::sys::signal::Signal::SIGTERM);
+    server.wait();
+    look_up(&place, &endpoint, &format!("{words} --wait 1")).expect_failure(4, "");
+    let told = report();
+    assert_eq!(
+        (&told["exit_code"], &told["peer"]),
+        (&4.into(), &place.sender.to_string().into())
+    );
+    assert!(told["error"].is_string() && told["matches"].is_null());
+    look_up(&place, &endpoint, "--input mine.csv --key id --report -")
+        .expect_failure(2, "standard output");
+}
+
 #[test]
 fn look_ups_with_little_memory_find_the_same() {
     let place = Place::new();

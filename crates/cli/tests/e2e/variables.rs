@@ -54,6 +54,25 @@ fn a_line_end_is_no_part_of_a_variable() {
 }
 
 #[test]
+fn variables_that_set_nothing_are_named_if_they_look_like_one_that_does() {
+    let place = Place::new();
+    place.write("a.csv", "id\n1\n");
+    let check = words("check --input a.csv --key id");
+    let said = ended(&place, &check, ("VESICA_MEMROY", "1"));
+    said.expect_success();
+    let warning = "the variable VESICA_MEMROY sets no option; did you mean VESICA_MEMORY?";
+    assert!(said.err.contains(warning), "{}", said.err);
+    for name in [
+        "VESICA_PORT_7340_TCP",
+        "VESICA_CONNECT_SERVICE_HOST",
+        "VESICA_NONE_SUCH",
+    ] {
+        let said = ended(&place, &check, (name, "1"));
+        assert!(!said.err.contains(name), "{}", said.err);
+    }
+}
+
+#[test]
 fn paths_come_from_secrets() {
     let place = Place::new();
     place.write("a.csv", "id\n1\n");

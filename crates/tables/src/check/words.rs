@@ -4,7 +4,7 @@ use std::fmt;
 
 use vesica_files::many;
 
-use super::{Check, ColumnCheck, Finding};
+use super::{Check, ColumnCheck, Finding, ShownValue};
 use crate::formats::sink::Facts;
 use crate::profile::Profile;
 use crate::profile::key::KeySpec;
@@ -228,6 +228,16 @@ impl fmt::Display for Check {
                 .map(|r| format!("{} from row {}", r.rows, r.first_row))
                 .collect();
             writeln!(f, "most repeated: {}", each.join("; "))?;
+        }
+        for key in &self.shown {
+            let of = |value: &ShownValue| match (&value.before, &value.after) {
+                (Some(before), Some(after)) => format!("{before:?} is compared as {after:?}"),
+                (Some(before), None) if value.is_invalid => format!("{before:?} is invalid"),
+                (Some(before), None) => format!("{before:?} is blank"),
+                (None, _) => "null".to_owned(),
+            };
+            let values: Vec<String> = key.values.iter().map(of).collect();
+            writeln!(f, "key of row {}: {}", key.row, values.join(", "))?;
         }
         for column in &self.columns {
             let types: Vec<_> = column

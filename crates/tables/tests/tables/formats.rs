@@ -638,7 +638,7 @@ fn a_dry_run_says_which_texts_do_not_fit() {
         TextColumns::labels(&spec, &names, bytes).unwrap()
     };
     let checked = |texts: &TextColumns| {
-        check_within(&parquet, &spec, Some(texts), memory, &place).map(|check| {
+        check_within(&parquet, &spec, Some(texts), 0, memory, &place).map(|check| {
             let said = check.to_string();
             (check.labels.unwrap(), said)
         })
@@ -664,7 +664,7 @@ fn a_dry_run_says_which_texts_do_not_fit() {
 
     let twice = source("t.csv", "id,n\n1,a\n2,b\n1,c\n");
     let texts = columns(&["n"], 64);
-    let error = check_within(&twice, &spec, Some(&texts), memory, &place).unwrap_err();
+    let error = check_within(&twice, &spec, Some(&texts), 0, memory, &place).unwrap_err();
     let of_run = vesica_tables::read_keys_within(&twice, &spec, &[], Some(&texts), memory, &place);
     assert_eq!(error.to_string(), of_run.unwrap_err().to_string());
 }

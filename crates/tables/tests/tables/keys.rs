@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::*;
@@ -242,6 +243,36 @@ fn a_check_warns_of_text_in_an_unknown_encoding() {
         assert!(told.warnings[0].starts_with("1 row with bytes that are not UTF-8"));
         assert_eq!(read_keys(&table, &key("k")).unwrap().counts().not_utf8, 1);
     }
+}
+
+#[test]
+fn keys_are_shown_before_and_after() {
+    let text = b"m,n\n Ann@X.org ,1\nnobody,2\n,3\nNULL,4\nbob@x.org,5\n".to_vec();
+    let table = source("t.csv", text);
+    let spec = KeySpec::parse("m,n", &["m=email"]).unwrap();
+    let spec = spec.with_nulls(vec!["NULL".into()]);
+    let show = |count| check_within(&table, &spec, None, count, u64::MAX, Path::new("")).unwrap();
+    assert!(show(0).shown.is_empty());
+    let told = show(4);
+    let shown = told.shown.iter().map(|key| {
+        let mail = &key.values[0];
+        (
+            key.row,
+            mail.before.as_deref(),
+            mail.after.as_deref(),
+            mail.is_invalid,
+        )
+    });
+    let expected = [
+        (1, Some(" Ann@X.org "), Some("ann@x.org"), false),
+        (2, Some("nobody"), None, true),
+        (3, Some(""), None, false),
+        (4, Some("NULL"), None, false),
+    ];
+    assert!(shown.eq(expected));
+    let line =
+        "key of row 1: \" Ann@X.org \" is compared as \"ann@x.org\", \"1\" is compared as \"1\"\n";
+    assert!(told.to_string().contains(line), "{told}");
 }
 
 #[test]
