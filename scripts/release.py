@@ -17,6 +17,7 @@ compiles C. The emulator is Debian's. Everything is kept below the target direct
 from __future__ import annotations
 
 import argparse
+import base64
 import gzip
 import hashlib
 import io
@@ -51,6 +52,9 @@ SHELLS = {"bash": "vesica.bash", "zsh": "_vesica", "fish": "vesica.fish"}
 # The numbers of the image's user, who is nobody.
 NOBODY = 65532
 Entries = "list[tuple[str, bytes, int]]"
+# The file with the licences of what is not ours, and names of files with such.
+NOTICES = "THIRD-PARTY-LICENSES"
+LICENCE = re.compile("LICEN[CS]E|COPYING|NOTICE|UNLICENSE", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -242,23 +246,64 @@ def said_by(command: list[str]) -> bytes:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
+def notices() -> bytes:
+    """The licences of all that binaries and wheels are made of, each text once, with the packages that it comes with."""
+    packages = {p["id"]: p for target in MUSL + GNU for p in resolved(target) if p["source"]}
+    texts: dict[str, list[str]] = {}
+    for package in packages.values():
+        name = f"{package['name']} {package['version']} ({package['license']})"
+        folder = Path(package["manifest_path"]).parent
+        files = (f for f in sorted(folder.iterdir()) if LICENCE.match(f.name) and f.is_file())
+        found = {f.read_text(errors="replace").strip() for f in files}
+        for text in found or {"No text comes with these."}:
+            texts.setdefault(text, []).append(name)
+    parts = (f"{', '.join(sorted(names))}\n\n{text}\n" for text, names in texts.items())
+    return ("\n" + "-" * 79 + "\n").join(sorted(parts)).encode()
+
+
+def add_to_wheel(wheel: Path, name: str, content: bytes) -> None:
+    """Puts a text beside the licences of a wheel, unless it is there."""
+    with zipfile.ZipFile(wheel) as old:
+        entries = [(info, old.read(info)) for info in old.infolist()]
+    (record,) = (i for i, _ in entries if i.filename.endswith(".dist-info/RECORD"))
+    added = zipfile.ZipInfo(f"{Path(record.filename).parent}/licenses/{name}", record.date_time)
+    if any(info.filename == added.filename for info, _ in entries):
+        return
+    added.compress_type, added.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    line = f"{added.filename},sha256={digest},{len(content)}\n"
+    with zipfile.ZipFile(wheel, "w") as new:
+        for info, had in entries:
+            if info is record:
+                new.writestr(added, content)
+                had += line.encode()
+            new.writestr(info, had)
+
+
+def licences() -> Entries:
+    own = [(name, (ROOT / name).read_bytes(), 0o644) for name in check_packages.LICENCES]
+    return [*own, (NOTICES, notices(), 0o644)]
+
+
 def beside_the_binary() -> Entries:
-    """Completions, manual pages and licences."""
+    """What to read, licences, completions and manual pages."""
     vesica = str(binary_of(os.uname().machine))
-    entries = [(name, (ROOT / name).read_bytes(), 0o644) for name in check_packages.LICENCES]
+    entries = [("README.md", (ROOT / "README.md").read_bytes(), 0o644), *licences()]
     for shell, name in SHELLS.items():
         entries.append((f"completions/{name}", said_by([vesica, "completions", shell]), 0o644))
-    entries.append(("man/vesica.1", said_by([vesica, "man"]), 0o644))
+    entries.append(("man/man1/vesica.1", said_by([vesica, "man"]), 0o644))
     listed = said_by([vesica, "--help"]).decode()
     for name in re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE):
         if name != "help":
             page = said_by([vesica, "man", name])
-            entries.append((f"man/vesica-{name}.1", page, 0o644))
+            entries.append((f"man/man1/vesica-{name}.1", page, 0o644))
     return entries
 
 
 def archives() -> int:
     beside = beside_the_binary()
+    for wheel in DIST.glob("*.whl"):
+        add_to_wheel(wheel, NOTICES, notices())
     for processor in PROCESSORS:
         name = f"vesica-{version()}-{processor}-linux"
         entries = [("vesica", binary_of(processor).read_bytes(), 0o755), *beside]
@@ -286,6 +331,8 @@ class Image:
         """Of the binary for one processor, as nobody, and an empty /tmp."""
         files = [("usr/", b"", 0o755), ("usr/bin/", b"", 0o755), ("tmp/", b"", 0o1777)]
         files += [("usr/bin/vesica", binary_of(processor).read_bytes(), 0o755)]
+        files += [("usr/share/", b"", 0o755), ("usr/share/vesica/", b"", 0o755)]
+        files += [(f"usr/share/vesica/{name}", text, mode) for name, text, mode in licences()]
         layer = tarball(files)
         labels = {
             "org.opencontainers.image.title": "vesica",
@@ -379,6 +426,7 @@ def bill() -> dict:
         {"type": "library", "name": "rust-std", "version": rust.split()[1]},
         {"type": "library", "name": "musl", "version": f"of ziglang {ZIG.partition('==')[2]}"},
     ]
+    commands = [urls[i] for i, p in packages.items() if p["name"] in ("vesica-cli", "vesica-python")]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, f"vesica {version()} {git('rev-parse', 'HEAD')}")
     return {
         "bomFormat": "CycloneDX",
@@ -386,10 +434,16 @@ def bill() -> dict:
         "serialNumber": f"urn:uuid:{serial}",
         "version": 1,
         "metadata": {
-            "component": {"type": "application", "name": "vesica", "version": version()},
+            "component": {
+                "type": "application",
+                "bom-ref": "vesica",
+                "name": "vesica",
+                "version": version(),
+            },
         },
         "components": [*components, *built_with],
-        "dependencies": [
+        "dependencies": [{"ref": "vesica", "dependsOn": sorted(commands)}]
+        + [
             {"ref": urls[i], "dependsOn": sorted({urls[used] for used in p["uses"]})}
             for i, p in sorted(packages.items(), key=lambda item: urls[item[0]])
         ],
@@ -432,6 +486,7 @@ def again() -> int:
     if code := build_target(made, target, clone, out):
         return code
     shutil.rmtree(clone)
+    add_to_wheel(wheel_of(target, out), NOTICES, notices())
     code = 0
     for built in (binary_of("x86_64", out), wheel_of(target, out)):
         parts = different(DIST / built.name, built)

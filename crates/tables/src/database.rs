@@ -191,10 +191,13 @@ impl AdbcDatabase {
                 "the ADBC driver {name:?} cannot be loaded: {}",
                 one_line(&why)
             ),
-            advice![
-                "install it, or give the path of its library with ",
-                Argument::Driver
-            ],
+            match IS_STATIC {
+                true => "this program is static and loads no libraries: take the wheel, or build it for glibc".into(),
+                false => advice![
+                    "install it, or give the path of its library with ",
+                    Argument::Driver
+                ],
+            },
         ))
     }
 
@@ -412,6 +415,9 @@ pub(crate) fn of_status(status: Status) -> &'static str {
         _ => "the database refuses",
     }
 }
+
+/// Whether this program has its C library in it, and loads no others.
+const IS_STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
 
 /// Characters of a driver's words that are passed on. Some drivers quote what they were told, whatever its length.
 const MAX_WORDS: usize = 300;
