@@ -1,6 +1,6 @@
 //! How many queries each client has made, in an embedded database ([`redb`]) that has each question on the disk before its
 //! answer leaves. So a crash loses nothing of a client's quota and gives nothing back. A batch that a client sends again costs
-//! nothing, some times: the hashes of its last batches are kept too. Clients that ask at the same time share one wait for the
+//! nothing, up to 16 times: the hashes of its last batches are kept too. Clients that ask at the same time share one wait for the
 //! disk.
 //!
 //! A client that comes back may ask for a batch only if that was paid for. Otherwise it is withdrawn, and not answered any
@@ -8,11 +8,13 @@
 //! were withdrawn is kept in memory alone, since those connections end with the process.
 //!
 //! The database has a row for each client, and a head: the last release, how many queries all rows have together, so that none
-//! can be missing, and how often it was written. The key of a row is a keyed hash of the client's fingerprint; its value is a salt (32 bytes) and
-//! what a [`Sealed`] message says under it, a key of the publisher's identity and the OPRF's key, bound to the key of the row:
-//! the queries (8), how many batches are remembered (4), and each of these with how often it was asked again (32 and 8). Commits are of
-//! two phases: one that has succeeded is never taken back because its pages have come to harm, but refused with them. One bit of
-//! the file, which has no checksum, tells which of its two latest states counts: the other is taken if it
+//! can be missing, and how often it was written. The key of a row is a keyed hash of the client's fingerprint; its value is a
+//! salt (32 bytes) and what a [`Sealed`] message says under it, a key of the publisher's identity and the OPRF's key, bound to
+//! the key of the row: the queries (8), how many batches are remembered (4), and each of these with how often it was asked
+//! again (32 and 8).
+//!
+//! Commits are of two phases: where pages of one that has succeeded are damaged, the file is refused, and does not go back to
+//! the commit before. One bit, which has no checksum, tells which of the two latest states counts: the other is taken if it
 //! is the later one.
 //!
 //! The file is written anew whenever it is opened. A server that has it open elsewhere, where locks do not reach, finds that it
@@ -393,7 +395,8 @@ pub(crate) struct Quotas {
     seals: Seals,
     /// Queries of all clients together, at most.
     cap: u64,
-    database: redb::Database,
+    /// Until it is dropped.
+    database: Option<redb::Database>,
     file: FileId,
     open: Mutex<Open>,
     /// Changes that are on the disk for certain.
@@ -406,6 +409,15 @@ pub(crate) struct Quotas {
 impl std::fmt::Debug for Quotas {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Quotas").field(&self.path).finish()
+    }
+}
+
+/// A database that has failed is not closed: that would write to it once more.
+impl Drop for Quotas {
+    fn drop(&mut self) {
+        if self.lock().broken.is_some() {
+            std::mem::forget(self.database.take());
+        }
     }
 }
 
@@ -554,7 +566,7 @@ impl Quotas {
         Ok(Quotas {
             seals,
             cap,
-            database,
+            database: Some(database),
             file,
             open: Mutex::new(Open {
                 answered: sum(&kept.accounts),
@@ -596,7 +608,7 @@ impl Quotas {
     }
 
     /// Takes a batch of so many queries from a client's quota, which is on the disk when this returns. Nothing for one of
-    /// its last batches, some times.
+    /// its last batches, up to [`MAX_REPEATS`] times.
     ///
     /// # Errors
     /// Resource: the quota, or that of the key, does not suffice, or the disk fails. `Closed`: the client has withdrawn it
@@ -698,28 +710,28 @@ impl Quotas {
             let rows = rows.map(|(row, content)| Ok((*row, self.seals.seal(row, content)?)));
             let mut rows: Vec<_> = rows.collect::<io::Result<_>>()?;
             rows.push(Kept::head(&self.seals, head)?);
-            commit(&self.database, &rows).map_err(cause)?;
-            self.check_place()
+            let database = self.database.as_ref().expect("it is open");
+            commit(database, &rows).map_err(cause)
         };
         let write = || catching(write).unwrap_or_else(|panic| Err(io::Error::other(panic)));
         // Nothing is answered any more after an error: what a failed disk has of the file is unknown.
-        write().inspect_err(|e| self.lock().broken = Some(e.to_string()))?;
+        let broken = |e: &io::Error| self.lock().broken = Some(e.to_string());
+        write().inspect_err(broken)?;
+        // Whether the place can be looked at is another matter.
+        if !self.has_place()? {
+            let replaced = io::Error::other("it was moved or replaced while it was in use");
+            return Err(replaced).inspect_err(broken);
+        }
         self.kept.store(written, Ordering::Release);
         Ok(())
     }
 
-    /// Fails if another file has this one's name: somebody else serves the database, on a file system whose locks do not
-    /// reach that far, or has put a copy in its place.
-    fn check_place(&self) -> io::Result<()> {
-        let named = match open_named(&self.path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            named => Some(FileId::of(&named?)?),
-        };
-        match named == Some(self.file) {
-            true => Ok(()),
-            false => Err(io::Error::other(
-                "it was moved or replaced while it was in use",
-            )),
+    /// Whether no other file has this one's name: somebody else serves the database, on a file system whose locks do not reach
+    /// that far, or has put a copy in its place.
+    fn has_place(&self) -> io::Result<bool> {
+        match open_named(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            named => Ok(FileId::of(&named?)? == self.file),
         }
     }
 

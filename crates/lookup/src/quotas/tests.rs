@@ -288,7 +288,7 @@ fn quotas_whose_blocks_came_in_any_order_are_read() {
         let before = std::fs::read(&path).unwrap();
         let recorded = Recorded::default();
         *recorded.now.lock() = before.clone();
-        quotas.database = database(recorded.clone()).unwrap();
+        quotas.database = Some(database(recorded.clone()).unwrap());
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut below = |most: usize| (rng.next_u64() % most as u64) as usize;
         // What was used once so many writes were done.
@@ -441,6 +441,128 @@ fn what_was_not_answered_is_given_back() {
     assert_eq!(used(&open(), 1), 50);
 }
 
+/// Those who wait while another one writes are written together.
+#[test]
+fn one_commit_is_for_all_that_wait() {
+    let identity = Identity::generate().unwrap();
+    let directory = place(&identity);
+    let mut quotas = Quotas::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1).unwrap();
+    let recorded = Recorded::default();
+    *recorded.now.lock() = std::fs::read(&quotas.path).unwrap();
+    quotas.database = Some(database(recorded.clone()).unwrap());
+    let synchronised = || {
+        let writes = recorded.writes.lock().unwrap();
+        let is_one = |write: &&Write| matches!(write, Write::Synchronised);
+        writes.iter().filter(is_one).count()
+    };
+    let before = synchronised();
+    quotas.debit(client(0), 1 << 30, batch(0), 1).unwrap();
+    let of_one = synchronised() - before;
+    let before = synchronised();
+    std::thread::scope(|scope| {
+        let writing = quotas.keeping.lock().unwrap();
+        for who in 1..=8 {
+            let quotas = &quotas;
+            scope.spawn(move || quotas.debit(client(who), 1 << 30, batch(0), 1).unwrap());
+        }
+        while quotas.lock().changed.len() < 8 {
+            std::thread::yield_now();
+        }
+        drop(writing);
+    });
+    assert_eq!(synchronised() - before, of_one);
+    assert_eq!(quotas.answered(), 9);
+}
+
+/// A database whose disk fails at a write or a synchronisation, or whose library does.
+#[derive(Clone, Debug)]
+struct Failing {
+    inner: Recorded,
+    left: Arc<AtomicU64>,
+    panics: bool,
+}
+
+impl Failing {
+    fn call(&self) -> io::Result<()> {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left > 0 && left < u64::MAX / 2 {
+            return Ok(());
+        }
+        assert!(!self.panics, "the library gives up");
+        Err(io::Error::other("the disk is gone"))
+    }
+}
+
+impl StorageBackend for Failing {
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.inner.read(offset, out)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.call()?;
+        self.inner.set_len(length)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.call()?;
+        self.inner.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.call()?;
+        self.inner.write(offset, data)
+    }
+}
+
+/// Nothing is answered after that, and whatever was is there.
+#[test]
+fn a_disk_that_fails_is_believed_once() {
+    let identity = Identity::generate().unwrap();
+    for panics in [false, true] {
+        for calls in 0..40 {
+            let directory = place(&identity);
+            let open = || Quotas::open(directory.path(), &identity, &oprf_key(), 1 << 40, 1);
+            let mut quotas = open().unwrap();
+            let inner = Recorded::default();
+            *inner.now.lock() = std::fs::read(&quotas.path).unwrap();
+            let left = Arc::new(AtomicU64::new(u64::MAX / 4));
+            let failing = Failing {
+                inner: inner.clone(),
+                left: Arc::clone(&left),
+                panics,
+            };
+            quotas.database = Some(database(failing).unwrap());
+            left.store(calls, Ordering::SeqCst);
+            let mut answered = 0;
+            let mut has_failed = false;
+            for number in 0..12 {
+                match quotas.debit(client(1), 1 << 30, batch(number), 10) {
+                    Ok(_) => {
+                        assert!(!has_failed, "{calls}");
+                        answered += 10;
+                    }
+                    Err(_) => has_failed = true,
+                }
+            }
+            assert!(has_failed, "{calls}");
+            assert!(quotas.recall(client(1), batch(0)).is_err());
+            quotas.close().unwrap();
+            drop(quotas);
+            let seals = Seals::of(&identity, &oprf_key());
+            let found =
+                Kept::read(inner.now.lock().clone(), &seals).map(|kept| sum(&kept.accounts));
+            assert!(
+                found.is_some_and(|found| found >= answered),
+                "{calls}: {found:?} {answered}"
+            );
+        }
+    }
+}
+
 /// Clients ask on many threads, and each question is on the disk when it is answered.
 #[test]
 fn clients_share_waits_for_the_disk() {
@@ -450,7 +572,7 @@ fn clients_share_waits_for_the_disk() {
     let mut quotas = open();
     let recorded = Recorded::default();
     *recorded.now.lock() = std::fs::read(&quotas.path).unwrap();
-    quotas.database = database(recorded.clone()).unwrap();
+    quotas.database = Some(database(recorded.clone()).unwrap());
     const THREADS: u8 = 8;
     const QUESTIONS: u8 = 40;
     std::thread::scope(|scope| {
