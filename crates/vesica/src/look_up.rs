@@ -347,26 +347,20 @@ impl OpenLookUp {
         if let (Some(file), true) = (&file, adds_texts) {
             file.check_columns(source, &self.columns_of_peer())?;
         }
+        let budget = self.options.budget();
+        let interrupt = &self.options.connect.interrupt;
         let reading = Reading {
-            key: &self.key,
-            values: &[],
-            texts: None,
-            budget: &self.options.budget(),
-            scratch: &scratch,
             file: file.as_ref(),
             adds_texts,
             allow_empty: self.options.allow_empty,
-            interrupt: &self.options.connect.interrupt,
+            ..Reading::new(&self.key, &budget, &scratch, interrupt)
         };
         let keys = reading.keys(source, observer)?;
         report.counts = *keys.counts();
         // A label is there once more to be kept.
         let key_bytes = KEY_BYTES + 2 * u64::from(self.set.header().declared.payload_bytes);
         let mut keys = keys.into_store();
-        let (memory, interrupt) = (
-            self.options.budget().own_bucket(),
-            &self.options.connect.interrupt,
-        );
+        let memory = budget.own_bucket();
         split_ascending(&mut keys, &scratch, key_bytes, memory, interrupt)?;
         self.set.verify_once(&mut self.state)?;
         let missing = self.missing(&mut keys, &scratch)?;

@@ -120,15 +120,8 @@ impl Publication {
         });
         let payload = payload.transpose()?;
         let reading = Reading {
-            key,
-            values: &[],
             texts: payload,
-            budget: &budget,
-            scratch,
-            file: None,
-            adds_texts: false,
-            allow_empty: false,
-            interrupt: &self.interrupt,
+            ..Reading::new(key, &budget, scratch, &self.interrupt)
         };
         let keys = reading.keys(source, observer)?;
         let counts = *keys.counts();
@@ -297,17 +290,7 @@ impl SetUpdate {
         let walk =
             |keys, label| Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt);
         let mut updated = Updated::default();
-        let mut reading = Reading {
-            key,
-            values: &[],
-            texts: None,
-            budget: &budget,
-            scratch,
-            file: None,
-            adds_texts: false,
-            allow_empty: false,
-            interrupt: &self.interrupt,
-        };
+        let mut reading = Reading::new(key, &budget, scratch, &self.interrupt);
         if let Some(source) = remove {
             let keys = reading.keys(source, observer)?;
             observer.phase("remove");

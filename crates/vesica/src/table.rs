@@ -33,7 +33,27 @@ pub(crate) struct Reading<'a> {
     pub(crate) interrupt: &'a Interrupt,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// Of keys with nothing beside them, which are some, and no rows that are written.
+    pub(crate) fn new(
+        key: &'a KeySpec,
+        budget: &'a Budget,
+        scratch: &'a Path,
+        interrupt: &'a Interrupt,
+    ) -> Reading<'a> {
+        Reading {
+            key,
+            values: &[],
+            texts: None,
+            budget,
+            scratch,
+            file: None,
+            adds_texts: false,
+            allow_empty: false,
+            interrupt,
+        }
+    }
+
     /// Reads the keys, and says what was found. Fails too if rows cannot be written, whichever match.
     pub(crate) fn keys(
         &self,

@@ -192,7 +192,9 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         };
         let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
         let before = word[..colon].trim_end_matches(is_scheme).len();
-        let (before, address) = word.split_at(before);
+        // As in an option, `--https://…`.
+        let scheme = word[before..colon].find(|c: char| c.is_ascii_alphabetic());
+        let (before, address) = word.split_at(before + scheme.unwrap_or(0));
         format!("{before}{}{end}", shown(Path::new(address)))
     });
     legible(&words.collect::<String>()).into_owned().into()
@@ -383,6 +385,7 @@ mod tests {
             ("no /a b.csv?sig=SECRET: x", "no /a b.csv x"),
             ("is it a?b.csv or c? no", "is it a?b.csv or c? no"),
             ("(https://h/a?SECRET)", "(https://h/a"),
+            ("no '--https://h/a?x=SECRET'", "no '--https://h/a'"),
             (
                 "a MC4CAQAwBQYDK2VwBCIEIAAA",
                 "there is a private key in what would be said, which is not shown",

@@ -866,7 +866,56 @@ fn record_batches_in_memory() {
     assert_eq!(none.counts().rows, 0);
     let other = batches[0].project(&[0]).unwrap();
     assert!(source(&[other], &empty).is_err());
-    assert!(select_rows(&text, &all).is_err());
+    // The rows of the text, whose columns are texts.
+    let (found, selected) = select_rows(&text, &rows).unwrap();
+    assert_eq!(found.field(0).data_type(), &DataType::Utf8);
+    let rows: usize = selected.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows, 3);
+}
+
+#[test]
+fn rows_of_text_are_batches_of_texts() {
+    use vesica_tables::{RowSet, select_rows};
+
+    for (name, bytes) in [
+        ("t.csv", &b"id,n\n1,x\n2,\n3,\"\"\n"[..]),
+        (
+            "t.jsonl",
+            b"{\"id\":\"1\",\"n\":\"x\"}\n{\"id\":\"2\"}\n{\"n\":\"\",\"id\":\"3\"}\n",
+        ),
+    ] {
+        let options = SourceOptions {
+            rows: Rows::All,
+            ..SourceOptions::default()
+        };
+        let table = Source::from_bytes(name, bytes.to_vec(), options).unwrap();
+        let mut rows = RowSet::none(3);
+        rows.insert(1);
+        let (schema, batches) = select_rows(&table, &rows).unwrap();
+        let fields = schema.fields().iter();
+        let fields: Vec<_> = fields
+            .map(|f| (f.name().as_str(), f.data_type().clone()))
+            .collect();
+        let text = DataType::Utf8;
+        let expected = [
+            ("id", text.clone()),
+            ("n", text),
+            ("in_both", DataType::Boolean),
+        ];
+        assert_eq!(fields, expected, "{name}");
+        let batch = concat_batches(&schema, &batches).unwrap();
+        let of = |column: usize| {
+            batch
+                .column(column)
+                .as_string::<i32>()
+                .iter()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), [Some("1"), Some("2"), Some("3")], "{name}");
+        assert_eq!(of(1), [Some("x"), None, Some("")], "{name}");
+        let marks: Vec<_> = batch.column(2).as_boolean().iter().flatten().collect();
+        assert_eq!(marks, [false, true, false], "{name}");
+    }
 }
 
 /// Rows of files by other programs come back as batches that have the schema that is said.

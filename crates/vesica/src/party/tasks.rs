@@ -331,20 +331,17 @@ pub fn collect(
     let budget = Budget::new(resources.memory, Division::Run);
     with_threads(resources.threads, || {
         let reading = Reading {
-            key,
-            values: &[],
-            texts: None,
-            budget: &budget,
-            scratch: &directory,
-            file: file.as_ref(),
-            adds_texts: false,
             // Whoever has split the table knew.
             allow_empty: true,
-            interrupt,
+            ..Reading::new(key, &budget, &directory, interrupt)
         };
         let keys = reading.keys(source, observer)?;
         let mut stored = Stored::new(keys, budget, directory.clone(), None);
         job.collect(&mut stored)?;
+        // Another table is more to the point than rows that cannot be written.
+        if let Some(file) = &file {
+            file.check_rows(source, stored.counts())?;
+        }
         let matched = stored.matched_rows();
         table::write(source, file, matched, interrupt, observer)?;
         Ok(stored.matched().clone())
