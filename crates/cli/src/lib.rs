@@ -34,7 +34,7 @@ use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
 
-use args::{Command, Parsed};
+use args::{Command, Lookup, Parsed, Receive, Send};
 use conditions::Conditions;
 use failure::Failure;
 #[doc(hidden)]
@@ -92,7 +92,10 @@ fn execute(arguments: impl Iterator<Item = OsString>) -> u8 {
     let parsed = match args::parse(arguments.into_iter()) {
         Ok(parsed) => parsed,
         Err(args::Stop::Shown) => return 0,
-        Err(args::Stop::Failed(failure)) => return failure.report(),
+        Err(args::Stop::Failed(failure)) => {
+            variables::warn_of_unknown();
+            return failure.report();
+        }
     };
     variables::warn_of_unknown();
     match run(parsed) {
@@ -106,23 +109,35 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
         .check()
         .map_err(Failure::from)
         .inspect_err(|failure| {
-            let (role, link, output) = match &command {
-                Command::Receive(options) => (Role::Receiver, &options.link, &options.output),
-                Command::Send(options) => (Role::Sender, &options.link, &options.output),
+            let (role, link, report, peer, output) = match &command {
+                Command::Receive(Receive { link, output, .. }) => {
+                    let role = Some(Role::Receiver);
+                    (role, Some(link), &link.report, link.peer, output)
+                }
+                Command::Send(Send { link, output, .. }) => {
+                    let role = Some(Role::Sender);
+                    (role, Some(link), &link.report, link.peer, output)
+                }
+                Command::Lookup(options) => {
+                    let Lookup { report, output, .. } = options;
+                    (None, None, report, options.peer, output)
+                }
                 _ => return,
             };
             // The report may be what is in the way.
-            let option = match link.report.as_deref() {
+            let option = match report.as_deref() {
                 Some(path) if path == Path::new("-") => "standard output",
                 _ => "--report",
             };
             let record = (paths.may_write(option))
                 .then(|| {
-                    let (report, output) = (link.report.as_deref(), output.as_deref());
-                    Record::open(Some(role), report, link.peer, output).ok()
+                    let (report, output) = (report.as_deref(), output.as_deref());
+                    Record::open(role, report, peer, output).ok()
                 })
                 .flatten();
-            exchange::tell_of(failure, role, link, Conditions::REAL);
+            if let (Some(role), Some(link)) = (role, link) {
+                exchange::tell_of(failure, role, link, Conditions::REAL);
+            }
             if let Some(record) = record {
                 record.failed(failure);
             }

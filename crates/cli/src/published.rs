@@ -281,13 +281,24 @@ pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--report -: {problem}")));
     }
     match look_up(options, &mut record) {
-        Ok(report) => record.done(&report),
+        Ok(report) => record.done(&WithPeer {
+            peer: options.peer,
+            report,
+        }),
         Err(failure) => {
             let failure = signals::cause(failure);
             record.failed(&failure);
             Err(failure)
         }
     }
+}
+
+/// The report of a look-up, which names its publisher as that of a run does its peer.
+#[derive(Serialize)]
+struct WithPeer {
+    peer: Fingerprint,
+    #[serde(flatten)]
+    report: LookUpReport,
 }
 
 fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Failure> {

@@ -155,10 +155,12 @@ impl Connection {
     /// A connection over a byte stream of the caller's: a Unix socket, a tunnel, a mesh. What this crate's own connections
     /// do, the caller vouches for:
     /// - bytes arrive unchanged, in order and each once, and nobody else can read them;
-    /// - at the other end is `peer`, and it knows this side as `local`. Both fingerprints enter the randomness of a run,
-    ///   so that both sides give the same two.
+    /// - at the other end is `peer`, and it knows this side as `local`. Both fingerprints enter the randomness of a run:
+    ///   each side gives its own first;
+    /// - reads and writes that would wait give up after [`POLL`](vesica_wire::POLL), as [`ReadHalf`] and [`WriteHalf`] say:
+    ///   otherwise nothing ends them, neither an interrupt nor a deadline.
     ///
-    /// Of the options the times, the interrupt, the clock and the bandwidth count.
+    /// Of the options the times, the interrupt, the clock, the bandwidth and the emulated link count.
     pub fn of_halves(
         reader: impl ReadHalf + 'static,
         writer: impl WriteHalf + 'static,

@@ -120,5 +120,5 @@ pub use vesica_files::{Advice, Argument, Command, ErrorClass, Face, Part, spelle
 pub use vesica_keys::KeyBlock;
 pub use vesica_plan::Registry;
 pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
-pub use vesica_wire::{Interrupt, InterruptGuard, Link, ReadHalf, WriteHalf};
+pub use vesica_wire::{Interrupt, InterruptGuard, Link, POLL, ReadHalf, WriteHalf, discard};
 pub use watched::{Watch, WatchedChannel};

@@ -534,17 +534,6 @@ impl Error {
         }
     }
 
-    /// Whether this side's own [`Interrupt`](crate::Interrupt) has ended it.
-    pub fn is_interrupted(&self) -> bool {
-        self.class() == ErrorClass::Interrupted
-    }
-
-    /// Whether the same may do better another time, as it is: the network or the peer went away, or a database or an object
-    /// store could not be reached.
-    pub fn is_transient(&self) -> bool {
-        self.class() == ErrorClass::Network || self.may_pass()
-    }
-
     /// What the peer may know of a failure before anything was exchanged with it, if it is this side's.
     pub fn problem(&self) -> Option<Problem> {
         match self.class() {

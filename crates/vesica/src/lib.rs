@@ -141,9 +141,10 @@ pub use vesica_session::{
     Endpoint, Error as SessionError, Fingerprint, FingerprintError, Gateway, GatewayFigures,
     GatewayOptions, Identity, Incident, Intent, Interrupt, InterruptGuard, LabelExchange,
     LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name,
-    NoProgress, OnIncident, OptimizeRequest, PeerLimits, Problem, Progress, ProtocolRequest,
+    NoProgress, OnIncident, OptimizeRequest, POLL, PeerLimits, Problem, Progress, ProtocolRequest,
     ReadHalf, Readiness, Refused, Registry, Report, Reveal, Reveals, Role, Security, Setting,
-    StartOver, Term, TermValue, Terms, Transport, WriteHalf, connect, read_secret, rfc3339, terms,
+    StartOver, Term, TermValue, Terms, Transport, WriteHalf, connect, discard, read_secret,
+    rfc3339, terms,
     terms::{parse_items, parse_max_items, parse_size},
 };
 #[cfg(feature = "phone")]

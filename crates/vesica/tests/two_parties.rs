@@ -311,15 +311,20 @@ fn sets_meet_over_a_connection_of_the_callers() {
     use std::io::{self, Read, Write};
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
+    use std::time::Instant;
 
-    use vesica::{Connection, Fingerprint, ReadHalf, WriteHalf};
+    use vesica::{Connection, Fingerprint, POLL, ReadHalf, WriteHalf, discard};
 
     struct Half(UnixStream);
 
     impl ReadHalf for Half {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             self.0.read(buf)
+        }
+
+        fn finish(&mut self, until: Instant) {
+            let mut sink = [0; 4096];
+            discard(until, || self.0.read(&mut sink));
         }
     }
 
@@ -338,9 +343,8 @@ fn sets_meet_over_a_connection_of_the_callers() {
     }
 
     let connection = |stream: UnixStream, sides: [Fingerprint; 2]| {
-        let poll = Some(Duration::from_millis(25));
-        stream.set_read_timeout(poll).unwrap();
-        stream.set_write_timeout(poll).unwrap();
+        stream.set_read_timeout(Some(POLL)).unwrap();
+        stream.set_write_timeout(Some(POLL)).unwrap();
         let reader = Half(stream.try_clone().unwrap());
         Connection::of_halves(reader, Half(stream), sides, &ConnectOptions::default())
     };

@@ -60,7 +60,8 @@ impl Interrupt {
         }))
     }
 
-    /// Stops what shares the flag once the guard is dropped, as where an async function that waits for it is cancelled.
+    /// Stops what shares the flag once the guard is dropped, as where an async function that waits for it is cancelled; and
+    /// when that has ended by itself too. Guard a [child](Interrupt::child) of a flag that others share.
     #[must_use]
     pub fn guard(&self) -> InterruptGuard {
         InterruptGuard(self.clone())

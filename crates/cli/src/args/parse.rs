@@ -2,13 +2,12 @@
 
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::path::Path;
 
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches};
-use vesica::{FingerprintError, Paths, has_credentials, shown};
+use vesica::{FingerprintError, Paths, has_credentials, redacted};
 use vesica_kernels::process::leave_no_core;
 
 use super::tasks::NOT_OF_JOBS;
@@ -21,6 +20,13 @@ use crate::paths::{self, DatabaseDirectory, DatabaseUri};
 /// The commands and their options. Every option that is shown can come from the environment, `--max-peer-items` from
 /// `VESICA_MAX_PEER_ITEMS`, unless the arguments have one that takes its place.
 pub(crate) fn definition(args: &[OsString]) -> clap::Command {
+    let of_several = |arg: clap::Arg| match overrides_itself(&arg) {
+        true => {
+            let id = arg.get_id().clone();
+            arg.overrides_with(id)
+        }
+        false => arg,
+    };
     let from_environment = |arg: clap::Arg| match arg.get_long() {
         Some(long)
             if long != "help"
@@ -64,8 +70,6 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
         })
     };
     Cli::command()
-        // Of an option that is given twice the last counts.
-        .args_override_self(true)
         .mut_subcommand("bench", of_the_protocol)
         // Messages tell which rows match, whatever else there is to reveal.
         .mut_subcommand("exchange", |command| {
@@ -81,8 +85,15 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
                 .default_value(None::<&str>)
             })
         })
-        .mut_args(from_environment)
-        .mut_subcommands(|command| command.mut_args(from_environment))
+        .mut_args(|arg| from_environment(of_several(arg)))
+        .mut_subcommands(|command| command.mut_args(|arg| from_environment(of_several(arg))))
+}
+
+/// Whether the last counts where an option is given several times: unless it takes several values, or a list in one.
+fn overrides_itself(arg: &clap::Arg) -> bool {
+    let names = arg.get_value_names().unwrap_or_default();
+    let is_list = names.iter().any(|name| name.contains('…'));
+    matches!(arg.get_action(), ArgAction::Set) && !is_list
 }
 
 /// The command without these options, which it shares with others and has no use for: they are neither shown nor taken from
@@ -256,7 +267,7 @@ fn usage_failure(error: &clap::Error) -> Failure {
 fn fit_to_show(value: &str) -> String {
     match value.trim().contains(['\n', '\r']) {
         true => "…".to_owned(),
-        false => shown(Path::new(value)),
+        false => redacted(value).into_owned(),
     }
 }
 

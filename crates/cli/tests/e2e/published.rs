@@ -574,7 +574,6 @@ fn random_look_ups_find_what_a_plain_set_finds() {
     }
 }
 
-/// Keys, answers and what is found with them go to the disk, and nothing else changes: rows, what is asked, and the files.
 #[test]
 fn a_look_up_has_a_report_however_it_ends() {
     let place = Place::new();
@@ -595,7 +594,14 @@ fn a_look_up_has_a_report_however_it_ends() {
         (&told["rows_written"], &told["asked"]),
         (&10.into(), &20.into())
     );
-    assert_eq!(told["role"], Value::Null);
+    assert_eq!(
+        (&told["role"], &told["peer"]),
+        (&Value::Null, &place.sender.to_string().into())
+    );
+    // One that was understood, and cannot be.
+    let clash = words.replace("found.csv", "mine.csv");
+    look_up(&place, &endpoint, &clash).expect_failure(2, "mine.csv");
+    assert_eq!(report()["exit_code"], 2);
     server.signal(nix::sys::signal::Signal::SIGTERM);
     server.wait();
     look_up(&place, &endpoint, &format!("{words} --wait 1")).expect_failure(4, "");
@@ -609,6 +615,7 @@ fn a_look_up_has_a_report_however_it_ends() {
         .expect_failure(2, "standard output");
 }
 
+/// Keys, answers and what is found with them go to the disk, and nothing else changes: rows, what is asked, and the files.
 #[test]
 fn look_ups_with_little_memory_find_the_same() {
     let place = Place::new();

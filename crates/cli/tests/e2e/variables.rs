@@ -62,6 +62,18 @@ fn variables_that_set_nothing_are_named_if_they_look_like_one_that_does() {
     said.expect_success();
     let warning = "the variable VESICA_MEMROY sets no option; did you mean VESICA_MEMORY?";
     assert!(said.err.contains(warning), "{}", said.err);
+    // Most of all where something is missing.
+    let said = ended(
+        &place,
+        &words("check --input a.csv"),
+        ("VESICA_NORMALISE", "id=text"),
+    );
+    said.expect_failure(2, "--key");
+    assert!(
+        said.err.contains("did you mean VESICA_NORMALIZE?"),
+        "{}",
+        said.err
+    );
     for name in [
         "VESICA_PORT_7340_TCP",
         "VESICA_CONNECT_SERVICE_HOST",
