@@ -426,7 +426,9 @@ def bill() -> dict:
         {"type": "library", "name": "rust-std", "version": rust.split()[1]},
         {"type": "library", "name": "musl", "version": f"of ziglang {ZIG.partition('==')[2]}"},
     ]
-    commands = [urls[i] for i, p in packages.items() if p["name"] in ("vesica-cli", "vesica-python")]
+    commands = [
+        urls[i] for i, p in packages.items() if p["name"] in ("vesica-cli", "vesica-python")
+    ]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, f"vesica {version()} {git('rev-parse', 'HEAD')}")
     return {
         "bomFormat": "CycloneDX",

@@ -48,7 +48,7 @@ class Tally:
     def __init__(self) -> None:
         self.passed = self.failed = self.skipped = 0
         # Those that failed, and where the last panic of each test was that had one, which may have been caught.
-        self.failures: list[str] = []
+        self.failures: dict[str, None] = {}
         self.panics: dict[str, str] = {}
         self.panicked: str | None = None
 
@@ -60,9 +60,8 @@ class Tally:
         elif match := PANICKED.match(line):
             self.panicked = match.group(1)
             self.panics[self.panicked] = match.group(2)
-        elif (match := FAILED.match(line)) and (name := match.group(1) or match.group(2)):
-            if name not in self.failures:
-                self.failures.append(name)
+        elif match := FAILED.match(line):
+            self.failures[match.group(1) or match.group(2)] = None
         if match := CARGO_RESULT.match(line):
             passed, failed, ignored = map(int, match.groups())
             self.passed += passed

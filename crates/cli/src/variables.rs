@@ -111,7 +111,7 @@ mod tests {
         add_names(&crate::args::definition(&[]), &mut known);
         let meant = |name| meant(name, &known);
         assert_eq!(meant("VESICA_MAX_PEER_ITEM"), Some("VESICA_MAX_PEER_ITEMS"));
-        assert_eq!(meant("VESICA_MEMROY"), Some("VESICA_MEMORY"));
+        assert_eq!(meant("VESICA_OUTPUTS"), Some("VESICA_OUTPUT"));
         assert_eq!(meant("VESICA_INPUT_FILE"), Some("VESICA_INPUT"));
         for name in [
             "VESICA_MEMORY",

@@ -58,9 +58,9 @@ fn variables_that_set_nothing_are_named_if_they_look_like_one_that_does() {
     let place = Place::new();
     place.write("a.csv", "id\n1\n");
     let check = words("check --input a.csv --key id");
-    let said = ended(&place, &check, ("VESICA_MEMROY", "1"));
+    let said = ended(&place, &check, ("VESICA_OUTPUTS", "1"));
     said.expect_success();
-    let warning = "the variable VESICA_MEMROY sets no option; did you mean VESICA_MEMORY?";
+    let warning = "the variable VESICA_OUTPUTS sets no option; did you mean VESICA_OUTPUT?";
     assert!(said.err.contains(warning), "{}", said.err);
     // Most of all where something is missing.
     let said = ended(
