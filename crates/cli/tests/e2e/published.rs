@@ -600,7 +600,7 @@ fn a_look_up_has_a_report_however_it_ends() {
     );
     // One that was understood, and cannot be.
     let clash = words.replace("found.csv", "mine.csv");
-    look_up(&place, &endpoint, &clash).expect_failure(2, "mine.csv");
+    look_up(&place, &endpoint, &clash).expect_failure(2, "are the same file");
     assert_eq!(report()["exit_code"], 2);
     server.signal(nix::sys::signal::Signal::SIGTERM);
     server.wait();
