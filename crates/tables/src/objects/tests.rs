@@ -544,14 +544,15 @@ fn a_store_out_of_reach_is_neither_this_machine_nor_the_request() {
         error.class() == ErrorClass::Data && error.may_pass(),
         "{error}"
     );
-    // What the address and the settings say is the request's for a result.
+    // What the address and the settings say is the request's for a result. These answer at once, however busy the machine is.
     server.answer(|_| Some(Answer::error(403, "AccessDenied")));
-    let error = Upload::begin_with(&address("s3://b/o"), &server.settings(), SHORT).unwrap_err();
+    let error =
+        Upload::begin_with(&address("s3://b/o"), &server.settings(), Limits::USUAL).unwrap_err();
     assert!(
         error.class() == ErrorClass::Usage && !error.may_pass(),
         "{error}"
     );
-    let error = find_within(SHORT, &server, "s3://b/o").unwrap_err();
+    let error = find_within(Limits::USUAL, &server, "s3://b/o").unwrap_err();
     assert!(
         error.class() == ErrorClass::Data && !error.may_pass(),
         "{error}"
