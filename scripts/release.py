@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import functools
 import gzip
 import hashlib
 import io
@@ -246,6 +247,7 @@ def said_by(command: list[str]) -> bytes:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
+@functools.cache
 def notices() -> bytes:
     """The licences of all that binaries and wheels are made of, each text once, with the packages that it comes with."""
     packages = {p["id"]: p for target in MUSL + GNU for p in resolved(target) if p["source"]}

@@ -75,7 +75,8 @@ pub(crate) fn tell_of(failure: &Failure, role: Role, link: &Meeting, conditions:
 /// A run with its report.
 fn recorded(side: &Side<'_>) -> Result<(), Failure> {
     let (role, link) = (Some(side.role), side.link);
-    let record = Record::open(role, link.report.as_deref(), link.peer, side.output);
+    let output = output_file(side).unwrap_or(side.output);
+    let record = Record::open(role, link.report.as_deref(), link.peer, output);
     let mut record =
         record.inspect_err(|failure| tell_of(failure, side.role, side.link, side.conditions))?;
     let (output, report) = match run(side, &mut record) {
@@ -148,11 +149,6 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
     let labels = link.labels(role, take_values)?;
     if take_values && rows == Some(Rows::Rest) {
         return Err(Failure::usage("--take-values is for rows that match"));
-    }
-    if record.is_stdout() && output.is_some_and(|output| output == Path::new("-")) {
-        return Err(Failure::usage(
-            "--report -: standard output has the result already",
-        ));
     }
     let is_printed = Gets::of(role, &link.terms()) == Gets::Nothing
         && (role == Role::Receiver || link.both)

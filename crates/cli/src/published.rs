@@ -274,13 +274,10 @@ fn tell_figures(figures: &Figures, queries: u64) {
 
 /// A look-up with its report.
 pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
-    let report = options.report.as_deref();
-    let mut record = Record::open(None, report, options.peer, options.output.as_deref())?;
-    if record.is_stdout() && options.output.is_none() && !options.output_table.is_given() {
-        let problem = "standard output has the rows already";
-        return Err(Failure::usage(format!("--report -: {problem}")));
-    }
-    match look_up(options, &mut record) {
+    let stdout = (!options.output_table.is_given()).then_some(Path::new("-"));
+    let output = options.output.as_deref().or(stdout);
+    let mut record = Record::open(None, options.report.as_deref(), options.peer, output)?;
+    match look_up(options, output, &mut record) {
         Ok(report) => record.done(&WithPeer {
             peer: options.peer,
             report,
@@ -301,11 +298,13 @@ struct WithPeer {
     report: LookUpReport,
 }
 
-fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Failure> {
+fn look_up(
+    options: &Lookup,
+    output: Option<&Path>,
+    record: &mut Record<'_>,
+) -> Result<LookUpReport, Failure> {
     let signals = Signals::install()?;
     let target = options.table.target(&options.output_table)?;
-    let stdout = target.is_none().then_some(Path::new("-"));
-    let output = options.output.as_deref().or(stdout);
     let key = options.table.key()?;
     let identity = Identity::load(&options.identity)?;
     identity.check_peer(options.peer)?;

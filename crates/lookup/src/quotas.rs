@@ -272,8 +272,12 @@ impl Kept {
 
     /// What is in a database; `None` if that is damaged, or was not written with these keys.
     fn read(bytes: Vec<u8>, seals: &Seals) -> Option<Kept> {
+        let new = Memory::default();
+        database(new.clone()).ok()?;
+        // Other sizes would take any amount of memory; and one without any bytes would be a new one.
+        let is_one = bytes.starts_with(MAGIC) && bytes.get(SIZES) == new.lock().get(SIZES);
         let (at, bit) = STATE;
-        let mut other = bytes.clone();
+        let mut other = is_one.then(|| bytes.clone())?;
         *other.get_mut(at)? ^= bit;
         let kept = Kept::read_state(bytes, seals)?;
         let other = Kept::read_state(other, seals);
@@ -284,10 +288,6 @@ impl Kept {
     }
 
     fn read_state(bytes: Vec<u8>, seals: &Seals) -> Option<Kept> {
-        let new = Memory::default();
-        database(new.clone()).ok()?;
-        // Other sizes would take any amount of memory; and one without any bytes would be a new one.
-        let is_one = bytes.starts_with(MAGIC) && bytes.get(SIZES) == new.lock().get(SIZES);
         let rows = || -> Result<Vec<(Row, Vec<u8>)>, redb::Error> {
             let mut database = database(Memory(Arc::new(Mutex::new(bytes))))?;
             database.check_integrity()?;
@@ -298,7 +298,7 @@ impl Kept {
             }
             Ok(rows)
         };
-        let rows = is_one.then(|| catching(rows))?.ok()?.ok()?;
+        let rows = catching(rows).ok()?.ok()?;
         let mut kept = Kept::new(0);
         let (mut head, mut answered) = (None, 0);
         for (row, value) in rows {

@@ -256,12 +256,8 @@ fn shown<R: Row>(key: &KeySpec, number: u64, row: &R) -> ShownKey {
     let of = |(index, column): (usize, &KeyColumn)| {
         let value = row.value(index);
         let before = value.text();
-        let value = match before.is_some_and(|text| key.is_null(text)) {
-            true => Value::Null,
-            false => value,
-        };
         let mut after = Vec::new();
-        let verdict = value.canonical(&column.profile, &mut after);
+        let verdict = value.under(key).canonical(&column.profile, &mut after);
         ShownValue {
             before: before.map(legible),
             after: (verdict.as_ref())

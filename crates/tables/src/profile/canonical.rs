@@ -85,6 +85,14 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// What it counts as under a key: as null, if its text is one of those that stand for it.
+    pub(crate) fn under(self, key: &KeySpec) -> Value<'a> {
+        match self.text().is_some_and(|text| key.is_null(text)) {
+            true => Value::Null,
+            false => self,
+        }
+    }
+
     /// Appends the canonical bytes under a profile.
     pub(crate) fn canonical(
         self,
@@ -231,10 +239,7 @@ impl<'k> Canonical<'k> {
         let (mut blank, mut invalid, mut any_number_form) = (false, false, false);
         let (mut any_changed, mut any_null_word) = (false, false);
         for (i, column) in self.key.columns().iter().enumerate() {
-            let value = match row.value(i) {
-                value if value.text().is_some_and(|text| self.key.is_null(text)) => Value::Null,
-                value => value,
-            };
+            let value = row.value(i).under(self.key);
             let start = self.bytes.len() + 8;
             self.bytes.extend_from_slice(&[0; 8]);
             let verdict = value

@@ -50,10 +50,11 @@ impl Party {
     /// `open` opens the table, once this side has begun to meet its peer: however long a query takes or whoever writes a pipe,
     /// the peer hears that this side is there. It is called once, on a thread of its own perhaps.
     ///
-    /// The matching rows of the table have all columns and the order of the input. Its options may ask for the other rows, for all with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If
-    /// there is an `output`, they are written to it in the format of its name, or else of the table; otherwise, or besides,
-    /// the outcome has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading the table once
-    /// more. There are none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
+    /// The matching rows of the table have all columns and the order of the input. Its options may ask for the other rows, for all
+    /// with a mark, or, where both sides learn the matches, for one order on both sides ([`Rows`]). If there is an
+    /// `output`, they are written to it in the format of its name, or else of the table; otherwise, or besides, the outcome
+    /// has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading the table once more. There
+    /// are none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
     ///
     /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
     /// The columns are `row` (the first row of the table with the key in the cell, counted from 1; empty if there is none,

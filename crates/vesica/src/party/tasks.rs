@@ -24,9 +24,9 @@ use crate::table::{self, Reading, beside};
 use crate::{Error, Observer};
 
 impl Party {
-    /// Agrees on a job with the peer's driver, and cuts the keys of a table up in `directory`, for tasks that make an
-    /// attempt at one bucket each ([`SplitJob::run`]). The job is for the matches, or for numbers, without columns to hand over, a work
-    /// directory or stored correlations. The directory is made for this user alone. `open` opens the table, as for
+    /// Agrees on a job with the peer's driver, and cuts the keys of a table up in `directory`, for tasks that make an attempt at
+    /// one bucket each ([`SplitJob::run`]). The job is for the matches, or for numbers, without columns to hand over, a
+    /// work directory or stored correlations. The directory is made for this user alone. `open` opens the table, as for
     /// [`Party::run`].
     ///
     /// # Errors
