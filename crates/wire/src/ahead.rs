@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::half::may_retry;
 use crate::{Interrupt, ReadHalf};
@@ -62,7 +62,7 @@ impl<R: ReadHalf> ReadHalf for Ahead<R> {
         !self.bytes.is_empty() || self.half.wait(interrupt, most)
     }
 
-    fn finish(&mut self, until: Instant) {
-        self.half.finish(until);
+    fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
+        self.half.finish(goes_on);
     }
 }

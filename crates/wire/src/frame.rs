@@ -362,7 +362,10 @@ impl<R: ReadHalf> FrameReader<R> {
 
     /// Discards what the peer sends until it ends the stream, or `until`.
     pub(crate) fn drain(&mut self, until: Instant) {
-        discard(until, || self.half.read(&mut self.buffer));
+        discard(
+            || Instant::now() < until,
+            || self.half.read(&mut self.buffer),
+        );
     }
 
     /// Whether the peer says anything; see [`Ahead::listen`]. What it says is received later.
@@ -373,9 +376,15 @@ impl<R: ReadHalf> FrameReader<R> {
         }
     }
 
-    /// See [`ReadHalf::finish`].
-    pub(crate) fn finish(&mut self, until: Instant) {
-        self.half.finish(until);
+    /// Waits so long, after the writing half is closed, for the peer to end its stream as well. While it may still be reading
+    /// what was sent, waits for the timeout, whether or not it says that it is alive, unless that is interrupted.
+    pub(crate) fn finish(&mut self, may_be_reading: bool, farewell: Duration) {
+        let waits_longer = may_be_reading && self.dead.is_none();
+        let (interrupt, timeout, began) = (&self.interrupt, self.timeout, Instant::now());
+        self.half.finish(&|| {
+            let waited = began.elapsed();
+            waited < farewell || waits_longer && waited < timeout && !interrupt.is_raised()
+        });
     }
 
     /// Makes every later call fail with `error`.

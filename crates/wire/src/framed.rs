@@ -12,7 +12,8 @@ use crate::{
 /// Longest time that an abort, or dropping a channel, spends on the peer.
 const LINGER: Duration = Duration::from_millis(1500);
 
-/// Longest time that a dropped channel waits for the peer to end its stream too.
+/// Longest time that a dropped channel waits for the peer to end its stream too when there is nothing that it may still
+/// be reading.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Frames over a pair of byte halves.
@@ -26,7 +27,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// wait, for a frame or for room to send one, ends when the peer has been silent for the timeout.
 ///
 /// Dropping the channel writes what is queued, for at most 1.5 seconds, and ends the stream; call
-/// [`Channel::flush`] before to be sure. It then waits at most half a second for the peer to end its own.
+/// [`Channel::flush`] before to be sure. It then waits for the peer to end its own, since closing a connection may lose
+/// what the peer has not read: for half a second, and if this side spoke last for the timeout, unless that is interrupted.
 pub struct FramedChannel {
     reader: FrameReader<Box<dyn ReadHalf>>,
     writer: Writer,
@@ -72,6 +74,12 @@ impl FramedChannel {
         self.reader.look(max, most)
     }
 
+    /// Bytes sent since the peer sent its last frame. What was handed to the operating system may still be on its way.
+    fn unanswered(&self) -> u64 {
+        let (sent, _) = self.meter.totals();
+        sent - self.answered
+    }
+
     /// Why writing failed: the peer's abort, if it has sent one.
     fn explain(&mut self, failure: Error) -> Error {
         if !matches!(failure, Error::Closed | Error::Connection(_)) {
@@ -108,10 +116,9 @@ impl Channel for FramedChannel {
     }
 
     fn recv(&mut self, kind: Kind, max: usize) -> Result<Vec<u8>, Error> {
-        let (sent, _) = self.meter.totals();
-        // What was handed to the operating system may still be on its way.
-        let payload = self.reader.recv_after(kind, max, sent - self.answered)?;
-        self.answered = sent;
+        let unanswered = self.unanswered();
+        let payload = self.reader.recv_after(kind, max, unanswered)?;
+        self.answered += unanswered;
         self.meter.received(HEADER_BYTES + payload.len());
         Ok(payload)
     }
@@ -169,9 +176,10 @@ impl Channel for FramedChannel {
 impl Drop for FramedChannel {
     fn drop(&mut self) {
         self.writer.close(Instant::now() + LINGER);
-        self.writer.join();
+        let wrote_all = self.writer.join();
         if self.ended.is_none() {
-            self.reader.finish(Instant::now() + FAREWELL);
+            let may_be_reading = wrote_all && self.unanswered() > 0;
+            self.reader.finish(may_be_reading, FAREWELL);
         }
     }
 }

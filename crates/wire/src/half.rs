@@ -1,7 +1,7 @@
 //! Byte streams cut in two halves, so that one thread reads while another writes.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Interrupt;
 
@@ -23,19 +23,19 @@ pub trait ReadHalf: Send {
         true
     }
 
-    /// Discards what still arrives, until the peer ends the stream as well or until `until`. Called after the
-    /// writing half is closed and before the stream is.
+    /// Discards what still arrives, until the peer ends the stream as well or until `goes_on`, which is asked before each
+    /// read, says no. Called after the writing half is closed and before the stream is.
     ///
-    /// Does nothing by default. Sockets need it: a socket closed with unread bytes resets the connection, and
-    /// what the peer has not received yet is lost.
-    fn finish(&mut self, until: Instant) {
-        let _ = until;
+    /// Does nothing by default. Sockets need it: bytes that arrive at a socket that is closed, or lie there unread, reset
+    /// the connection, and what the peer has not received yet is lost.
+    fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
+        let _ = goes_on;
     }
 }
 
 /// Implements [`ReadHalf::finish`] for a socket, with `read`.
-pub fn discard(until: Instant, mut read: impl FnMut() -> io::Result<usize>) {
-    while Instant::now() < until {
+pub fn discard(goes_on: impl Fn() -> bool, mut read: impl FnMut() -> io::Result<usize>) {
+    while goes_on() {
         match read() {
             Ok(0) => break,
             Ok(_) => {}
@@ -70,8 +70,8 @@ impl ReadHalf for Box<dyn ReadHalf> {
         (**self).wait(interrupt, most)
     }
 
-    fn finish(&mut self, until: Instant) {
-        (**self).finish(until);
+    fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
+        (**self).finish(goes_on);
     }
 }
 

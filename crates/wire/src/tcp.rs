@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{Interrupt, ReadHalf, WriteHalf, discard, socket};
 
@@ -32,9 +32,9 @@ impl ReadHalf for TcpReader {
         interrupt.await_readable(&self.0, most)
     }
 
-    fn finish(&mut self, until: Instant) {
+    fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
         let mut sink = [0; 4096];
-        discard(until, || socket::read(&self.0, &mut sink));
+        discard(goes_on, || socket::read(&self.0, &mut sink));
     }
 }
 

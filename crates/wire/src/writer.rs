@@ -251,12 +251,13 @@ impl Writer {
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the thread, which must have been told to close.
-    pub(crate) fn join(&mut self) {
+    /// Waits for the thread, which must have been told to close. Returns whether it has written everything.
+    pub(crate) fn join(&mut self) -> bool {
         if let Some(thread) = self.thread.take() {
             // The thread does not panic; if it did, there would be nothing left to stop.
             let _ = thread.join();
         }
+        self.shared.lock().failure.is_none()
     }
 }
 
@@ -283,7 +284,8 @@ impl Pump {
         let outcome = self.pump();
         {
             let mut state = self.shared.lock();
-            state.failure = state.failure.take().or(outcome.err());
+            let cut = (state.pending > 0).then_some(Error::Closed);
+            state.failure = state.failure.take().or(outcome.err()).or(cut);
             state.queue.clear();
             state.pending = 0;
         }

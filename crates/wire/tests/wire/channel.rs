@@ -207,12 +207,15 @@ fn a_closed_channel_is_closed() {
 
 #[test]
 fn what_was_queued_arrives_after_a_drop() {
-    both(ChannelOptions::default, |mut a, mut b| {
-        a.send(DATA, vec![3; 100_000]).unwrap();
-        drop(a);
-        assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), 100_000);
-        assert!(matches!(b.recv(DATA, 1), Err(Error::Closed)));
-    });
+    both(
+        || quick(1000),
+        |mut a, mut b| {
+            a.send(DATA, vec![3; 100_000]).unwrap();
+            drop(a);
+            assert_eq!(b.recv(DATA, MAX_FRAME).unwrap().len(), 100_000);
+            assert!(matches!(b.recv(DATA, 1), Err(Error::Closed)));
+        },
+    );
 }
 
 #[test]
@@ -466,14 +469,97 @@ fn an_interrupt_reaches_the_peer_while_this_side_computes() {
 
 #[test]
 fn dropping_with_a_peer_that_does_not_read_does_not_hang() {
-    both(ChannelOptions::default, |mut a, b| {
-        for _ in 0..4 {
-            a.send(DATA, vec![0; MAX_FRAME - HEADER_BYTES]).unwrap();
+    both(
+        || quick(1000),
+        |mut a, b| {
+            for _ in 0..4 {
+                a.send(DATA, vec![0; MAX_FRAME - HEADER_BYTES]).unwrap();
+            }
+            // While the other side is still there.
+            drop(a);
+            drop(b);
+        },
+    );
+}
+
+/// What is still in the buffers of the sockets is lost if a heartbeat finds the connection closed.
+#[test]
+fn what_was_flushed_arrives_at_a_peer_that_computes_first() {
+    let lively = || ChannelOptions {
+        heartbeat: Duration::from_millis(20),
+        ..quick(60_000)
+    };
+    let (mut a, mut b) = tcp_pair(lively(), lively());
+    let frame = 1 << 20;
+    let sends = thread::spawn(move || {
+        for _ in 0..16 {
+            a.send(DATA, vec![7; frame]).unwrap();
         }
-        // While the other side is still there.
-        drop(a);
-        drop(b);
+        a.flush().unwrap();
     });
+    for _ in 0..10 {
+        assert_eq!(b.recv(DATA, frame).unwrap().len(), frame);
+    }
+    thread::sleep(Duration::from_millis(1500));
+    for _ in 10..16 {
+        assert_eq!(b.recv(DATA, frame).unwrap().len(), frame);
+    }
+    drop(b);
+    sends.join().unwrap();
+}
+
+/// Nothing is on its way to a peer that spoke last.
+#[test]
+fn a_peer_that_was_heard_last_does_not_hold_up_a_drop() {
+    let (mut a, mut b) = tcp_pair(quick(60_000), quick(60_000));
+    a.send(DATA, vec![1]).unwrap();
+    b.recv(DATA, 1).unwrap();
+    b.send(DATA, vec![2]).unwrap();
+    a.recv(DATA, 1).unwrap();
+    let started = Instant::now();
+    drop(a);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    drop(b);
+}
+
+/// However often it says that it is alive.
+#[test]
+fn a_drop_waits_for_a_peer_that_stays_as_long_as_the_timeout() {
+    let lively = ChannelOptions {
+        heartbeat: Duration::from_millis(20),
+        ..quick(60_000)
+    };
+    let (mut a, b) = tcp_pair(quick(700), lively);
+    a.send(DATA, vec![1]).unwrap();
+    a.flush().unwrap();
+    let started = Instant::now();
+    drop(a);
+    let waited = started.elapsed();
+    assert!(
+        waited >= Duration::from_millis(700) && waited < Duration::from_secs(20),
+        "{waited:?}"
+    );
+    drop(b);
+}
+
+/// However long that may take.
+#[test]
+fn an_interrupt_ends_the_wait_for_a_peer_that_stays() {
+    let interrupt = Interrupt::new();
+    let patient = ChannelOptions {
+        timeout: Duration::MAX,
+        interrupt: interrupt.clone(),
+        ..quick(0)
+    };
+    let (mut a, b) = tcp_pair(patient, quick(60_000));
+    a.send(DATA, vec![1]).unwrap();
+    a.flush().unwrap();
+    let drops = thread::spawn(move || drop(a));
+    thread::sleep(Duration::from_millis(1000));
+    assert!(!drops.is_finished());
+    interrupt.raise();
+    drops.join().unwrap();
+    drop(b);
 }
 
 #[test]
@@ -515,11 +601,12 @@ proptest::proptest! {
 fn a_heartbeat_to_a_peer_that_is_through_is_no_failure() {
     let options = || ChannelOptions {
         heartbeat: Duration::from_millis(10),
-        ..ChannelOptions::default()
+        ..quick(1000)
     };
     both(options, |mut a, mut b| {
         b.send(DATA, vec![7]).unwrap();
         b.flush().unwrap();
+        // It takes heartbeats until its time is over.
         drop(b);
         thread::sleep(Duration::from_millis(200));
         a.flush().unwrap();

@@ -71,8 +71,8 @@ impl ReadHalf for Counted {
         Ok(count)
     }
 
-    fn finish(&mut self, until: Instant) {
-        self.0.finish(until);
+    fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
+        self.0.finish(goes_on);
     }
 }
 

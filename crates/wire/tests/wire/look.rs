@@ -51,6 +51,8 @@ fn a_frame_that_comes_early_is_kept_and_signs_of_life_are_taken() {
         // What comes next is received as ever.
         far.send(DATA, vec![8]).unwrap();
         assert_eq!(near.recv(DATA, 1).unwrap(), [8]);
+        // The one that spoke last waits for the other one.
+        drop(near);
     }
 }
 
