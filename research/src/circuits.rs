@@ -53,19 +53,19 @@ impl Recipe for KkrtPsm2 {
 ///
 /// LTSXQ26's are over its own masks, which are **broken**.
 pub static CIRCUITS: [Variant; 10] = [
-    ("PSTY19", &CircuitPsi::new(Psty19)),
-    ("CGS22, C-PSI1, KKRT", &CircuitPsi::new(KkrtPsm1)),
-    ("CGS22, C-PSI2, KKRT", &CircuitPsi::new(KkrtPsm2)),
-    ("circuit-rb-psm1", &CircuitPsi::new(Psm1)),
-    ("circuit-rb-psm2", &CircuitPsi::new(Psm2)),
-    ("circuit-okvs", &CircuitPsi::new(Okvs)),
-    ("LTSXQ26, random band", &CircuitPsi::new(BandAes)),
-    ("LTSXQ26, three-hash", &CircuitPsi::new(ThreeHashAes)),
-    (
+    Variant::new("PSTY19", &CircuitPsi::new(Psty19)),
+    Variant::new("CGS22, C-PSI1, KKRT", &CircuitPsi::new(KkrtPsm1)),
+    Variant::new("CGS22, C-PSI2, KKRT", &CircuitPsi::new(KkrtPsm2)),
+    Variant::new("circuit-rb-psm1", &CircuitPsi::new(Psm1)),
+    Variant::new("circuit-rb-psm2", &CircuitPsi::new(Psm2)),
+    Variant::new("circuit-okvs", &CircuitPsi::new(Okvs)),
+    Variant::new("LTSXQ26, random band", &CircuitPsi::new(BandAes)),
+    Variant::new("LTSXQ26, three-hash", &CircuitPsi::new(ThreeHashAes)),
+    Variant::new(
         "LTSXQ26, random band, SHA-256",
         &CircuitPsi::new(BandSha256),
     ),
-    (
+    Variant::new(
         "LTSXQ26, three-hash, SHA-256",
         &CircuitPsi::new(ThreeHashSha256),
     ),
@@ -203,8 +203,9 @@ mod tests {
     #[test]
     fn phases_are_those_of_the_papers() {
         let circuits = CIRCUITS.iter().take(3);
-        for ((name, protocol), oprfs) in circuits.zip([1.0, 1.0, 2.0]) {
-            let run = run_over(*protocol, [500; 2], 7, Link::LAN).unwrap();
+        for (variant, oprfs) in circuits.zip([1.0, 1.0, 2.0]) {
+            let Variant { name, protocol, .. } = variant;
+            let run = run_over(variant, [500; 2], 7, Link::LAN).unwrap();
             let of = |name: &str| {
                 let phases = run.phases.iter().filter(|phase| phase.phase == name);
                 phases.map(bytes_of).sum::<u64>() as f64

@@ -26,6 +26,7 @@
 use rand_core::CryptoRng;
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::parallel;
+use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Traffic};
 
 use vesica_oprf::coin::{Coin, Committed, Sealed, recv_half, send_half};
@@ -115,6 +116,14 @@ impl<M: Message, F: BitFunction> PaperWidth<M, F> {
     }
 }
 
+/// The parameters of what both figures are made of. Its outputs are short; the coin is what figure 15 adds to them.
+fn short(params: &Params) -> Params {
+    Params {
+        security: Security::SemiHonest,
+        ..params.clone()
+    }
+}
+
 /// Outputs with the coin in them, if there is one.
 fn finished(params: &Params, coin: Option<Coin>, items: &[Item], mut own: Outputs) -> Outputs {
     if let (Some(coin), Outputs::Short { values, numbers }) = (coin, &mut own) {
@@ -139,7 +148,7 @@ impl<M: Message, F: BitFunction> Oprf for PaperWidth<M, F> {
 
     /// Without the coin, of three short messages.
     fn traffic(&self, params: &Params, traffic: &mut Traffic) {
-        self.inner.traffic(params, traffic);
+        self.inner.traffic(&short(params), traffic);
     }
 
     fn receive(
@@ -155,7 +164,9 @@ impl<M: Message, F: BitFunction> Oprf for PaperWidth<M, F> {
             Figure::SemiHonest => None,
             Figure::Malicious => Some(Sealed::receive(channel)?),
         };
-        let own = self.inner.receive(channel, params, items, (), rng)?;
+        let own = self
+            .inner
+            .receive(channel, &short(params), items, (), rng)?;
         let coin = match sealed {
             Some(sealed) => {
                 let half = send_half(channel, rng)?;
@@ -178,7 +189,7 @@ impl<M: Message, F: BitFunction> Oprf for PaperWidth<M, F> {
             Figure::SemiHonest => None,
             Figure::Malicious => Some(Committed::send(channel, &commitments(params), rng)?),
         };
-        let own = self.inner.send(channel, params, items, rng)?;
+        let own = self.inner.send(channel, &short(params), items, rng)?;
         let coin = match committed {
             Some(committed) => {
                 let theirs = recv_half(channel)?;

@@ -24,24 +24,60 @@ use crate::paper_width::{Figure, PaperWidth};
 use crate::sha256::Sha256Bit;
 use crate::three_hash::ThreeHash;
 
-/// A protocol and its name.
-pub type Variant = (&'static str, &'static dyn Protocol);
+/// A protocol as a paper has it.
+#[derive(Clone, Copy)]
+pub struct Variant {
+    /// Its name.
+    pub name: &'static str,
+    /// The protocol.
+    pub protocol: &'static dyn Protocol,
+    /// What the paper says that it withstands, which decides how wide masks are.
+    pub security: Security,
+}
+
+impl Variant {
+    /// A variant for semi-honest parties.
+    pub const fn new(name: &'static str, protocol: &'static dyn Protocol) -> Self {
+        Variant {
+            name,
+            protocol,
+            security: Security::SemiHonest,
+        }
+    }
+
+    /// The same variant, where the paper says that it withstands malicious parties.
+    const fn malicious(self) -> Self {
+        Variant {
+            security: Security::Malicious,
+            ..self
+        }
+    }
+
+    /// The parameters of a run with so many items of the receiver and of the sender.
+    fn params(&self, [items, others]: [usize; 2]) -> Params {
+        Params {
+            security: self.security,
+            sender_size: others,
+            ..params(items)
+        }
+    }
+}
 
 /// Which OKVS, and which F, at the width that PRTY19 proves.
 pub static ABLATIONS: [Variant; 4] = [
-    (
+    Variant::new(
         "random band, AES",
         &MaskExchange(Sparse::<OkvsMessage<RandomBand>, AesBit>::new()),
     ),
-    (
+    Variant::new(
         "three-hash, AES",
         &MaskExchange(Sparse::<OkvsMessage<ThreeHash>, AesBit>::new()),
     ),
-    (
+    Variant::new(
         "random band, SHA-256",
         &MaskExchange(Sparse::<OkvsMessage<RandomBand>, Sha256Bit>::new()),
     ),
-    (
+    Variant::new(
         "three-hash, SHA-256",
         &MaskExchange(Sparse::<OkvsMessage<ThreeHash>, Sha256Bit>::new()),
     ),
@@ -49,66 +85,70 @@ pub static ABLATIONS: [Variant; 4] = [
 
 /// The paper's figures at its widths. **Broken.**
 pub static FIGURES: [Variant; 8] = [
-    (
+    Variant::new(
         "figure 14, random band",
         &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>>::new(
             Figure::SemiHonest,
         )),
     ),
-    (
+    Variant::new(
         "figure 14, three-hash",
         &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>>::new(
             Figure::SemiHonest,
         )),
     ),
-    (
+    Variant::new(
         "figure 15, random band",
         &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>>::new(
             Figure::Malicious,
         )),
-    ),
-    (
+    )
+    .malicious(),
+    Variant::new(
         "figure 15, three-hash",
         &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>>::new(
             Figure::Malicious,
         )),
-    ),
-    (
+    )
+    .malicious(),
+    Variant::new(
         "figure 14, random band, SHA-256",
         &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>, Sha256Bit>::new(
             Figure::SemiHonest,
         )),
     ),
-    (
+    Variant::new(
         "figure 14, three-hash, SHA-256",
         &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>, Sha256Bit>::new(
             Figure::SemiHonest,
         )),
     ),
-    (
+    Variant::new(
         "figure 15, random band, SHA-256",
         &MaskExchange(PaperWidth::<OkvsMessage<RandomBand, 2>, Sha256Bit>::new(
             Figure::Malicious,
         )),
-    ),
-    (
+    )
+    .malicious(),
+    Variant::new(
         "figure 15, three-hash, SHA-256",
         &MaskExchange(PaperWidth::<OkvsMessage<ThreeHash, 2>, Sha256Bit>::new(
             Figure::Malicious,
         )),
-    ),
+    )
+    .malicious(),
 ];
 
 /// A circuit whose table has room for all items, or a stash and a second execution (CGS22, appendix E).
 pub static STASHES: [Variant; 3] = [
-    ("no stash", &CircuitPsi::new(Okvs)),
-    (
+    Variant::new("no stash", &CircuitPsi::new(Okvs)),
+    Variant::new(
         "one place",
         &CircuitPsi::with_table(Okvs, |items, lambda| {
             cuckoo::Parameters::with_stash(items, lambda, 1)
         }),
     ),
-    (
+    Variant::new(
         "three places",
         &CircuitPsi::with_table(Okvs, |items, lambda| {
             cuckoo::Parameters::with_stash(items, lambda, 3)
@@ -118,11 +158,11 @@ pub static STASHES: [Variant; 3] = [
 
 /// RT21 for semi-honest peers, with a polynomial and with an OKVS.
 pub static COMPACT: [Variant; 2] = [
-    (
+    Variant::new(
         "figure 5, polynomial",
         &MaskExchange(CompactDh(compact_dh::Variant::SemiHonest1)),
     ),
-    ("appendix B, OKVS", &MaskExchange(CompactOkvs)),
+    Variant::new("appendix B, OKVS", &MaskExchange(CompactOkvs)),
 ];
 
 /// One run, seen by the receiver.
@@ -204,7 +244,7 @@ pub fn params(items: usize) -> Params {
     }
 }
 
-/// Runs a protocol between a receiver's and a sender's set of so many items, half of the smaller in common, over this
+/// Runs a variant between a receiver's and a sender's set of so many items, half of the smaller in common, over this
 /// link, for what it reveals first.
 ///
 /// # Errors
@@ -212,13 +252,8 @@ pub fn params(items: usize) -> Params {
 ///
 /// # Panics
 /// If the process cannot start a thread.
-pub fn run(
-    protocol: &dyn Protocol,
-    sizes: [usize; 2],
-    seed: u64,
-    link: Link,
-) -> Result<Run, Error> {
-    run_for(protocol, protocol.reveals()[0], sizes, seed, link)
+pub fn run(variant: &Variant, sizes: [usize; 2], seed: u64, link: Link) -> Result<Run, Error> {
+    run_for(variant, variant.protocol.reveals()[0], sizes, seed, link)
 }
 
 /// [`run`] for a reveal. The sender has values for a sum, both for an inner product: all are 1, so that the result is the
@@ -230,7 +265,7 @@ pub fn run(
 /// # Panics
 /// If the process cannot start a thread, or the protocol does not reveal it.
 pub fn run_for(
-    protocol: &dyn Protocol,
+    variant: &Variant,
     reveal: Reveal,
     [items, others]: [usize; 2],
     seed: u64,
@@ -240,10 +275,8 @@ pub fn run_for(
     let mut all: Vec<Item> = vec![[0; 32]; items + others - common];
     ChaCha12Rng::seed_from_u64(seed).fill_bytes(all.as_flattened_mut());
     let (ours, theirs) = (&all[..items], &all[items - common..]);
-    let params = Params {
-        sender_size: others,
-        ..params(items)
-    };
+    let protocol = variant.protocol;
+    let params = variant.params([items, others]);
     let task = task(reveal);
     let Values { receiver, sender } = task.values;
     let ones = vec![1; items.max(others)];
@@ -407,10 +440,10 @@ pub fn compare_for(
         [items, others] if items == others => format!("{items} items per side, half in common"),
         [items, others] => format!("{items} items of the receiver, {others} of the sender"),
     };
-    let named = variants.iter().map(|(name, run)| ((*name).to_owned(), run));
-    how.show(&subject, how.sizes[0], named, |protocol, seed| {
-        let reveal = reveal.unwrap_or(protocol.reveals()[0]);
-        run_for(**protocol, reveal, how.sizes, seed, how.link)
+    let named = variants.iter().map(|one| (one.name.to_owned(), one));
+    how.show(&subject, how.sizes[0], named, |variant, seed| {
+        let reveal = reveal.unwrap_or(variant.protocol.reveals()[0]);
+        run_for(variant, reveal, how.sizes, seed, how.link)
     })
 }
 
@@ -418,12 +451,12 @@ pub fn compare_for(
 /// there were.
 pub fn forecast(reveal: Reveal, variants: &[Variant], how: &Comparison) -> usize {
     let is_wanted = |name: &str| how.variant.as_ref().is_none_or(|wanted| wanted == name);
-    let wanted = variants.iter().filter(|(name, _)| is_wanted(name));
-    let forecasts = wanted.filter_map(|(name, protocol)| {
-        let [from_receiver, from_sender] = bytes_without_a_run(*protocol, reveal, how.sizes)?;
+    let wanted = variants.iter().filter(|variant| is_wanted(variant.name));
+    let forecasts = wanted.filter_map(|variant| {
+        let [from_receiver, from_sender] = bytes_without_a_run(variant, reveal, how.sizes)?;
         Some(serde_json::json!({
-            "protocol": name,
-            "security": Security::SemiHonest.name(),
+            "protocol": variant.name,
+            "security": variant.security.name(),
             "bytes": {
                 "receiver_to_sender": from_receiver,
                 "sender_to_receiver": from_sender,
@@ -438,16 +471,11 @@ pub fn forecast(reveal: Reveal, variants: &[Variant], how: &Comparison) -> usize
 }
 
 /// What the receiver and the sender send in a run of [`run_for`]; nothing if the protocol does not know.
-fn bytes_without_a_run(
-    protocol: &dyn Protocol,
-    reveal: Reveal,
-    [items, others]: [usize; 2],
-) -> Option<[u64; 2]> {
-    let params = Params {
-        sender_size: others,
-        ..params(items)
-    };
-    let traffic = protocol.traffic(&params, &task(reveal), None, false)?;
+fn bytes_without_a_run(variant: &Variant, reveal: Reveal, sizes: [usize; 2]) -> Option<[u64; 2]> {
+    let params = variant.params(sizes);
+    let traffic = variant
+        .protocol
+        .traffic(&params, &task(reveal), None, false)?;
     Some([End::Receiver, End::Sender].map(|end| traffic.bytes(end)))
 }
 
@@ -458,17 +486,18 @@ mod tests {
 
     #[test]
     fn circuits_take_the_bytes_that_are_computed() {
-        for (name, protocol) in CIRCUITS {
+        for variant in &CIRCUITS {
             for items in [64, 1000, 1 << 24] {
-                assert!(bytes_without_a_run(protocol, Reveal::Size, [items; 2]).is_some());
+                assert!(bytes_without_a_run(variant, Reveal::Size, [items; 2]).is_some());
             }
             for reveal in [Reveal::Size, Reveal::Shares, Reveal::InnerProduct] {
-                let run = run_for(protocol, reveal, [500, 300], 4, Link::LAN).unwrap();
-                let computed = bytes_without_a_run(protocol, reveal, [500, 300]).unwrap();
+                let run = run_for(variant, reveal, [500, 300], 4, Link::LAN).unwrap();
+                let computed = bytes_without_a_run(variant, reveal, [500, 300]).unwrap();
                 let (found, computed) = (run.bytes() as f64, computed.iter().sum::<u64>() as f64);
                 assert!(
                     (found - computed).abs() < 0.001 * computed + 16.0,
-                    "{name} {reveal}"
+                    "{} {reveal}",
+                    variant.name
                 );
             }
         }
@@ -477,28 +506,52 @@ mod tests {
     #[test]
     fn every_variant_computes_the_intersection() {
         let all = [&ABLATIONS[..], &FIGURES, &STASHES, &COMPACT, &CIRCUITS].concat();
-        for (name, protocol) in all {
-            let run = run(protocol, [200; 2], 4, Link::LAN).unwrap();
-            assert_eq!(run.matches, 100, "{name}");
+        for variant in &all {
+            let run = run(variant, [200; 2], 4, Link::LAN).unwrap();
+            assert_eq!(run.matches, 100, "{}", variant.name);
         }
     }
 
     #[test]
     fn circuits_compute_every_reveal() {
-        for (name, protocol) in CIRCUITS {
+        for variant in &CIRCUITS {
             for reveal in [Reveal::Shares, Reveal::Sum, Reveal::InnerProduct] {
-                let run = run_for(protocol, reveal, [200; 2], 4, Link::LAN).unwrap();
-                assert_eq!(run.matches, 100, "{name}, {reveal}");
+                let run = run_for(variant, reveal, [200; 2], 4, Link::LAN).unwrap();
+                assert_eq!(run.matches, 100, "{}, {reveal}", variant.name);
             }
+        }
+    }
+
+    /// Figure 15 sends κ = 128 bits per mask (LTSXQ26, Table II), and figure 14 as many as keep collisions away.
+    #[test]
+    fn masks_are_as_wide_as_the_papers() {
+        let width = |name: &str| {
+            let variant = FIGURES.iter().find(|variant| variant.name == name).unwrap();
+            let run = run(variant, [1 << 12; 2], 4, Link::LAN).unwrap();
+            let masks = run
+                .phases
+                .iter()
+                .find(|phase| phase.phase == "masks")
+                .unwrap();
+            bytes_of(masks) as f64 * 8.0 / f64::from(1 << 12)
+        };
+        // Masks are sorted, which saves some log₂ of their number from each.
+        for name in ["figure 14, random band", "figure 14, three-hash"] {
+            let bits = width(name);
+            assert!((50.0..64.0).contains(&bits), "{name}: {bits}");
+        }
+        for name in ["figure 15, random band", "figure 15, three-hash"] {
+            let bits = width(name);
+            assert!((114.0..130.0).contains(&bits), "{name}: {bits}");
         }
     }
 
     #[test]
     fn sets_may_differ_in_size() {
-        for (name, protocol) in FIGURES {
+        for variant in &FIGURES {
             for sizes in [[70, 300], [300, 70]] {
-                let run = run(protocol, sizes, 5, Link::LAN).unwrap();
-                assert_eq!(run.matches, 35, "{name}");
+                let run = run(variant, sizes, 5, Link::LAN).unwrap();
+                assert_eq!(run.matches, 35, "{}", variant.name);
             }
         }
     }
@@ -519,7 +572,7 @@ mod tests {
 
     #[test]
     fn a_run_as_json_has_all_of_its_phases() {
-        let run = run(FIGURES[0].1, [200; 2], 6, Link::LAN).unwrap();
+        let run = run(&FIGURES[0], [200; 2], 6, Link::LAN).unwrap();
         let json = run.json("one");
         let sum = json["bytes"].as_object().unwrap().values();
         assert_eq!(
