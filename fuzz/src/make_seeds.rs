@@ -44,6 +44,13 @@ impl Seeds {
         Ok(fs::write(folder.join(name), bytes)?)
     }
 
+    /// A spreadsheet of the vectors behind the byte that frames its table.
+    fn sheet(&self, name: &str) -> Result<()> {
+        let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../vectors/tables");
+        let file = fs::read(format!("{vectors}/{name}"))?;
+        self.put("sheets", name, &[&[6], &file[..]].concat())
+    }
+
     /// A table behind the byte that chooses its key.
     fn table(&self, target: &str, name: &str, choice: u8, file: &[u8]) -> Result<()> {
         self.put(target, name, &[&[choice], file].concat())?;
@@ -54,6 +61,8 @@ impl Seeds {
 fn main() -> Result<()> {
     let folder = std::env::args().nth(1).ok_or("give the folder")?;
     let seeds = Seeds(PathBuf::from(folder));
+    seeds.sheet("people.xlsx")?;
+    seeds.sheet("people.ods")?;
     wire(&seeds)?;
     session(&seeds)?;
     psi(&seeds)?;

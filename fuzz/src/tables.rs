@@ -48,7 +48,7 @@ fn read_and_copy(file: &[u8], key: &KeySpec, options: SourceOptions) {
     assert_eq!(counts.items, keys.digests().len() as u64);
     assert_eq!(
         counts.rows,
-        counts.items + counts.duplicates + counts.blanks + counts.invalid
+        counts.items + counts.duplicates + counts.blanks + counts.denied + counts.invalid
     );
     // The same pass with more counting, and the second pass: what could be read can be copied.
     assert!(check(&source, key).is_ok_and(|check| check.counts == *counts));
@@ -83,14 +83,43 @@ fn profile(choice: u8) -> Profile {
         "ipv6",
         "decimal",
         "timestamp:ms",
+        "name",
+        "name:family",
+        "date:DMY",
+        "date:MDY",
+        "postcode:GB",
+        "postcode:AD",
+        "uid2-email",
+        "google-email",
+        "meta-phone:US",
+        "text/1",
+        "email/1",
+        "phone:GB/3",
+        "pair-phone:GB/2",
     ];
     let name = names[usize::from(choice) % names.len()];
-    name.parse().unwrap_or(Profile::Exact)
+    name.parse().unwrap_or(Profile::EXACT)
 }
 
 /// Delimited text.
 pub fn csv(bytes: &[u8]) {
     table(bytes, Format::Csv);
+}
+
+/// Spreadsheets. The first byte says how many rows are above the table.
+pub fn sheets(bytes: &[u8]) {
+    let (Some((choice, file)), Ok(key)) =
+        (bytes.split_first(), KeySpec::parse::<&str>("mail", &[]))
+    else {
+        return;
+    };
+    let options = SourceOptions {
+        skip_rows: (choice % 4).into(),
+        skip_footer: (choice / 4 % 4).into(),
+        memory: Some(64 << 20),
+        ..SourceOptions::default()
+    };
+    read_and_copy(file, &key, options);
 }
 
 /// JSON Lines.
@@ -121,6 +150,7 @@ pub fn dialects(bytes: &[u8]) {
             header: choice & 1 == 0,
             quote,
             escape: (choice & 8 != 0 && quote.is_some()).then_some(b'\\'),
+            skip_initial_space: choice & 0x80 != 0,
         },
     };
     let encoding = ["utf-8", "utf-16le", "shift_jis", "windows-1252"][usize::from(choice >> 4 & 3)];
@@ -136,7 +166,13 @@ pub fn dialects(bytes: &[u8]) {
         ["k", "1"][usize::from(!csv.header)]
     };
     if let Ok(key) = KeySpec::parse(name, &[] as &[&str]) {
-        read_and_copy(file, &key.with_nulls(vec!["NULL".into()]), options);
+        read_and_copy(
+            file,
+            &key.with_nulls(vec!["NULL".into()])
+                .with_denied(&["x"])
+                .unwrap_or_else(|e| panic!("{e}")),
+            options,
+        );
     }
 }
 

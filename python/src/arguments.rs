@@ -4,7 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use vesica::{Advice, DirectoryKind, Intent, PathKind, Paths, add_database, holds_key};
+use vesica::Intent;
+use vesica::files::{Advice, DirectoryKind, holds_key};
+use vesica::options::add_database;
+use vesica::tables::{PathKind, Paths};
 
 use crate::errors::{Failure, InPython};
 use crate::identity::{Identity, KeyPair};

@@ -6,7 +6,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, RecordBatch};
 use arrow_buffer::{Buffer, NullBuffer};
 use pyo3::prelude::*;
-use vesica::{KeySpec, Passes, SourceOptions, row_digests, sort_digests};
+use vesica::tables::{Passes, row_digests, sort_digests};
+use vesica::{KeySpec, SourceOptions};
 use vesica_kernels::memory::KeepFreed;
 
 use crate::errors::Failure;
@@ -117,14 +118,16 @@ pub(crate) fn distinct(py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<B
 
 /// Digests among which others are looked for.
 #[pyclass(frozen, module = "vesica._vesica")]
-pub(crate) struct DigestSet(vesica::DigestSet);
+pub(crate) struct DigestSet(vesica::tables::DigestSet);
 
 #[pymethods]
 impl DigestSet {
     #[new]
     fn new(py: Python<'_>, digests: &Bound<'_, PyAny>) -> PyResult<DigestSet> {
         let digests = digests_of(digests)?;
-        Ok(DigestSet(py.detach(|| vesica::DigestSet::new(digests))))
+        Ok(DigestSet(
+            py.detach(|| vesica::tables::DigestSet::new(digests)),
+        ))
     }
 
     /// Whether each digest is one of these, as a table of one column.

@@ -2,7 +2,10 @@
 
 use pyo3::exceptions::{PyException, PyImportError, PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
-use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem, redacted};
+use vesica::ErrorClass;
+use vesica::files::{Advice, Argument, Command, Face};
+use vesica::session::Problem;
+use vesica::tables::redacted;
 
 /// Why a run failed: the name of the exception, a line, and what to do about it.
 #[derive(Debug)]
@@ -21,7 +24,7 @@ impl InPython {
     fn keyword(argument: Argument) -> &'static str {
         match argument {
             Argument::Input => "table",
-            Argument::Key => "on",
+            Argument::Key | Argument::Match => "on",
             Argument::NoHeader => "header",
             other => other.name(),
         }
@@ -160,14 +163,14 @@ impl From<PyErr> for Failure {
     }
 }
 
-impl From<vesica::TableError> for Failure {
-    fn from(error: vesica::TableError) -> Failure {
+impl From<vesica::tables::Error> for Failure {
+    fn from(error: vesica::tables::Error) -> Failure {
         vesica::Error::from(error).into()
     }
 }
 
-impl From<vesica::SessionError> for Failure {
-    fn from(error: vesica::SessionError) -> Failure {
+impl From<vesica::session::Error> for Failure {
+    fn from(error: vesica::session::Error) -> Failure {
         vesica::Error::from(error).into()
     }
 }

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{Advice, Begin, Connection, Counts, Incident, Observer, Progress, redacted};
+use vesica::files::Advice;
+use vesica::session::{Begin, Incident};
+use vesica::tables::{Counts, redacted};
+use vesica::{Connection, Observer, Progress};
 
 use crate::errors::InPython;
 

@@ -6,10 +6,12 @@ use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use vesica::terms::LEARNS;
+use vesica::options::parse_protocol;
+use vesica::session::terms::{LEARNS, parse_max_items};
+use vesica::session::{PeerLimits, rfc3339};
+use vesica::tables::Passes;
 use vesica::{
-    CourierStep, Endpoint, Gets, Interrupt, Learns, Party, Passes, PeerLimits, Resources, Rows,
-    SourceOptions, Terms, parse_max_items, parse_protocol, rfc3339,
+    CourierStep, Endpoint, Gets, Interrupt, Learns, Party, Resources, Rows, SourceOptions, Terms,
 };
 
 use crate::errors::Failure;
@@ -27,6 +29,7 @@ pub(crate) struct Exchanging {
     peer: String,
     state: PathBuf,
     output: Option<PathBuf>,
+    rows: String,
     terms: HashMap<String, String>,
     protocol: String,
     both: bool,
@@ -84,17 +87,20 @@ pub(crate) fn exchange<'py>(
     let (events, interrupt) = (Events::default(), Interrupt::new());
     let mut party = options.party(identity, reading.memory()?)?;
     party.connect.interrupt = interrupt.clone();
-    party.check(role).map_err(Failure::from)?;
+    let key = reading.key()?;
+    party.check(role, &key).map_err(Failure::from)?;
+    let rows: Rows = named("rows", options.rows.parse())?;
     let gets = Gets::of(role, &party.terms);
     let finishes = step == CourierStep::Finish;
     let output = reading.output(py, options.output.clone())?;
-    check(step, gets, message.is_some(), output.is_some())?;
-    let key = reading.key()?;
+    let of_rows = output.is_some() || rows != Rows::Matching;
+    check(step, gets, message.is_some(), of_rows)?;
     let source = reading.source(SourceOptions {
         passes: match finishes && gets == Gets::Rows {
             true => Passes::Two,
             false => Passes::One,
         },
+        rows,
         allow_no_rows: party.allow_empty,
         ..SourceOptions::default()
     })?;
@@ -123,7 +129,7 @@ pub(crate) fn exchange<'py>(
 }
 
 /// Refuses what does not go with a step.
-fn check(step: CourierStep, gets: Gets, message: bool, output: bool) -> Result<(), Failure> {
+fn check(step: CourierStep, gets: Gets, message: bool, of_rows: bool) -> Result<(), Failure> {
     let finishes = step == CourierStep::Finish;
     Err(Failure::usage(match (step, message) {
         (CourierStep::Offer, true) => "an offer takes no message",
@@ -133,8 +139,8 @@ fn check(step: CourierStep, gets: Gets, message: bool, output: bool) -> Result<(
         _ if finishes && gets == Gets::Nothing => {
             "this side learns no rows, and has nothing to finish: it answers"
         }
-        _ if output && !(finishes && gets == Gets::Rows) => {
-            "output and output_table are for finish, on a side that learns the matches"
+        _ if of_rows && !(finishes && gets == Gets::Rows) => {
+            "output, output_table and rows are for finish, on a side that learns the matches"
         }
         _ => return Ok(()),
     }))

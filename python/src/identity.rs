@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::{PathKind, Paths};
+use vesica::tables::{PathKind, Paths};
 
 use crate::errors::Failure;
 
@@ -59,7 +59,7 @@ impl Identity {
         Ok(Identity::of(vesica::Identity::generate()?))
     }
 
-    /// Reads an identity file, as `save` and the command `vesica keygen` write it.
+    /// Reads the identity file at `path`, as `save` and the command `vesica keygen` write it.
     ///
     /// Raises UsageError if it cannot be read, is malformed, or can be read by other users of the machine.
     #[staticmethod]
@@ -70,7 +70,7 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Reads the PEM text of a PKCS#8 Ed25519 private key.
+    /// Reads `pem`, the text of a PKCS#8 Ed25519 private key.
     ///
     /// Raises UsageError, which never shows any of the text.
     #[staticmethod]
@@ -83,7 +83,7 @@ impl Identity {
         self.0.key.to_pem().to_string()
     }
 
-    /// Writes the identity to a new file that only its owner may read.
+    /// Writes the identity to a new file at `path`, which only its owner may read.
     ///
     /// Raises UsageError if the file exists or cannot be written.
     fn save(&self, path: PathBuf) -> Result<(), Failure> {

@@ -58,6 +58,8 @@ mod _vesica {
     #[pymodule_export]
     use crate::link::{Link, connect, listen};
     #[pymodule_export]
+    use crate::options::seconds;
+    #[pymodule_export]
     use crate::plan::plan;
     #[pymodule_export]
     use crate::published::{LookupHandle, Server, open_lookup, publish, serve};
@@ -79,7 +81,7 @@ mod _vesica {
         // reads it becomes an error of its own.
         let report = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if !vesica::panic_is_caught() {
+            if !vesica::tables::panic_is_caught() {
                 report(info);
             }
         }));

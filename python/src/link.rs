@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use vesica::{BoundListener, Endpoint, Fingerprint, Interrupt, Listener, parse_address};
+use vesica::options::parse_address;
+use vesica::session::{BoundListener, Listener};
+use vesica::{Endpoint, Fingerprint, Interrupt};
 
 use crate::errors::Failure;
 use crate::identity::{Identity, KeyPair};
@@ -107,7 +109,8 @@ impl Link {
 }
 
 /// A link that waits for the peer at `address`, `host:port`; port 0 picks a free one, which the link's `address`
-/// names. The port is open from now on. Which side listens does not depend on who receives.
+/// names. The port is open from now on. `identity` is this side's, and `peer` the other's fingerprint. Which side listens does
+/// not depend on who receives.
 ///
 /// Raises NetworkError if the port is taken, UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///
@@ -129,7 +132,7 @@ pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<L
 }
 
 /// A link that connects to the peer at `address`, `host:port`, when it is used; the run retries until its `wait` is
-/// over.
+/// over. `identity` is this side's, and `peer` the other's fingerprint.
 ///
 /// Raises UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///

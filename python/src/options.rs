@@ -8,14 +8,20 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use vesica::terms::{LEARNS, REVEAL};
+use vesica::options::{
+    LabelRoom, PayloadColumn, adbc_database, half_of_the_machine, parse_bandwidth, parse_bytes,
+    parse_character, parse_delimiter, parse_duration, parse_protocol, payload_exchange,
+    value_columns,
+};
+use vesica::session::terms::{LEARNS, REVEAL, parse_max_items};
+use vesica::session::{FingerprintError, LabelExchange, OnIncident, PeerLimits};
+use vesica::tables::{
+    AdbcDatabase, CsvOptions, Encoding, Format, KeyColumn, Profile, Query, TargetTable,
+    ValueColumn, import_batches,
+};
 use vesica::{
-    AdbcDatabase, ConnectOptions, CsvOptions, Destination, Encoding, Fingerprint, FingerprintError,
-    Format, KeyColumn, KeySpec, LabelExchange, Learns, OnIncident, PayloadColumn, PeerLimits,
-    Profile, ProtocolRequest, Query, Resources, Role, Rows, Source, SourceOptions, TargetTable,
-    Terms, ValueColumn, adbc_database, half_of_the_machine, import_batches, label_exchange,
-    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_max_items,
-    parse_protocol, value_columns,
+    ConnectOptions, Destination, Fingerprint, KeySpec, Learns, ProtocolRequest, Resources, Role,
+    Rows, Source, SourceOptions, Terms,
 };
 
 use crate::errors::Failure;
@@ -113,8 +119,14 @@ impl Output {
 #[pyo3(from_item_all)]
 pub(crate) struct Reading {
     on: Vec<String>,
+    /// In the place of `on`: the name of each, and its columns.
+    identifiers: Vec<(String, Vec<String>)>,
+    split: HashMap<String, String>,
+    matched_by: Option<String>,
+    columns: Vec<String>,
     normalize: HashMap<String, String>,
     null: Vec<String>,
+    deny: Vec<String>,
     query: Option<String>,
     database: Option<String>,
     database_file: Option<PathBuf>,
@@ -126,26 +138,52 @@ pub(crate) struct Reading {
     header: bool,
     quote: Option<String>,
     escape: Option<String>,
+    skip_initial_space: bool,
+    skip_rows: u64,
+    skip_footer: usize,
+    sheet: Option<String>,
     encoding: Option<String>,
     memory: Option<String>,
 }
 
 impl Reading {
     pub(crate) fn key(&self) -> Result<KeySpec, Failure> {
-        if let Some(name) = self.normalize.keys().find(|name| !self.on.contains(name)) {
+        let of_identifiers = self.identifiers.iter().flat_map(|(_, columns)| columns);
+        let mut names = self.on.iter().chain(of_identifiers);
+        if let Some(name) =
+            (self.normalize.keys()).find(|name| !names.clone().any(|own| own == *name))
+        {
             return Err(Failure::usage(format!(
                 "column {name:?} is normalised but is not part of the key"
             )));
         }
-        let columns = self.on.iter().map(|name| {
+        let column = |name: &String| -> Result<KeyColumn, vesica::tables::Error> {
             let profile = self.normalize.get(name).map(|profile| profile.parse());
             Ok(KeyColumn {
                 name: name.clone(),
-                profile: profile.transpose()?.unwrap_or(Profile::Exact),
+                profile: profile.transpose()?.unwrap_or(Profile::EXACT),
             })
-        });
-        let key = KeySpec::new(columns.collect::<Result<_, vesica::TableError>>()?)?;
-        Ok(key.with_nulls(self.null.clone()))
+        };
+        let key = match self.identifiers.is_empty() {
+            true if !self.split.is_empty() => {
+                return Err(Failure::usage("split is for columns of identifiers"));
+            }
+            true => KeySpec::new(names.by_ref().map(column).collect::<Result<_, _>>()?)?,
+            false => {
+                let identifiers = self.identifiers.iter().map(|(name, columns)| {
+                    let columns = columns.iter().map(column);
+                    Ok((
+                        name.clone(),
+                        columns.collect::<Result<_, vesica::tables::Error>>()?,
+                    ))
+                });
+                let key = identifiers.collect::<Result<_, vesica::tables::Error>>()?;
+                let lists = self.split.iter();
+                let lists: Vec<String> = lists.map(|(name, by)| format!("{name}={by}")).collect();
+                KeySpec::any_of(key)?.with_lists(&lists)?
+            }
+        };
+        Ok(key.with_nulls(self.null.clone()).with_denied(&self.deny)?)
     }
 
     /// The query whose result is the table, if there is one; `alone` says that no other table is given.
@@ -199,11 +237,12 @@ impl Reading {
 
     /// Refuses what says how to read text where a table has types.
     fn check_types(&self) -> Result<(), Failure> {
-        let csv = self.csv()? != CsvOptions::default();
+        let has_lines = (self.skip_rows, self.skip_footer) != (0, 0);
+        let csv = self.csv()? != CsvOptions::default() || has_lines || self.sheet.is_some();
         let text = self.format.is_some() || self.delimiter.is_some() || self.encoding.is_some();
         match csv || text {
             true => Err(Failure::usage(
-                "format, delimiter, header, quote, escape and encoding are for tables in files",
+                "format, delimiter, header, quote, escape, skip_initial_space, skip_rows, skip_footer, sheet and encoding are for tables in files",
             )),
             false => Ok(()),
         }
@@ -218,6 +257,7 @@ impl Reading {
             header: self.header,
             quote: character("quote", &self.quote)?,
             escape: character("escape", &self.escape)?,
+            skip_initial_space: self.skip_initial_space,
         })
     }
 
@@ -229,6 +269,11 @@ impl Reading {
             delimiter: self.delimiter.as_deref().map(parse_delimiter).transpose()?,
             csv: self.csv()?,
             encoding: encoding.map(str::parse::<Encoding>).transpose()?,
+            skip_rows: self.skip_rows,
+            skip_footer: self.skip_footer,
+            sheet: self.sheet.clone(),
+            matched_by: self.matched_by.clone(),
+            columns: self.columns.clone(),
             memory: self.memory()?,
             ..more
         })
@@ -243,6 +288,59 @@ impl Reading {
     }
 }
 
+/// The arguments that name columns beside the key.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ColumnOptions {
+    take_payload: bool,
+    payload: Vec<String>,
+    payload_width: Option<u32>,
+    rows_per_key: Option<u32>,
+    value: Vec<String>,
+    value_scale: Vec<u8>,
+    value_bound: Vec<String>,
+    value_repeated: String,
+}
+
+/// The columns that go with the keys of a run.
+pub(crate) struct Columns {
+    pub(crate) labels: LabelExchange,
+    pub(crate) payload: Option<PayloadColumn>,
+    pub(crate) values: Vec<ValueColumn>,
+}
+
+impl ColumnOptions {
+    /// Those of a side with this role.
+    pub(crate) fn of(&self, role: Role, terms: &Terms) -> Result<Columns, Failure> {
+        let sums_repeated = match self.value_repeated.as_str() {
+            "sum" => true,
+            "refuse" => false,
+            _ => return Err(Failure::usage("value_repeated: there are sum, refuse")),
+        };
+        let is_scaled = self.value_scale.iter().any(|scale| *scale > 0);
+        let computes = is_scaled || !self.value_bound.is_empty() || !sums_repeated;
+        let (reveal, is_named) = (terms.get(&REVEAL), !self.value.is_empty());
+        if (is_named && reveal.is_matches()) || (computes && !is_named) {
+            return Err(Failure::usage(
+                "value, value_scale, value_bound and value_repeated are for numbers to compute with, which go with a size, a \
+                 sum, an inner product or shares",
+            ));
+        }
+        let (columns, takes) = (self.payload.clone(), self.take_payload);
+        let room = LabelRoom {
+            bytes: self.payload_width,
+            rows: self.rows_per_key,
+        };
+        let (labels, payload) = payload_exchange(role, reveal, columns, takes, room)?;
+        let (scales, bounds) = (&self.value_scale, &self.value_bound);
+        Ok(Columns {
+            labels,
+            payload,
+            values: value_columns(&self.value, scales, bounds, sums_repeated)?,
+        })
+    }
+}
+
 /// The arguments of a run that are not about its table.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -251,14 +349,7 @@ pub(crate) struct Options {
     /// Options that set terms, by their names, as the command reads them.
     terms: HashMap<String, String>,
     rows: String,
-    take_values: bool,
-    value: Vec<String>,
-    value_width: Option<u32>,
-    value_scale: Vec<u8>,
-    value_bound: Vec<String>,
-    value_repeated: String,
-    payload: Option<String>,
-    payload_width: Option<u32>,
+    columns: ColumnOptions,
     protocol: String,
     offline: Option<String>,
     offline_store: Option<PathBuf>,
@@ -269,9 +360,9 @@ pub(crate) struct Options {
     max_peer_value_bound: Option<u64>,
     max_peer_values: u8,
     threads: Option<i64>,
-    wait: f64,
-    timeout: f64,
-    deadline: Option<f64>,
+    wait: Time,
+    timeout: Time,
+    deadline: Option<Time>,
     bandwidth: Option<String>,
     pub(crate) work_dir: Option<PathBuf>,
     pub(crate) allow_empty: bool,
@@ -307,45 +398,12 @@ impl Options {
         }
     }
 
-    /// What this side does about columns that are handed over.
-    pub(crate) fn labels(&self, role: Role) -> Result<LabelExchange, Failure> {
-        let (reveal, columns) = (self.terms()?.get(&REVEAL), self.value.clone());
-        let (takes, width) = (self.take_values, self.value_width);
-        if takes && self.rows()? == Rows::Rest {
-            return Err(Failure::usage("take_values is for rows that match"));
+    /// The columns that go with the keys.
+    pub(crate) fn columns(&self, role: Role) -> Result<Columns, Failure> {
+        if self.columns.take_payload && self.rows()? == Rows::Rest {
+            return Err(Failure::usage("take_payload is for rows that match"));
         }
-        let labels = label_exchange(role, reveal, columns, takes, width)?;
-        let refuses_repeated = self.value_repeated == "refuse";
-        let is_scaled = self.value_scale.iter().any(|scale| *scale > 0);
-        let computes = is_scaled || !self.value_bound.is_empty() || refuses_repeated;
-        if computes && (self.value.is_empty() || !labels.is_nothing()) {
-            return Err(Failure::usage(
-                "value_scale, value_bound and value_repeated are for values to compute with",
-            ));
-        }
-        Ok(labels)
-    }
-
-    /// The column to share.
-    pub(crate) fn payload(&self) -> Result<Option<PayloadColumn>, Failure> {
-        Ok(PayloadColumn::new(
-            self.payload.as_deref(),
-            self.payload_width,
-        )?)
-    }
-
-    /// The columns to compute with.
-    pub(crate) fn values(&self, labels: &LabelExchange) -> Result<Vec<ValueColumn>, Failure> {
-        let sums_repeated = match self.value_repeated.as_str() {
-            "sum" => true,
-            "refuse" => false,
-            _ => return Err(Failure::usage("value_repeated: there are sum, refuse")),
-        };
-        if !labels.is_nothing() {
-            return Ok(Vec::new());
-        }
-        let (scales, bounds) = (&self.value_scale, &self.value_bound);
-        Ok(value_columns(&self.value, scales, bounds, sums_repeated)?)
+        self.columns.of(role, &self.terms()?)
     }
 
     pub(crate) fn resources(&self, memory: Option<u64>) -> Result<Resources, Failure> {
@@ -360,9 +418,9 @@ impl Options {
 
     pub(crate) fn connect(&self, link: &Link, events: &Events) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
-            wait: seconds("wait", self.wait)?,
-            timeout: seconds("timeout", self.timeout)?,
-            deadline: (self.deadline.map(|time| seconds("deadline", time))).transpose()?,
+            wait: self.wait.of("wait")?,
+            timeout: self.timeout.of("timeout")?,
+            deadline: deadline(self.deadline.as_ref())?,
             on_incident: OnIncident::new(events.incidents()),
             interrupt: link.interrupt.child(),
             bandwidth: (self.bandwidth.as_deref())
@@ -396,13 +454,45 @@ pub(crate) fn fingerprint(name: &str, text: &str) -> Result<Fingerprint, Failure
     })
 }
 
-pub(crate) fn seconds(name: &str, seconds: f64) -> Result<Duration, Failure> {
-    match seconds > 0.0 && seconds <= 1e6 {
-        true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(Failure::usage(format!(
-            "{name}: give a number of seconds, more than 0 and at most 1000000"
-        ))),
+/// A time, as an argument has it.
+#[derive(FromPyObject)]
+pub(crate) enum Time {
+    Seconds(f64),
+    /// As the command reads it.
+    Text(String),
+    /// A `datetime.timedelta`.
+    Delta {
+        days: f64,
+        seconds: f64,
+        microseconds: f64,
+    },
+}
+
+impl Time {
+    /// The time that the argument of this name has.
+    pub(crate) fn of(&self, name: &str) -> Result<Duration, Failure> {
+        let text = match self {
+            Time::Seconds(seconds) => seconds.to_string(),
+            Time::Text(text) => text.clone(),
+            Time::Delta {
+                days,
+                seconds,
+                microseconds,
+            } => (days * 86_400.0 + seconds + microseconds / 1e6).to_string(),
+        };
+        named(name, parse_duration(&text))
     }
+}
+
+/// The time of `deadline`, if there is one.
+pub(crate) fn deadline(given: Option<&Time>) -> Result<Option<Duration>, Failure> {
+    given.map(|time| time.of("deadline")).transpose()
+}
+
+/// The seconds that the argument of this name has.
+#[pyfunction]
+pub(crate) fn seconds(name: &str, time: Time) -> Result<f64, Failure> {
+    Ok(time.of(name)?.as_secs_f64())
 }
 
 /// The value of an argument, or what is wrong with it, with the argument's name.

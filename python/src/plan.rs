@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use vesica::terms::MAX_BUCKET_ITEMS;
-use vesica::{Link, Registry, Terms};
+use vesica::Terms;
+use vesica::session::{Link, Registry};
+use vesica_plan::buckets::MAX_ITEMS;
 use vesica_plan::{Calibration, Machines, Prices, Request, Unusable, calibration_path, yardstick};
 
 use crate::errors::Failure;
@@ -33,9 +34,9 @@ impl Asked {
     fn request(&self) -> Result<Request, Failure> {
         let mut terms = Terms::default();
         set_terms(&mut terms, &self.terms)?;
-        let is_size = |size: u64| size <= MAX_BUCKET_ITEMS;
+        let is_size = |size: u64| size <= MAX_ITEMS;
         if !is_size(self.receiver_size) || !is_size(self.sender_size) {
-            return Err(Failure::usage("no set has more than 2**28 items"));
+            return Err(Failure::usage("no set has more than 2**31 items"));
         }
         if !(1..=8).contains(&self.value_columns) {
             return Err(Failure::usage("there are 1 to 8 columns of values"));

@@ -13,17 +13,20 @@ use arrow_schema::{Field, Schema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
+use vesica::lookup::{Database, Figures, ServerEvent, Service};
+use vesica::options::parse_address;
+use vesica::session::{LabelTerms, Listener, OnIncident};
+use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Database, Endpoint, ErrorClass, Figures, Interrupt, KeySpec, LabelTerms,
-    Listener, LookUp, OnIncident, OpenLookUp, Passes, Publication, ServerEvent, Service, SetUpdate,
-    SourceOptions, parse_address, select_rows,
+    ConnectOptions, Endpoint, ErrorClass, Interrupt, KeySpec, LookUp, OpenLookUp, Publication,
+    SetUpdate, SourceOptions, select_rows,
 };
 
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::link::Link;
-use crate::options::{Output, Reading, Table, fingerprint, seconds, threads};
+use crate::options::{Output, Reading, Table, Time, deadline, fingerprint, threads};
 use crate::run::{RowNumbers, Rowed};
 use crate::stream::Batches;
 use crate::supervise::watched;
@@ -35,7 +38,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Publishing {
-    database: PathBuf,
+    set_dir: PathBuf,
     output: PathBuf,
     rotate: bool,
     payload: Vec<String>,
@@ -62,7 +65,7 @@ impl Publishing {
 )]
 pub(crate) fn publish(
     py: Python<'_>,
-    table: Option<&Bound<'_, PyAny>>,
+    table: &Bound<'_, PyAny>,
     add: Option<&Bound<'_, PyAny>>,
     remove: Option<&Bound<'_, PyAny>>,
     reading: Reading,
@@ -77,10 +80,11 @@ pub(crate) fn publish(
         passes: Passes::One,
         ..SourceOptions::default()
     })?;
-    let of = |table: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Table>> {
-        let Some(table) = table else { return Ok(None) };
-        Ok(Some(Table::of(table, &reading)?))
+    let of = |table: Option<&Bound<'_, PyAny>>| {
+        let table = table.map(|table| Table::of(table, &reading));
+        table.transpose()
     };
+    let table = (add.is_none() && remove.is_none()).then_some(table);
     let (table, add, remove) = (of(table)?, of(add)?, of(remove)?);
     let (memory, threads) = (reading.memory()?, threads(options.threads)?);
     let identity = identity.0.key.clone();
@@ -100,7 +104,7 @@ pub(crate) fn publish(
                     memory,
                     threads,
                     interrupt: raised,
-                    database: options.database,
+                    database: options.set_dir,
                 };
                 let source = table.open(&key, &[], source)?;
                 let published = publication.run(&source, &key, &options.output, &mut events)?;
@@ -109,7 +113,7 @@ pub(crate) fn publish(
             None => {
                 let update = SetUpdate {
                     identity,
-                    database: options.database,
+                    database: options.set_dir,
                     set: options.output,
                     memory,
                     threads,
@@ -137,14 +141,10 @@ pub(crate) struct LookingUp {
     fetch: bool,
     state: Option<PathBuf>,
     threads: Option<i64>,
-    wait: f64,
-    timeout: f64,
-    deadline: Option<f64>,
+    wait: Time,
+    timeout: Time,
+    deadline: Option<Time>,
     allow_empty: bool,
-}
-
-fn deadline(given: Option<f64>) -> Result<Option<Duration>, Failure> {
-    given.map(|time| seconds("deadline", time)).transpose()
 }
 
 /// Columns and their texts.
@@ -195,9 +195,9 @@ pub(crate) fn open_lookup(
         fetch: options.fetch,
         state: options.state,
         connect: ConnectOptions {
-            wait: seconds("wait", options.wait)?,
-            timeout: seconds("timeout", options.timeout)?,
-            deadline: deadline(options.deadline)?,
+            wait: options.wait.of("wait")?,
+            timeout: options.timeout.of("timeout")?,
+            deadline: deadline(options.deadline.as_ref())?,
             on_incident: OnIncident::new(events.incidents()),
             interrupt: interrupt.clone(),
             ..ConnectOptions::default()
@@ -265,7 +265,7 @@ impl LookupHandle {
                 false => {
                     events.stage("writing");
                     let (schema, batches) = select_rows(&source, found.matched())?;
-                    interrupt.check().map_err(vesica::SessionError::from)?;
+                    interrupt.check().map_err(vesica::session::Error::from)?;
                     Some(Batches { schema, batches })
                 }
             };
@@ -373,15 +373,15 @@ fn one_value(value: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Serving {
-    database: PathBuf,
+    set_dir: PathBuf,
     address: String,
     clients: Vec<String>,
     set: Option<PathBuf>,
     quota: u64,
     connections: usize,
     threads: Option<i64>,
-    timeout: f64,
-    deadline: Option<f64>,
+    timeout: Time,
+    deadline: Option<Time>,
 }
 
 /// Answers those who look keys up in a published set, on threads of its own, until it is stopped. In a `with` statement it is
@@ -412,20 +412,20 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         },
         interval: INTERVAL,
     };
-    let timeout = seconds("timeout", options.timeout)?;
+    let timeout = options.timeout.of("timeout")?;
     let interrupt = Interrupt::new();
     let connecting = ConnectOptions {
         wait: Duration::MAX,
         timeout,
         patience: timeout,
-        deadline: deadline(options.deadline)?,
+        deadline: deadline(options.deadline.as_ref())?,
         interrupt: interrupt.clone(),
         ..ConnectOptions::default()
     };
     let identity = identity.0.key.clone();
     let address = parse_address(&options.address).map_err(Failure::from)?;
     let open = || -> Result<_, Failure> {
-        let database = Database::open(&options.database, &identity).map_err(vesica::Error::from)?;
+        let database = Database::open(&options.set_dir, &identity).map_err(vesica::Error::from)?;
         database.check(&service).map_err(vesica::Error::from)?;
         Ok((database, Listener::bind(&address)?))
     };

@@ -5,9 +5,11 @@ use std::time::SystemTime;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use vesica::session::rfc3339;
+use vesica::tables::Matched;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, Intent, Interrupt, KeySpec, Matched, Outcome, Party, Report,
-    Role, Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, rfc3339, select_rows,
+    ConnectOptions, Fingerprint, Gets, Intent, Interrupt, KeySpec, Outcome, Party, Report, Role,
+    Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
@@ -148,7 +150,7 @@ impl Finished {
             false => {
                 events.stage("writing");
                 let (schema, batches) = select_rows(source, outcome.matched())?;
-                interrupt.check().map_err(vesica::SessionError::from)?;
+                interrupt.check().map_err(vesica::session::Error::from)?;
                 Some(Batches { schema, batches })
             }
         };
@@ -198,20 +200,20 @@ pub(crate) fn party(
     link: &Link,
     events: &Events,
 ) -> Result<Party, Failure> {
-    let labels = options.labels(role)?;
+    let columns = options.columns(role)?;
     let party = Party {
         connect: options.connect(link, events)?,
         protocol: options.protocol()?,
         terms: options.terms()?,
         peer_limits: options.peer_limits()?,
         resources: options.resources(reading.memory()?)?,
-        values: options.values(&labels)?,
-        labels,
-        payload: options.payload()?,
+        values: columns.values,
+        labels: columns.labels,
+        payload: columns.payload,
         allow_empty: options.allow_empty,
         ..Party::new(&link.identity.key, link.peer, link.endpoint())
     };
-    party.check(role)?;
+    party.check(role, &reading.key()?)?;
     Ok(party)
 }
 

@@ -126,6 +126,11 @@ impl Batches {
         fields.map(|field| field.name().clone()).collect()
     }
 
+    /// The first rows, at most so many, as texts; a null is `None`.
+    fn preview(&self, rows: usize) -> Result<Vec<Vec<Option<String>>>, Failure> {
+        Ok(vesica::tables::preview(&self.batches, rows)?)
+    }
+
     fn __len__(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }

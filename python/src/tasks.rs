@@ -9,10 +9,12 @@ use arrow_array::Int32Array;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
+use vesica::options::{parse_address, parse_bytes};
+use vesica::session::{Attempt, OnIncident};
+use vesica::tables::Passes;
 use vesica::{
-    Attempt, ConnectOptions, Endpoint, Intent, Interrupt, NoProgress, Observer, OnIncident, Party,
-    Passes, RemoteKeys, Resources, SourceOptions, TaskEndpoint, Tasks, collect, parse_address,
-    parse_bytes, select_rows,
+    ConnectOptions, Endpoint, Intent, Interrupt, NoProgress, Observer, Party, RemoteKeys,
+    Resources, SourceOptions, TaskEndpoint, Tasks, collect, select_rows,
 };
 use vesica_kernels::memory::KeepFreed;
 
@@ -20,8 +22,8 @@ use crate::digests::{digests_of, table_of, usable_of};
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
-use crate::options::{Options, Output, Reading, Table, named, seconds, threads};
-use crate::run::{Opening, party, party_that_fails, role_of, row_bytes, told};
+use crate::options::{Options, Output, Reading, Table, Time, named, threads};
+use crate::run::{Opening, RowNumbers, party, party_that_fails, role_of, told};
 use crate::stream::Batches;
 use crate::supervise::supervise;
 
@@ -35,7 +37,7 @@ pub(crate) struct Limits {
     job: PathBuf,
     task_memory: String,
     attempts: u32,
-    valid_for: f64,
+    valid_for: Time,
 }
 
 impl Limits {
@@ -46,7 +48,7 @@ impl Limits {
         Ok(Tasks {
             memory: named("task_memory", parse_bytes(&self.task_memory))?,
             attempts: self.attempts,
-            valid_for: seconds("valid_for", self.valid_for)?,
+            valid_for: self.valid_for.of("valid_for")?,
         })
     }
 }
@@ -55,15 +57,15 @@ impl Limits {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Waiting {
-    wait: f64,
-    timeout: f64,
+    wait: Time,
+    timeout: Time,
 }
 
 impl Waiting {
     fn options(&self, interrupt: Interrupt, events: &Events) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
-            wait: seconds("wait", self.wait)?,
-            timeout: seconds("timeout", self.timeout)?,
+            wait: self.wait.of("wait")?,
+            timeout: self.timeout.of("timeout")?,
             on_incident: OnIncident::new(events.incidents()),
             interrupt,
             ..ConnectOptions::default()
@@ -199,6 +201,13 @@ fn json(report: &impl Serialize) -> Result<String, Failure> {
 #[pyclass(frozen, module = "vesica._vesica")]
 pub(crate) struct SplitJob(Arc<vesica::SplitJob>);
 
+/// The rows of a table that match, those of a result where these are others, and the table of the result if it is in memory.
+type Collected<'py> = (
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyBytes>>,
+    Option<Batches>,
+);
+
 #[pymethods]
 impl SplitJob {
     /// The job that a directory has.
@@ -305,18 +314,25 @@ impl SplitJob {
         json(&self.0.total()?)
     }
 
-    /// The rows of the table that match, as 8 bytes each, and the table of those rows unless there is an output.
+    /// The rows of the table that match, those of the result where these are others, and the table of the result unless
+    /// there is an output.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "it has what the package's method has"
+    )]
     fn collect<'py>(
         &self,
         py: Python<'py>,
         table: &Bound<'py, PyAny>,
         reading: Reading,
+        rows: &str,
         output: Option<PathBuf>,
         threads_given: Option<i64>,
-    ) -> PyResult<(Bound<'py, PyBytes>, Option<Batches>)> {
+    ) -> PyResult<Collected<'py>> {
         let (key, memory) = (reading.key()?, reading.memory()?);
         let options = reading.source(SourceOptions {
             passes: Passes::Two,
+            rows: named("rows", rows.parse())?,
             ..SourceOptions::default()
         })?;
         let resources = Resources {
@@ -345,10 +361,11 @@ impl SplitJob {
                     }
                     _ => None,
                 };
-                Ok((row_bytes(rows.iter()), table))
+                Ok((RowNumbers::of((&rows).into(), source.rows())?, table))
             },
         )??;
-        Ok((PyBytes::new(py, &rows), table))
+        let (matching, result) = rows.into_bytes(py);
+        Ok((matching, result, table))
     }
 
     /// The bucket of each digest that is not null, as a table of one column.

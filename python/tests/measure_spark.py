@@ -220,15 +220,13 @@ class Measured(Sides):
 
 PARTS = """
 import sys, time
-import vesica
 from pyspark.sql import SparkSession
 from vesica._spark import _Table
 from vesica._spark_blocks import Keys, digests_by_partition
-from vesica._tasks import arguments_of_split
+from vesica._tasks import arguments_of_job
 spark = SparkSession.builder.getOrCreate()
 df = spark.read.parquet(sys.argv[1])
-link, _ = vesica.pair()
-reading, _, _ = arguments_of_split("receiver", {"on": "mail", "link": link, "normalize": {"mail": "email"}})
+reading, _ = arguments_of_job({"on": "mail", "normalize": {"mail": "email"}})
 table = _Table(df, reading)
 def noop(frame):
     frame.write.format("noop").mode("overwrite").save()
@@ -264,7 +262,6 @@ for turn in range(2):
         part()
         print(f"INFO:vesica.spark:{name}{turn}: {time.time() - began}", file=sys.stderr, flush=True)
         time.sleep(0.5)
-link.cancel()
 """
 
 

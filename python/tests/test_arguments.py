@@ -8,7 +8,9 @@ import base64
 import datetime
 import inspect
 import os
+import re
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,10 +90,10 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     other.start()
     job = cut("receiver", left)
     other.join()
-    made = {"database": place / "database", "output": place / "set.vset"}
+    made = {"set_dir": place / "database", "output": place / "set.vset"}
     vesica.publish(TABLE, on="id", identity=ME, **made)
     words: dict[str, Any] = {"identity": ME, "clients": [OTHER.fingerprint], "quota": 10}
-    with vesica.serve(made["database"], "127.0.0.1:0", **words) as server:
+    with vesica.serve(made["set_dir"], "127.0.0.1:0", **words) as server:
         link = vesica.connect(server.address, identity=OTHER, peer=ME.fingerprint)
         with vesica.open_lookup(made["output"], on="id", link=link) as opened:
             yield {"SplitJob": job, "OpenLookup": opened, "Identity": ME}
@@ -200,7 +202,7 @@ def test_no_piece_of_a_key_is_shown(piece: str, tmp_path: Path) -> None:
 
 def test_all_functions_are_asked() -> None:
     assert len(WITH_ARGUMENTS) >= 28
-    assert sum(len(parameters(FUNCTIONS[name])) for name in WITH_ARGUMENTS) > 350
+    assert sum(len(parameters(FUNCTIONS[name])) for name in WITH_ARGUMENTS) > 440
 
 
 @pytest.mark.parametrize("name", WITH_ARGUMENTS)
@@ -215,15 +217,114 @@ def test_no_engine_speaks_of_another_type(name: str, objects: dict[str, Any]) ->
             assert "extract" not in str(error), (parameter.name, error)
 
 
-@pytest.mark.parametrize("wait", [None, "5s", datetime.timedelta(seconds=5)])
-def test_a_value_of_another_type_is_named(wait: Any) -> None:
+DURATIONS = ["wait", "timeout", "deadline"]
+
+
+def waiting(name: str, time: Any) -> Iterator[Callable[[], Any]]:
+    """Calls with a time of this name."""
     link = vesica.connect("127.0.0.1:1", identity=ME, peer=OTHER.fingerprint)
     link.cancel()
-    words = f"wait: float, and not {type(wait).__name__}"
-    with pytest.raises(TypeError, match=words):
+    words = {"on": "id", "link": link, name: time}
+    yield lambda: vesica.receive(TABLE, **words)
+    yield lambda: vesica.lookup(TABLE, set="none.vset", **words)
+    yield lambda: vesica.split(TABLE, role="sender", job="none", **words)
+    if name != "wait":
+        serving = {"identity": ME, "clients": [OTHER.fingerprint], "quota": 1, name: time}
+        yield lambda: vesica.serve("none", "127.0.0.1:0", **serving)
+
+
+@pytest.mark.parametrize("name", DURATIONS)
+def test_a_time_of_another_type_is_named(name: str) -> None:
+    for given in ([], b"5s") if name == "deadline" else (None, [], b"5s"):
+        words = (
+            f'{name}: seconds, a text such as "5m" or a timedelta, and not {type(given).__name__}'
+        )
+        for call in waiting(name, given):
+            with pytest.raises(TypeError, match=words):
+                call()
+
+
+@pytest.mark.parametrize("name", DURATIONS)
+def test_a_time_has_bounds(name: str) -> None:
+    for given in (0, -1.0, float("nan"), "", "5 m", "12d", datetime.timedelta(seconds=-5)):
+        for call in waiting(name, given):
+            with pytest.raises(vesica.UsageError, match=f"^{name}: give a number of seconds"):
+                call()
+
+
+@pytest.mark.parametrize("wait", [0.25, "0.25", "250ms", datetime.timedelta(milliseconds=250)])
+def test_a_time_is_waited_for(wait: Any) -> None:
+    begun = time.monotonic()
+    link = vesica.connect("127.0.0.1:1", identity=ME, peer=OTHER.fingerprint)
+    with pytest.raises(vesica.NetworkError, match=r"0\.25 s"):
         vesica.receive(TABLE, on="id", link=link, wait=wait)
-    with pytest.raises(TypeError, match=words):
-        vesica.lookup(TABLE, on="id", set="none.vset", link=link, wait=wait)
+    assert 0.2 < time.monotonic() - begun < 10
+
+
+def test_defaults_are_those_of_the_signature() -> None:
+    options = inspect.signature(vesica.receive).parameters
+    assert options["wait"].default == 120 and options["quote"].default == '"'
+    assert options["wait"].annotation == "Duration" == vesica.receive.__annotations__["wait"]
+    assert set(options) - set(inspect.signature(vesica.send).parameters) == {"take_payload"}
+    with pytest.raises(TypeError, match=r"^receive\(\) missing .* 'link'$"):
+        vesica.receive(TABLE, on="id")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^SplitJob.collect\(\) got .* 'raws'$"):
+        vesica.SplitJob.collect(None, on="id", raws="all")  # type: ignore[arg-type, call-arg]
+
+
+def test_functions_show_all_of_their_arguments() -> None:
+    hiding = {
+        name
+        for name, function in FUNCTIONS.items()
+        if any(each.kind is each.VAR_KEYWORD for each in parameters(function))
+    }
+    assert hiding == {"rehearse"}
+    spark, job = (parameters(FUNCTIONS[name]) for name in ("spark.receive", "split"))
+    assert spark == parameters(vesica._spark.send)
+    shown = {each.name: (each.default, each.annotation) for each in job}
+    assert shown["task_memory"] == ("1G", "int | str")
+    assert shown["valid_for"] == (604800, "Duration")
+    with pytest.raises(TypeError, match=r"^split\(\) got .* 'raws'$"):
+        vesica.split(TABLE, raws="all", **needed(vesica.split))
+
+
+@pytest.mark.parametrize("name", ["split", "spark.receive", "spark.send"])
+def test_a_job_says_why_it_lacks_options_of_a_run(name: str) -> None:
+    function = FUNCTIONS[name]
+    own = {each.name for each in parameters(function)}
+    lacks = {each.name for each in parameters(vesica.receive)} - own - {"table"}
+    assert len(lacks) > 12 and "output" in lacks
+    for option in lacks:
+        with pytest.raises(vesica.UsageError, match=f"^{option}: "):
+            function(**needed(function), **{option: None})
+        with pytest.raises(vesica.UsageError, match=f"`{option}` has a private key"):
+            function(**needed(function), **{option: PEM})
+
+
+def documented(name: str) -> set[str]:
+    """The words for arguments in the docstring of a function, and in those of the functions that it names."""
+    found: set[str] = set()
+    todo, seen = [name], set()
+    while todo:
+        seen.add(function := todo.pop())
+        text = inspect.getdoc(FUNCTIONS[function]) or ""
+        if inspect.isclass(FUNCTIONS[function]):
+            text += inspect.getdoc(FUNCTIONS[function].__init__) or ""
+        named = set(re.findall(r"`([\w.]+)`", text))
+        lines = re.findall(r"^ *((?:\w+, )*\w+)  +\S", text, re.MULTILINE)
+        found |= named.union(*(line.split(", ") for line in lines))
+        of_class = {f"{function.rpartition('.')[0]}.{each}" for each in named}
+        modules = {each.removeprefix("vesica.") for each in named}
+        todo += [each for each in (of_class | modules) & FUNCTIONS.keys() - seen]
+    return found
+
+
+@pytest.mark.parametrize("name", WITH_ARGUMENTS)
+def test_every_argument_has_words(name: str) -> None:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [each.name for each in parameters(FUNCTIONS[name]) if each.kind not in kinds]
+    missing = set(named) - documented(name)
+    assert not missing
 
 
 def test_nothing_else_is_public() -> None:
@@ -375,5 +476,34 @@ def test_an_identity_and_a_database_are_files_too(tmp_path: Path) -> None:
         with pytest.raises(vesica.UsageError, match=r"are the same|would be one of the files"):
             vesica.receive(on="id", link=link, **words)  # type: ignore[arg-type]
     with pytest.raises(vesica.UsageError, match="the identity file are the same file"):
-        vesica.publish(table, on="id", identity=me, database=tmp_path / "new", output=key)
+        vesica.publish(table, on="id", identity=me, set_dir=tmp_path / "new", output=key)
     assert key.read_bytes() == kept and not (tmp_path / "new").exists()
+
+
+def test_former_names_are_taken_with_a_warning(tmp_path: Path) -> None:
+    frame = polars.DataFrame({"id": [1, 2], "city": ["Bern", "Chur"]})
+    receiver = {"table": frame, "on": "id", "take_payload": True}
+    with pytest.warns(DeprecationWarning, match="is called payload"):
+        received, _ = vesica.rehearse(receiver, {"table": frame, "on": "id", "value": "city"})
+    assert received.table.to_polars()["peer_city"].to_list() == ["Bern", "Chur"]
+    with pytest.warns(DeprecationWarning, match="value_width is called payload_width"):
+        vesica.check(frame, on="id", payload="city", value_width=9)
+    with pytest.warns(DeprecationWarning, match="database is called set_dir"):
+        vesica.publish(
+            frame, on="id", identity=ME, database=tmp_path / "d", output=tmp_path / "s.vset"
+        )
+    with pytest.raises(TypeError, match="give one of them"):
+        vesica.check(frame, on="id", payload="city", payload_width=9, value_width=9)
+
+
+def test_check_refuses_what_a_run_refuses() -> None:
+    frame = polars.DataFrame({"id": [1], "v": ["12,50"]})
+    with pytest.raises(vesica.DataError):
+        vesica.check(frame, on="id", value="v", reveal="sum")
+    with pytest.raises(vesica.UsageError, match="numbers to compute with"):
+        vesica.check(frame, on="id", value="v", payload="v")
+    with pytest.raises(vesica.DataError):
+        vesica.check(polars.DataFrame({"id": [None, ""]}), on="id")
+    assert (
+        vesica.check(polars.DataFrame({"id": ["", None]}), on="id", allow_empty=True)["items"] == 0
+    )

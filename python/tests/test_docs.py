@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import polars
 import pytest
 
 import vesica
+import vesica._spark
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,12 +40,21 @@ def test_everything_public_is_documented() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["receive"])
-def test_every_argument_is_explained(name: str) -> None:
-    function = getattr(vesica, name)
-    lines = inspect.getdoc(function).splitlines()
-    explained = [line.split()[0] for line in lines if line[:1].isalpha() and "  " in line]
-    assert sorted(explained) == sorted(inspect.signature(function).parameters)
+def explained(function: Any) -> list[str]:
+    """The arguments that have a line of their own in a docstring, or share one."""
+    lines = re.findall(r"^((?:\w+, )*\w+)  +\S", inspect.getdoc(function), re.MULTILINE)
+    return [name for line in lines for name in line.split(", ")]
+
+
+def test_every_argument_is_explained() -> None:
+    assert sorted(explained(vesica.receive)) == sorted(inspect.signature(vesica.receive).parameters)
+
+
+@pytest.mark.parametrize("function", [vesica.split, vesica._spark.receive])
+def test_every_argument_that_a_run_has_not_is_explained(function: Any) -> None:
+    parameters = inspect.signature(function).parameters.keys()
+    of_a_run = inspect.signature(vesica.receive).parameters.keys()
+    assert parameters - of_a_run <= set(explained(function)) <= parameters
 
 
 @pytest.mark.parametrize("name", ["Identity", "Table", "check", "connect", "listen", "pair"])

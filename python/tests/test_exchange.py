@@ -72,7 +72,7 @@ def test_a_query_is_matched_and_rows_go_to_a_table(tmp_path: Path) -> None:
     del receiver["table"]
     receiver |= {"query": "select id, name from ours", "database": f"sqlite:{path}"}
     offer = vesica.exchange("offer", **sender).message
-    with pytest.raises(vesica.UsageError, match="output and output_table are for finish"):
+    with pytest.raises(vesica.UsageError, match="output, output_table and rows are for finish"):
         vesica.exchange("start", offer, output_table="shared", **receiver)
     question = vesica.exchange("start", offer, **receiver).message
     answer = vesica.exchange("answer", question, **sender).message
@@ -118,9 +118,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             vesica.exchange(step, message, **sender)  # type: ignore[arg-type]
     with pytest.raises(vesica.UsageError, match="learns no rows"):
         vesica.exchange("finish", b"x", **sender)
-    with pytest.raises(vesica.UsageError, match="output and output_table are for finish"):
+    with pytest.raises(vesica.UsageError, match="output, output_table and rows are for finish"):
         vesica.exchange("offer", output=tmp_path / "x", **sender)
-    with pytest.raises(vesica.UsageError, match="no run by courier"):
+    with pytest.raises(vesica.UsageError, match="no run by files"):
         vesica.exchange("answer", b"x", **receiver)
     offer = vesica.exchange("offer", **sender).message
     with pytest.raises(vesica.UsageError, match="other options"):

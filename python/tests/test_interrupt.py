@@ -69,10 +69,16 @@ def test_ctrl_c_ends_a_run_at_once_and_the_peer_is_told(
     peer = None
     run = vesica.send if role == "receive" else vesica.receive
     told: list[float] = []
+    agrees = threading.Event()
+
+    def heard(progress: vesica.Progress) -> None:
+        if progress.stage == "contract":
+            agrees.set()
 
     def meet() -> None:
+        table = polars.DataFrame({"id": range(2**18)})
         try:
-            run(polars.DataFrame({"id": range(2**18)}), on="id", link=link, threads=1)
+            run(table, on="id", link=link, threads=1, progress=heard)
         finally:
             told.append(time.monotonic())
 
@@ -83,6 +89,8 @@ def test_ctrl_c_ends_a_run_at_once_and_the_peer_is_told(
             break
     else:
         pytest.fail(f"no stage {stage}: {process.stderr.read()}")
+    # A side that still reads its table waits for a peer that leaves to come again.
+    assert peer is None or agrees.wait(30)
     time.sleep(0.02)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)

@@ -47,7 +47,7 @@ def test_circuits_save_time_or_traffic() -> None:
         {"reveal": "sizes"},
         {"security": "some"},
         {"reveal": "size", "security": "malicious"},
-        {"sender_size": 2**28 + 1},
+        {"sender_size": 2**35 + 1},
         {"bandwidth": 10},
         {"rtt": -1.0},
         {"rtt": 100.0},

@@ -36,7 +36,7 @@ def samples(place: Path) -> Iterator[tuple[dict[str, Any], list[str]]]:
     sides = ({"table": TABLE, "on": "id"}, {"table": TABLE, "on": "id"})
     received, _ = vesica.rehearse(*sides)
     report = {"matches": 1, "asked": 1, "left": 1, "release": 1}
-    published = {"database": place / "db", "output": place / "set"}
+    published = {"set_dir": place / "db", "output": place / "set"}
     vesica.publish(TABLE, on="id", identity=ours, **published)
     offer = vesica.exchange(
         "offer",
@@ -85,7 +85,8 @@ def test_no_object_shows_bytes_rows_or_secrets(tmp_path: Path) -> None:
         for name, each in made.items():
             assert type(each) is getattr(vesica, name)
             texts = [repr(each), str(each), f"{each}", f"{[each]}"]
-            if hasattr(each, "_repr_html_"):
+            # A notebook shows the first rows of a table.
+            if hasattr(each, "_repr_html_") and name not in ("Result", "LookupResult", "Table"):
                 texts.append(each._repr_html_())
             for text in texts:
                 # A check is a report, which `vesica check --json` prints too.
@@ -96,6 +97,20 @@ def test_no_object_shows_bytes_rows_or_secrets(tmp_path: Path) -> None:
         side = {"table": wide, "on": "a long name of a column, 0"}
         received, _ = vesica.rehearse(side, side)
         assert len(repr(received.table)) < MOST and "and 1" in repr(received.table)
+
+
+def test_a_notebook_shows_the_first_rows_of_a_table() -> None:
+    ids = [*range(12)]
+    frame = polars.DataFrame(
+        {"id": ids, "<b>": ["<i>&", None, "x" * 500, *["y"] * 9], "at": [[1]] * 12}
+    )
+    received, _ = vesica.rehearse({"table": frame, "on": "id"}, {"table": frame, "on": "id"})
+    shown = received.table._repr_html_()
+    assert shown.startswith("<table><tr><th>id</th><th>&lt;b&gt;</th><th>at</th></tr>")
+    assert "<tr><td>0</td><td>&lt;i&gt;&amp;</td><td>…</td></tr>" in shown
+    assert "<td><em>null</em></td>" in shown and f"<td>{'x' * 79}…</td>" in shown
+    assert shown.count("<tr>") == 11 and shown.endswith("<small>12 rows</small>")
+    assert received._repr_html_().endswith(shown)
 
 
 def test_what_a_step_has_made_is_told_by_its_size(tmp_path: Path) -> None:

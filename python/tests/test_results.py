@@ -133,7 +133,7 @@ def published(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """What look-ups take to ask about the other table."""
     shop, charity = vesica.Identity.generate(), vesica.Identity.generate()
     database, output = tmp_path / "database", tmp_path / "set.vset"
-    vesica.publish(OTHERS, on="id", identity=shop, database=database, output=output)
+    vesica.publish(OTHERS, on="id", identity=shop, set_dir=database, output=output)
     clients = [charity.fingerprint]
     with vesica.serve(
         database, "127.0.0.1:0", identity=shop, clients=clients, quota=1000

@@ -14,7 +14,7 @@ import pytest
 from conftest import CUSTOMERS, DONORS
 
 import vesica
-from vesica._runs import Format, Reveal
+from vesica._options import Format, Reveal
 
 LEFT = polars.DataFrame({"id": range(100), "price": [f"{i}.25" for i in range(100)]})
 RIGHT = polars.DataFrame({"id": range(80, 150), "count": [2] * 70})
@@ -265,6 +265,12 @@ def test_text_that_is_read_as_asked(tmp_path: Path) -> None:
     assert vesica.check(on="2", null=["NULL", "b|c"], **reading)["blanks"] == 2
     plain = reading | {"quote": None, "escape": None, "delimiter": "tab"}
     assert vesica.check(on="1", **plain)["items"] == 3
+    path.write_text('id, mail\n1, "Lee, Bob"\n2, "ann@x.org"\n')
+    spaced = {"table": path, "on": "mail", "format": "csv", "skip_initial_space": True}
+    checked = vesica.check(**spaced, deny=["Lee, Bob", "eve"])
+    assert (checked["items"], checked["denied"]) == (1, 1)
+    with pytest.raises(vesica.UsageError, match="deny are for a key of one column"):
+        vesica.check(path, on=["id", "mail"], skip_initial_space=True, deny="x")
 
 
 @pytest.mark.parametrize(
@@ -287,6 +293,17 @@ def test_text_that_is_read_as_asked(tmp_path: Path) -> None:
         ("timestamp", "2024-02-29T09:30:00+01:00", "2024-02-29 08:30"),
         ("timestamp:ms", "1709195400000", "2024-02-29T08:30:00Z"),
         ("integer:8", "007", "7"),
+        ("name", "Dr. José García Jr.", "jose garcia"),
+        ("name:given@1", "Ann", "A."),
+        ("date:DMY", "31.12.1984", "1984-12-31"),
+        ("postcode:GB", "sw1a 1aa", "SW1A1AA"),
+        (
+            "uid2-email",
+            "JaneSaoirse+Work@gmail.com",
+            "ku4mBX7Z3qJTXWyLFB1INzkyR2WZGW4ANSJUiW21iI8=",
+        ),
+        ("google-email", "Ann.Lee+a@googlemail.com", "annlee@GoogleMail.com"),
+        ("meta-phone:GB", "020 7946 0000", "+442079460000"),
     ],
 )
 def test_profiles(profile: str, ours: str, theirs: str) -> None:
@@ -364,6 +381,7 @@ def test_a_rehearsal_raises_the_reason() -> None:
 def test_notebooks_show_results_and_checks() -> None:
     received, _ = vesica.rehearse(OURS, THEIRS)
     assert "<th>size</th><td>20</td>" in received._repr_html_()
+    assert received.table._repr_html_() in received._repr_html_()
     named = vesica.check(polars.DataFrame({"<id>": ["a", "a "]}), on="<id>")
     assert "&lt;id&gt;" in named._repr_html_() and "<id>" not in named._repr_html_()
 
@@ -378,6 +396,27 @@ def test_types_catch_a_reveal_that_there_is_not(tmp_path: Path) -> None:
     found, _, code = mypy.run([str(script), "--cache-dir", str(tmp_path / "cache")])
     wrong = {int(line.split(":")[1]) - 2 for line in found.splitlines() if ": error:" in line}
     assert (code, wrong) == (1, {4, 5}), found
+
+
+def test_types_catch_an_option_of_another_type(tmp_path: Path) -> None:
+    mypy = pytest.importorskip("mypy.api")
+    right = [
+        "receive(wait='5m', quote=None, take_payload=True)",
+        "send(deadline=None, payload=['a'])",
+    ]
+    wrong = [
+        "receive(wait=[])",
+        "receive(wait=None)",
+        "send(take_payload=True)",
+        "send(no_option=1)",
+    ]
+    calls = [line.replace("(", "('t.csv', on='id', link=link, ") for line in (*right, *wrong)]
+    runs = "\n    ".join(f"vesica.{call}" for call in calls)
+    script = tmp_path / "script.py"
+    script.write_text(f"import vesica\ndef run(link: vesica.Link) -> None:\n    {runs}\n")
+    found, _, code = mypy.run([str(script), "--cache-dir", str(tmp_path / "cache")])
+    lines = {int(line.split(":")[1]) - 3 for line in found.splitlines() if ": error:" in line}
+    assert (code, lines) == (1, {2, 3, 4, 5}), found
 
 
 def test_identities(tmp_path: Path) -> None:
@@ -403,7 +442,7 @@ def test_the_arguments_are_the_commands(command: str) -> None:
     import re
     import subprocess
 
-    elsewhere = {"input", "key", "listen", "connect", "identity", "peer", "report", "help"}
+    elsewhere = {"input", "key", "match", "listen", "connect", "identity", "peer", "report", "help"}
     elsewhere |= {"config", "log_format", "allow_core_dumps"}
     renamed = {"lambda": "lambda_", "no_header": "header"}
     for name, function in (("receive", vesica.receive), ("send", vesica.send)):
@@ -414,6 +453,4 @@ def test_the_arguments_are_the_commands(command: str) -> None:
         options = {option.replace("-", "_") for option in options}
         options = {renamed.get(option, option) for option in options}
         parameters = set(inspect.signature(function).parameters)
-        # What `send` refuses.
-        options |= {"take_values"}
         assert parameters - {"table", "on", "link"} == options - elsewhere, name

@@ -320,6 +320,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             ),
             ({"payload": "id"}, vesica.UsageError, "payload: not for jobs on a cluster"),
             ({"output": "x"}, vesica.UsageError, "output: the rows of a job"),
+            ({"query": "x"}, vesica.UsageError, "query: the table of a job"),
+            ({"threads": 2}, vesica.UsageError, "threads: those of a task are `task_threads`"),
+            ({"on": {"n": "id"}}, vesica.UsageError, "on: jobs of Spark match one key"),
             ({"rows": "some"}, vesica.UsageError, "there are matching, rest, all"),
             ({"staging": "s3://bucket/x"}, vesica.UsageError, "is no path"),
             ({"staging": tmp_path / "none"}, vesica.UsageError, "no such directory"),
@@ -411,13 +414,11 @@ def test_blocks_have_each_digest_once(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow
 
     from vesica import _spark_blocks as blocks
-    from vesica._tasks import arguments_of_split
+    from vesica._tasks import arguments_of_job
 
     monkeypatch.setattr(blocks, "_ROWS", 300)
     monkeypatch.setattr(blocks, "_BLOCK", 64)
-    link, _ = vesica.pair()
-    reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": link})
-    link.cancel()
+    reading, _ = arguments_of_job({"on": "id"})
     ids = [None if row % 50 == 0 else f"{row * row % 701}" for row in range(2000)]
     batches = pyarrow.table({"x": range(2000), "id": ids}).to_batches(max_chunksize=70)
     keys = blocks.Keys([1], reading)
@@ -459,11 +460,9 @@ def test_an_output_that_is_there_is_refused_at_first(tmp_path: Path) -> None:
 
 def test_rows_of_one_key_are_not_left_to_one_task(tmp_path: Path) -> None:
     from vesica._spark import _Table
-    from vesica._tasks import arguments_of_split
+    from vesica._tasks import arguments_of_job
 
-    link, _ = vesica.pair()
-    reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": link})
-    link.cancel()
+    reading, _ = arguments_of_job({"on": "id"})
     with session() as cluster:
         df = cluster.createDataFrame([("a", 1, 2)], "id string, x int, x int")
         rows = _Table(df, reading).rows(str(tmp_path), "all")

@@ -420,19 +420,22 @@ def test_a_dataset_may_be_read_through_python(tmp_path: Path) -> None:
 def test_a_check_says_which_texts_do_not_fit() -> None:
     frame = polars.DataFrame({"id": [1, 2], "x": [0.1, 5e-324], "n": ["Bern", "Winterthur"]})
     with pytest.raises(vesica.UsageError, match="width is for columns"):
-        vesica.check(frame, on="id", value_width=10)
-    checked = vesica.check(frame, on="id", value=["x", "n"], value_width=16)
+        vesica.check(frame, on="id", payload_width=10)
+    with pytest.raises(vesica.DataError, match="take") as refused:
+        vesica.check(frame, on="id", payload=["x", "n"], payload_width=16)
+    checked = refused.value.check
+    assert checked is not None
     assert checked["labels"]["columns"] == [["x", "float64"], ["n", "text"]]
     assert checked["labels"]["too_wide"] == {"count": 1, "rows": [2]}
     needed = checked["labels"]["needed"]
     sides = {"table": frame, "on": "id"}
     with pytest.raises(vesica.DataError, match=f"take {needed} bytes"):
         vesica.rehearse(
-            sides | {"take_values": True, "value_width": 64},
-            sides | {"value": ["x", "n"], "value_width": needed - 1},
+            sides | {"take_payload": True, "payload_width": 64},
+            sides | {"payload": ["x", "n"], "payload_width": needed - 1},
         )
     vesica.rehearse(
-        sides | {"take_values": True}, sides | {"value": ["x", "n"], "value_width": needed}
+        sides | {"take_payload": True}, sides | {"payload": ["x", "n"], "payload_width": needed}
     )
 
 
@@ -443,11 +446,11 @@ def test_a_result_goes_to_a_table_of_a_database(tmp_path: Path) -> None:
     frame = polars.DataFrame(
         {"id": [1, 2, 3], "price": [decimal.Decimal("1.50"), None, None], "day": [None, day, None]}
     )
-    ours = {"table": frame, "on": "id", "take_values": True, "output_table": "shared"}
+    ours = {"table": frame, "on": "id", "take_payload": True, "output_table": "shared"}
     peer = {
         "table": polars.DataFrame({"id": [1, 2], "city": ["Bern", None]}),
         "on": "id",
-        "value": "city",
+        "payload": "city",
     }
 
     def rows() -> list[tuple[Any, ...]]:
@@ -555,3 +558,35 @@ def test_a_stream_that_fails_is_an_error() -> None:
     reader = pyarrow.RecordBatchReader.from_batches(schema, batches())
     with pytest.raises(vesica.DataError, match=r"cannot be read: .*the source is gone"):
         vesica.check(reader, on="id")
+
+
+WORKBOOKS = Path(__file__).parents[2] / "vectors" / "tables"
+
+
+@pytest.mark.parametrize("name", ["people.xlsx", "people.ods"])
+def test_spreadsheets_are_tables(name: str, tmp_path: Path) -> None:
+    output = tmp_path / "out.csv"
+    ours = {"table": WORKBOOKS / name, "on": "mail", "skip_rows": 2, "skip_footer": 1}
+    theirs = {"table": polars.DataFrame({"mail": ["ann@x.org"]}), "on": "mail"}
+    received, _ = vesica.rehearse({**ours, "columns": ["born", "phone"], "output": output}, theirs)
+    assert list(received.rows) == [0]
+    assert output.read_text() == "born,phone\n1984-01-02,4930123456\n"
+    checked = vesica.check(WORKBOOKS / name, on="id", sheet="Other")
+    assert (checked["rows"], checked["format"]) == (2, "csv")
+    with pytest.raises(vesica.UsageError, match="no sheet is called"):
+        vesica.check(WORKBOOKS / name, on="id", sheet="none")
+
+
+def test_a_result_has_the_columns_that_are_asked_for(tmp_path: Path) -> None:
+    frame = polars.DataFrame({"id": [1, 2], "a": ["x", "y"], "b": [0.5, 1.5]})
+    theirs = {"table": polars.DataFrame({"id": [2]}), "on": "id"}
+    ours = {"table": frame, "on": "id", "columns": ["b", "id"]}
+    received, _ = vesica.rehearse(ours, theirs)
+    assert received.table.to_polars().equals(frame[1:].select("b", "id"))
+    output = tmp_path / "out.csv"
+    vesica.rehearse({**ours, "columns": "a", "rows": "all", "output": output}, theirs)
+    assert output.read_text() == "a,in_both\nx,false\ny,true\n"
+    with pytest.raises(vesica.DataError, match="no column is called"):
+        vesica.rehearse({**ours, "columns": ["c"]}, theirs)
+    with pytest.raises(vesica.UsageError, match="twice"):
+        vesica.rehearse({**ours, "columns": ["a", "a"]}, theirs)

@@ -18,7 +18,7 @@ from clusters import cheat
 
 import vesica
 from vesica import _vesica
-from vesica._tasks import TaskListener, arguments_of_split, limits_of
+from vesica._tasks import TaskListener, arguments_of_job, limits_of
 
 OURS = polars.DataFrame({"id": [*range(3000), 5, 5], "x": range(3002)})
 THEIRS = polars.DataFrame({"number": range(1500, 4500)})
@@ -65,6 +65,13 @@ def test_tasks_find_what_one_run_finds(
     assert list(found.rows) == MATCHING
     assert found.table.to_polars()["id"].to_list() == MATCHING
     assert repr(found) == "<Collected, rows=1500>"
+    rest = near.collect(OURS, on="id", rows="rest")
+    assert list(rest.matching) == MATCHING
+    assert list(rest.rows) == [row for row in range(3002) if row not in found.rows]
+    assert rest.table.to_polars().equals(OURS[list(rest.rows)])
+    every = near.collect(OURS, on="id", rows="all")
+    assert (list(every.matching), list(every.rows)) == (MATCHING, list(range(3002)))
+    assert every.table.to_polars()["in_both"].sum() == 1500
     with pytest.raises(vesica.UsageError, match="this side learns no matches"):
         far.collect(THEIRS, on="number")
     with pytest.raises(vesica.DataError, match="other keys"):
@@ -177,10 +184,15 @@ def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
     near, _, (left, _) = jobs
     arguments = {"role": "receiver", "job": tmp_path / "new", "on": "id", "link": left}
     for more, line in [
-        ({"role": "both"}, "there are receiver, sender"),
+        ({"role": "both"}, "role: a side is the receiver or the sender"),
         ({"output": "x"}, "output: the rows of a job"),
         ({"output_table": "x"}, "output_table: the rows of a job"),
         ({"rows": "rest"}, "rows: the rows of a job"),
+        ({"columns": "x"}, "columns: the rows of a job"),
+        ({"payload": "x"}, "payload: a job in tasks does not go with columns"),
+        ({"align": True}, "align: a job in tasks does not go with one order"),
+        ({"offline": "ot"}, "offline: a job in tasks does not go with stored"),
+        ({"work_dir": tmp_path}, "work_dir: a job in tasks goes on from its own"),
         ({"task_memory": "much"}, "task_memory: a size is"),
         ({"attempts": 17}, "attempts"),
         ({"valid_for": 0}, "valid_for: give a number"),
@@ -196,7 +208,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
         near.run(0)
     with pytest.raises(vesica.UsageError, match="there is no attempt 0 at bucket 8"):
         near.run(8, connect="127.0.0.1:1")
-    with pytest.raises(vesica.UsageError, match="has no job of this version"):
+    with pytest.raises(vesica.DataError, match="has no job of this version"):
         vesica.SplitJob(tmp_path)
     with pytest.raises(vesica.UsageError, match="has no result of bucket 0"):
         near.collect(OURS, on="id")
@@ -204,9 +216,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path, jobs: Any) -> None:
 
 def split_elsewhere(directory: Path, link: vesica.Link, cut: Callable[[], Any]) -> None:
     """Splits OURS as if its keys were on other machines."""
-    arguments = {"on": "id", "link": link, **TERMS}
-    limits = limits_of(directory, arguments.pop("task_memory"), 4, 3600)
-    reading, options, _ = arguments_of_split("receiver", arguments)
+    arguments = {"on": "id", "attempts": 4, "valid_for": 3600, **TERMS}
+    limits = limits_of(directory, arguments)
+    reading, options = arguments_of_job(arguments)
     items = OURS["id"].n_unique()
     _vesica.split_elsewhere(
         "receiver", lambda: items, cut, reading, options, limits, link, TaskListener(None)
@@ -218,7 +230,7 @@ def arrow(digests: polars.DataFrame) -> pyarrow.Table:
 
 
 def digests(ids: polars.DataFrame) -> polars.DataFrame:
-    reading, _, _ = arguments_of_split("receiver", {"on": "id", "link": None})
+    reading, _ = arguments_of_job({"on": "id"})
     return polars.DataFrame(_vesica.KeyReader(reading).digests(ids))
 
 
@@ -287,9 +299,9 @@ def test_keys_that_cannot_be_cut_leave_no_job(
         other()
     for side in ("near", "far"):
         assert not (tmp_path / side).exists()
-        with pytest.raises(vesica.UsageError, match="has no job of this version"):
+        with pytest.raises(vesica.DataError, match="has no job of this version"):
             vesica.SplitJob(tmp_path / side)
-    with pytest.raises(vesica.UsageError, match="has no job of this version"):
+    with pytest.raises(vesica.DataError, match="has no job of this version"):
         _vesica.SplitJob.open_draft(tmp_path / "near")
 
 

@@ -8,10 +8,12 @@ import functools
 import inspect
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Union
+from typing import TYPE_CHECKING, Any, Callable
 
-from . import _vesica
+from . import _options, _vesica
+from ._errors import UsageError
 from ._sources import address
 from ._vesica import Identity, Link
 
@@ -21,34 +23,6 @@ if TYPE_CHECKING:
     _P = ParamSpec("_P")
     _T = TypeVar("_T")
 
-Path = Union[str, "os.PathLike[str]"]
-InputPath = Path
-"""A file that is read."""
-OutputPath = Path
-"""A file, or an object, that is written."""
-WorkDirectory = Path
-"""The directory with which a run goes on."""
-CourierDirectory = Path
-"""The directory of a run by files."""
-JobDirectory = Path
-"""The directory of a job."""
-StagingDirectory = Path
-"""A directory for jobs."""
-DatabaseDirectory = Path
-"""The database of a published set."""
-StateDirectory = Path
-"""The state of look-ups."""
-StoreDirectory = Path
-"""A store of halves."""
-InputSet = Path
-"""A published set that is read; with `fetch` it is written."""
-OutputSet = Path
-"""A published set that is written."""
-Rows = Any
-"""A table: a path, several, an object with `__arrow_c_stream__`, or one of the others that `receive` names."""
-Database = Any
-"""A URI, or an engine or URL of SQLAlchemy."""
-
 # What is at the path, and whether it is written.
 _USES = {
     "InputPath": ("file", False),
@@ -57,7 +31,7 @@ _USES = {
     "CourierDirectory": ("courier directory", True),
     "JobDirectory": ("job directory", True),
     "StagingDirectory": ("staging directory", True),
-    "DatabaseDirectory": ("database directory", True),
+    "SetDirectory": ("database directory", True),
     "StateDirectory": ("state directory", True),
     "StoreDirectory": ("store directory", True),
     "InputSet": ("set", False),
@@ -65,30 +39,106 @@ _USES = {
     "Rows": ("table", False),
 }
 
+# What an argument is, where the name of its type does not say it.
+_WORDS = {"Duration": 'seconds, a text such as "5m" or a timedelta'}
 
 # The runs whose peers hear that this side cannot take part.
-_ROLES = {"receive": "receiver", "send": "sender"}
+_ROLES = {"vesica._runs.receive": "receiver", "vesica._runs.send": "sender"}
 
 
 def checked(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The same function, which checks its arguments first."""
-    signature = inspect.signature(function)
-    hints = function.__annotations__
+    """The same function, which checks its arguments first and then gets all of them. A parameter `**options: Unpack[Group]`
+    stands for the options of the group, which the signature shows."""
+    signature = _signature(function)
+    hints = {name: each.annotation for name, each in signature.parameters.items()}
 
     @functools.wraps(function)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             bound = signature.bind(*args, **kwargs)
-        except TypeError:
-            # Python says what is missing.
-            return function(*args, **kwargs)
-        role = _ROLES.get(function.__name__) if "reveal" in hints else None
+        except TypeError as error:
+            raise TypeError(f"{function.__qualname__}() {error}") from None
+        role = _ROLES.get(f"{function.__module__}.{function.__name__}")
         given = {**bound.arguments, **bound.kwargs}
         with naming(hints, given):
             check_arguments(hints, given, role)
+            bound.apply_defaults()
+            return function(*bound.args, **bound.kwargs)
+
+    called.__signature__ = signature  # type: ignore[attr-defined]
+    called.__annotations__ = {**hints, "return": signature.return_annotation}
+    return called
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, with a parameter for each of its options."""
+    signature = inspect.signature(function)
+    *others, last = signature.parameters.values()
+    group = re.fullmatch(r"Unpack\[(\w+)\]", str(last.annotation))
+    if group is None:
+        return signature
+    types = getattr(_options, group[1]).__annotations__
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=_options.DEFAULTS.get(name),
+            annotation=types[name].__forward_arg__,
+        )
+        for name in sorted(types, key=_options.ORDER.index)
+    ]
+    return signature.replace(parameters=[*others, *options])
+
+
+def renamed(**names: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """For a function whose arguments had other names, by these: they are taken for one release, with a warning. A former name
+    that another argument has now stands for that beside the current name, and beside a query."""
+
+    def decorated(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        current = inspect.signature(function).parameters
+
+        @functools.wraps(function)
+        def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            for former in names.keys() & kwargs.keys():
+                name = names[former]
+                if former in current and kwargs.keys() & {name, "query"}:
+                    continue
+                if name in kwargs:
+                    raise TypeError(f"{former} is the former name of {name}: give one of them")
+                warn_of_former(f"{former} is called {name}")
+                kwargs[name] = kwargs.pop(former)
             return function(*args, **kwargs)
 
-    return called
+        # Python 3.14 copies what makes the annotations, and not those that were set.
+        called.__annotations__ = function.__annotations__
+        return called
+
+    return decorated
+
+
+def lacking(reasons: Mapping[str, str]) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """For a function that lacks options of `receive`: says why, of those that are given."""
+
+    def decorated(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        @functools.wraps(function)
+        def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            given = {name: value for name, value in kwargs.items() if name in reasons}
+            # Of whatever type they are.
+            with contextlib.suppress(TypeError):
+                check_arguments({}, given)
+            for name in given:
+                raise UsageError(f"{name}: {reasons[name]}")
+            return function(*args, **kwargs)
+
+        called.__annotations__ = function.__annotations__
+        return called
+
+    return decorated
+
+
+def warn_of_former(text: str) -> None:
+    """Says what a later release does not take."""
+    warnings.warn(f"{text}; a later release takes that alone", DeprecationWarning, stacklevel=3)
 
 
 @contextlib.contextmanager
@@ -106,12 +156,17 @@ def _of_argument(
     error: TypeError, hints: Mapping[str, Any], given: Mapping[str, Any]
 ) -> TypeError | None:
     """What is wrong with an argument of another type, if it is that, which the engine says by a name of its own."""
-    found = re.match(r"failed to extract field \w+\.(\w+)", str(error))
+    # The innermost one: some are in groups.
+    found: re.Match[str] | None = None
+    cause: BaseException | None = error
+    while cause and (of_field := re.match(r"failed to extract field \w+\.(\w+)", str(cause))):
+        found, cause = of_field, cause.__cause__
     if found is None:
         return None
     name = next((name for name in (found[1], f"{found[1]}_") if name in hints), found[1])
+    hint = hints.get(name, "another type")
     kind = type(given.get(name)).__name__
-    return TypeError(f"{name}: {hints.get(name, 'another type')}, and not {kind}")
+    return TypeError(f"{name}: {_WORDS.get(_kind(hint), hint)}, and not {kind}")
 
 
 def check_arguments(
@@ -136,7 +191,8 @@ def check_arguments(
     if _kind(hints.get("database")) == "Database":
         uri = address(given.get("database"))
         arguments["database"] = uri if isinstance(uri, str) else None
-    identity, link = given.get("identity"), given.get("link")
+    identity, own = given.get("identity"), getattr(given.get("self"), "_link", None)
+    link = given.get("link", own)
     _vesica.check_arguments(
         arguments,
         identity if isinstance(identity, Identity) else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 
 class Error(Exception):
@@ -16,6 +17,8 @@ class Error(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        self.check: dict[str, Any] | None = None
+        """What `vesica.check` has found in the table that it refuses."""
         if hint is not None and sys.version_info >= (3, 11):
             self.add_note(f"hint: {hint}")
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _vesica
-from ._arguments import CourierDirectory, Database, InputPath, OutputPath, Rows, checked
-from ._progress import Listener, ProgressOption
-from ._runs import Format, Mode, Result, Texts, reading_of, terms_of
+from ._arguments import checked
+from ._options import CourierDirectory, On, Rows
+from ._progress import Listener
+from ._runs import Result, reading_of, terms_of
 from ._vesica import Identity
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import ExchangeOptions
 
 
 @dataclass(frozen=True, repr=False)
 class Exchanged:
-    """What a step of a run by courier has made."""
+    """What a step of a run by files has made."""
 
     message: bytes | None
     """The message for the peer, if there is one."""
@@ -34,43 +39,26 @@ def exchange(
     message: bytes | None = None,
     *,
     table: Rows = None,
-    on: Texts,
+    on: On,
     role: Literal["receiver", "sender"],
     identity: Identity,
     peer: str,
     state: CourierDirectory,
-    output: OutputPath | None = None,
-    output_table: str | None = None,
-    output_table_mode: Mode = "create",
-    normalize: Mapping[str, str] | None = None,
-    protocol: str = "auto",
-    security: Literal["malicious", "malicious-sender", "semi-honest"] = "malicious",
-    both: bool = False,
-    max_peer_items: int = 2**28,
-    lambda_: int = 40,
-    memory: int | str | None = None,
-    threads: int | None = None,
-    allow_empty: bool = False,
-    null: Texts = (),
-    query: str | None = None,
-    database: Database | None = None,
-    database_file: InputPath | None = None,
-    driver: str | None = None,
-    format: Format | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-    quote: str | None = '"',
-    escape: str | None = None,
-    encoding: str | None = None,
-    progress: ProgressOption = "auto",
+    **options: Unpack[ExchangeOptions],
 ) -> Exchanged:
     """Takes a step of a run between parties that are never online together: `message` is the peer's last, and any courier
     carries them.
 
-    The arguments are the options of `vesica exchange`, and what `receive` has of them; each step repeats those of the
-    first. The last step again, with the same message and keys, makes the same message. With `both`, the receiver's last
+    The arguments are the options of `vesica exchange`; those that are not here are those of `receive`. Each step repeats those
+    of the first. The last step again, with the same message and keys, makes the same message. With `both`, the receiver's last
     message comes with its rows: send it at a time that does not depend on how long they took.
 
+    step       "offer" by the sender, "start" by the receiver, "answer" by the sender, "finish" by the receiver; with `both`
+               the sender finishes too
+    message    the peer's last, but for an offer
+    role       "receiver" or "sender"
+    identity   this side's
+    peer       the peer's fingerprint
     state      directory for what this side keeps from step to step, encrypted. A copy of it takes no step; once there is a
                result, it can go
 
@@ -89,13 +77,11 @@ def exchange(
     >>> list(vesica.exchange("finish", answer, **receiver).result.rows)
     [1]
     """
-    arguments: dict[str, Any] = dict(locals())
+    arguments: dict[str, Any] = {"on": on, "role": role, "peer": peer, "state": state, **options}
     listener = Listener(arguments.pop("progress"))
     reading = reading_of(arguments)
     arguments["terms"] = terms_of(arguments)
-    arguments["max_peer_items"] = str(max_peer_items)
-    for name in ("step", "message", "table", "identity"):
-        del arguments[name]
+    arguments["max_peer_items"] = str(arguments["max_peer_items"])
     with listener:
         made, over = _vesica.exchange(step, message, table, reading, arguments, identity, listener)
     if over is None:

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from . import _vesica
-from ._arguments import InputPath, checked
+from ._arguments import checked
+from ._options import InputPath
 from ._runs import terms_of
 
 
@@ -31,9 +32,17 @@ def plan(
     """What a run over sets of these sizes would take with each protocol that serves: the object that
     `vesica plan --json` prints.
 
-    `bandwidth` is in bits per second, without a limit if it is `None`, and `rtt`, the round trip, in seconds. `items` is
-    the number of bits of keys that are numbers. Seconds are those of this machine if `vesica plan --calibrate` has
-    measured it, or a calibration is given; each forecast has them as `likely`, `low` and `high`.
+    receiver_size, sender_size   distinct keys of each side; the second is the first if None
+    reveal, security, lambda_, min_size, optimize   as for `receive`; any security that serves if None
+    value_columns   columns of numbers to sum, 1 to 8
+    items           bits of keys that are numbers, 1 to 64; None for other keys
+    bandwidth       bits per second; no limit if None
+    rtt             seconds of a round trip
+    threads         of each side
+    prices          a file with what a machine and its traffic cost; those that are built in if None
+    calibration     the file that `vesica plan --calibrate` has written; that of this machine if None
+
+    Seconds are those of this machine if it is calibrated; each forecast has them as `likely`, `low` and `high`.
 
     Raises UsageError if no protocol serves, and DataError for a file that cannot be used.
 

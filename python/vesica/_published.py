@@ -4,44 +4,47 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _vesica
-from ._arguments import (
-    Database,
-    DatabaseDirectory,
-    InputPath,
+from ._arguments import check_arguments, checked, renamed
+from ._errors import UsageError
+from ._options import (
+    Duration,
+    FindOptions,
     InputSet,
-    OutputPath,
+    KeyOptions,
+    On,
     OutputSet,
     Rows,
+    SetDirectory,
     StateDirectory,
-    check_arguments,
-    checked,
-    naming,
+    Texts,
 )
-from ._errors import UsageError
-from ._progress import Listener, ProgressOption
-from ._runs import Format, Mode, Texts, parts_of, reading_of, table_of, texts
+from ._progress import Listener
+from ._runs import parts_of, reading_of, table_of, texts
 from ._table import Table, facts
 from ._vesica import Identity, Link, Server
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
+
+    from ._options import LookupOptions, OpenOptions, PublishOptions
 
 Key = Union[str, int, bytes]
 """A value of a key column."""
 
 
+@renamed(database="set_dir")
 @checked
 def publish(
     table: Rows = None,
     *,
-    on: Texts,
+    on: On,
     identity: Identity,
-    database: DatabaseDirectory,
+    set_dir: SetDirectory,
     output: OutputSet,
     add: Rows = None,
     remove: Rows = None,
@@ -51,27 +54,19 @@ def publish(
     queries: int | None = None,
     max_keys: int | None = None,
     lambda_: int | None = None,
-    normalize: Mapping[str, str] | None = None,
-    memory: int | str | None = None,
-    threads: int | None = None,
-    null: Texts = (),
-    format: Format | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-    quote: str | None = '"',
-    escape: str | None = None,
-    encoding: str | None = None,
-    progress: ProgressOption = "auto",
+    **options: Unpack[PublishOptions],
 ) -> dict[str, Any]:
     """Publishes the keys of `table`, or what has changed since: `add` and `remove` are tables of keys that come and leave.
     Returns what `vesica publish` reports.
 
-    The arguments are the command's options, with its defaults; `vesica publish --help` explains each.
+    The arguments are the command's options, with its defaults. Those that are not here are those of `receive`.
 
-    database   directory for the secret key and the count of queries; keep it like the table itself
+    identity   that which signs the set, and serves it
+    set_dir    directory for the secret key and the count of queries; keep it like the table itself
     output     the file of the set, for clients; what changes later goes to files beside it
     rotate     publish the table under a new key in place of the old one
     payload    columns that a client gets with the rows that it finds
+    payload_width   the bytes that these take together for each key; 64 if not given
     queries    how many the key answers in its life, of all clients together; 2**20 if not given; a key
                that replaces another answers as many as that
     max_keys   how many are ever published under the key; as many as the table has if not given
@@ -80,32 +75,38 @@ def publish(
     Raises a subclass of `Error`; the set and its database have not changed then. The same call goes on with what was
     computed.
     """
-    arguments = dict(locals())
-    listener = Listener(arguments.pop("progress"))
-    reading = reading_of(arguments)
-    for name in ("table", "add", "remove", "identity"):
-        del arguments[name]
+    declared = {
+        "rotate": rotate,
+        "payload": texts(payload),
+        "payload_width": payload_width,
+        "queries": queries,
+        "max_keys": max_keys,
+        "lambda_": lambda_,
+    }
     changes = add is not None or remove is not None
-    if changes == (table is not None):
+    if changes == (table is not None or options["query"] is not None):
         raise UsageError("give a table to publish, or what to add to one or to remove")
-    declared = ("rotate", "payload", "payload_width", "queries", "max_keys", "lambda_")
-    given = [name for name in declared if arguments[name]]
+    given = [name for name, value in declared.items() if value]
     if changes and given:
         line = (
             "is declared when a set is first published, and holds for what is added: leave it out"
         )
         raise UsageError(f"{given[0]}: {line}")
-    arguments["payload"] = texts(arguments["payload"])
-    arguments["lambda"] = 40 if arguments.pop("lambda_") is None else lambda_
+    arguments: dict[str, Any] = {"on": on, **options}
+    listener = Listener(arguments.pop("progress"))
+    reading = reading_of(arguments)
+    arguments.update(declared, set_dir=set_dir, output=output)
+    arguments["lambda"] = 40 if lambda_ is None else lambda_
     with listener:
         report = _vesica.publish(table, add, remove, reading, arguments, identity, listener)
     published: dict[str, Any] = json.loads(report)
     return published
 
 
+@renamed(database="set_dir")
 @checked
 def serve(
-    database: DatabaseDirectory,
+    set_dir: SetDirectory,
     address: str,
     *,
     identity: Identity,
@@ -114,16 +115,25 @@ def serve(
     set: InputSet | None = None,
     connections: int = 1024,
     threads: int | None = None,
-    timeout: float = 120,
-    deadline: float | None = None,
+    timeout: Duration = 120,
+    deadline: Duration | None = None,
 ) -> Server:
     """Answers those who look keys up in a published set, at `address`, `host:port`, until the server is stopped.
 
-    The arguments are the options of `vesica serve`; `clients` are fingerprints, and with `set`, the file of the set, they
-    may fetch it. In a `with` statement the server is
-    stopped at the end; `Server.wait` waits for Ctrl-C.
+    set_dir      the directory that `publish` has made
+    identity     that which has published the set
+    clients      the fingerprints of those who may ask
+    quota        the most queries of each client under the key
+    set          the file of the set, which clients may then fetch
+    connections  the most at once
+    threads      to answer on; all of this machine's if not given
+    timeout      how long a client may stay connected without a question: seconds, a text such as "5m", or a `timedelta`
+    deadline     how long a client may keep one connection waiting in all; ten times what its bytes take on a slow link if not
+                 given, and at least an hour
 
-    Raises NetworkError if the port is taken, and UsageError if the database cannot be served.
+    In a `with` statement the server is stopped at the end; `Server.wait` waits for Ctrl-C.
+
+    Raises NetworkError if the port is taken, and UsageError if the set cannot be served.
     """
     arguments = dict(locals())
     if isinstance(clients, str):
@@ -170,7 +180,7 @@ class LookupResult:
         return f"<LookupResult {', '.join(known)}>"
 
     def _repr_html_(self) -> str:
-        return facts(self._known())
+        return facts(self._known(), self._table)
 
 
 class OpenLookup:
@@ -183,43 +193,24 @@ class OpenLookup:
         self._link = link
         self._form = form
 
+    @checked
     def find(
         self,
         table: Rows = None,
-        *,
-        output: OutputPath | None = None,
-        output_table: str | None = None,
-        output_table_mode: Mode = "create",
-        rows: Literal["matching", "rest", "all"] = "matching",
-        query: str | None = None,
-        database: Database | None = None,
-        database_file: InputPath | None = None,
-        driver: str | None = None,
-        format: Format | None = None,
-        delimiter: str | None = None,
-        header: bool = True,
-        quote: str | None = '"',
-        escape: str | None = None,
-        encoding: str | None = None,
-        progress: ProgressOption = "auto",
+        **options: Unpack[FindOptions],
     ) -> LookupResult:
-        """Learns which rows of `table` are in the set, as `lookup` does.
+        """Learns which rows of `table` are in the set, as `lookup` does, with its arguments.
 
         The server sees when the next question comes, and when this is closed. If that is as soon as the rows are here, it
         learns how long they took, and so about how many there are: ask and close at times that do not depend on what was
         found, or take `lookup`, which leaves before it looks.
         """
-        arguments = dict(locals())
-        del arguments["self"]
-        hints = OpenLookup.find.__annotations__
-        with naming(hints, arguments):
-            check_arguments(hints, {**arguments, "link": self._link})
-            return self._find(dict(arguments), False)
+        return self._find(table, {**options}, False)
 
-    def _find(self, arguments: dict[str, Any], is_last: bool) -> LookupResult:
-        listener = Listener(arguments.pop("progress"))
-        table, rows, output = (arguments[name] for name in ("table", "rows", "output"))
-        reading = reading_of({**arguments, **self._form})
+    def _find(self, table: Rows, options: dict[str, Any], is_last: bool) -> LookupResult:
+        listener = Listener(options.pop("progress"))
+        rows, output = options.pop("rows"), options.pop("output")
+        reading = reading_of({**options, **self._form})
         with listener:
             found = self._handle.find(table, reading, rows, output, is_last, listener)
         report, matching, numbers, batches = parts_of(found)
@@ -229,7 +220,7 @@ class OpenLookup:
     def get(self, *key: Key) -> dict[str, str | None] | None:
         """What the publisher has put beside a key: its columns by their names. `None` if the key is not in the set.
 
-        A key of several columns is as many values. The server learns that one key was asked about, unless it was before.
+        A `key` of several columns is as many values. The server learns that one key was asked about, unless it was before.
 
         Raises DataError for a key that its normalisation refuses.
         """
@@ -238,7 +229,7 @@ class OpenLookup:
         return None if columns is None else dict(columns)
 
     def has(self, *key: Key) -> bool:
-        """Whether a key is in the set, asked as by `get`."""
+        """Whether a `key` is in the set, asked as by `get`."""
         return self.get(*key) is not None
 
     def close(self) -> None:
@@ -256,18 +247,11 @@ class OpenLookup:
 def open_lookup(
     set: InputSet,
     *,
-    on: Texts,
+    on: On,
     link: Link,
     fetch: bool = False,
     state: StateDirectory | None = None,
-    normalize: Mapping[str, str] | None = None,
-    memory: int | str | None = None,
-    threads: int | None = None,
-    wait: float = 120,
-    timeout: float = 120,
-    deadline: float | None = None,
-    allow_empty: bool = False,
-    null: Texts = (),
+    **options: Unpack[OpenOptions],
 ) -> OpenLookup:
     """Opens the file of a published set for any number of look-ups, which share what was verified and answered, and one
     connection to the server. Without `state` it forgets the answers when it is closed.
@@ -280,10 +264,10 @@ def open_lookup(
     >>> shop, charity = vesica.Identity.generate(), vesica.Identity.generate()
     >>> customers = polars.DataFrame({"contact": ["ann@x.org", "bob@x.org"], "tier": ["gold", None]})
     >>> published = vesica.publish(customers, on="contact", normalize={"contact": "email"}, payload="tier",
-    ...     identity=shop, database=f"{here}/database", output=f"{here}/customers.vset")
+    ...     identity=shop, set_dir=f"{here}/set", output=f"{here}/customers.vset")
     >>> published["keys"]
     2
-    >>> with vesica.serve(f"{here}/database", "127.0.0.1:0", identity=shop, clients=[charity.fingerprint],
+    >>> with vesica.serve(f"{here}/set", "127.0.0.1:0", identity=shop, clients=[charity.fingerprint],
     ...                   quota=100) as server:
     ...     link = vesica.connect(server.address, identity=charity, peer=shop.fingerprint)
     ...     with vesica.open_lookup(f"{here}/customers.vset", on="email", normalize={"email": "email"},
@@ -291,13 +275,9 @@ def open_lookup(
     ...         customers.get("Ann@x.org"), customers.has("eve@x.org")
     ({'tier': 'gold'}, False)
     """
-    arguments = dict(locals())
-    del arguments["link"]
-    names = ("on", "normalize", "memory", "null")
-    form = {name: arguments.pop(name) for name in names}
-    # What says how a file is read is said for each.
-    none = {"format": None, "delimiter": None, "header": True, "quote": '"', "escape": None}
-    reading = reading_of({**form, **none, "encoding": None})
+    arguments: dict[str, Any] = {"set": set, "fetch": fetch, "state": state, **options}
+    form = {"on": on, **{name: arguments.pop(name) for name in KeyOptions.__annotations__}}
+    reading = reading_of({**form})
     return OpenLookup(_vesica.open_lookup(reading, arguments, link, Listener(None)), link, form)
 
 
@@ -305,34 +285,12 @@ def open_lookup(
 def lookup(
     table: Rows = None,
     *,
-    on: Texts,
+    on: On,
     set: InputSet,
     link: Link,
     fetch: bool = False,
     state: StateDirectory | None = None,
-    output: OutputPath | None = None,
-    output_table: str | None = None,
-    output_table_mode: Mode = "create",
-    rows: Literal["matching", "rest", "all"] = "matching",
-    normalize: Mapping[str, str] | None = None,
-    memory: int | str | None = None,
-    threads: int | None = None,
-    wait: float = 120,
-    timeout: float = 120,
-    deadline: float | None = None,
-    allow_empty: bool = False,
-    null: Texts = (),
-    query: str | None = None,
-    database: Database | None = None,
-    database_file: InputPath | None = None,
-    driver: str | None = None,
-    format: Format | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-    quote: str | None = '"',
-    escape: str | None = None,
-    encoding: str | None = None,
-    progress: ProgressOption = "auto",
+    **options: Unpack[LookupOptions],
 ) -> LookupResult:
     """Learns which rows of `table` have a key that is in a published set. The server learns how many keys it is asked about.
     The connection ends before anything is looked at that depends on which of them are in the set.
@@ -342,18 +300,13 @@ def lookup(
     set        the file of the set; those of later releases are beside it
     link       how to reach the server, and who it is: `connect`
     fetch      get from the server what of the set's files is missing here; a server with `set` hands them out
-    memory     bytes, or a text such as "4G"; half of this machine's if not given. Larger tables are looked up in buckets
     state      directory for what the server has answered, encrypted: no key is asked about again; after a look-up that was
                cut, the next one has what that has paid for, and pays for nothing else that it asked about
     output, output_table   a file or a table for the rows, instead of `LookupResult.table`
 
     Raises a subclass of `Error`.
     """
-    arguments = dict(locals())
-    names = (
-        "table output output_table output_table_mode rows query database database_file driver "
-        "format delimiter header quote escape encoding progress"
-    )
-    of_find = {name: arguments.pop(name) for name in names.split()}
-    with open_lookup(**arguments) as opened:
-        return opened._find(of_find, True)
+    others: dict[str, Any] = {"on": on, "link": link, "fetch": fetch, "state": state, **options}
+    of_find = {name: others.pop(name) for name in FindOptions.__annotations__}
+    with open_lookup(set, **others) as opened:
+        return opened._find(table, of_find, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import inspect
 import json
 import threading
 import warnings
@@ -14,44 +13,33 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from html import escape
-from typing import TYPE_CHECKING, Any, Callable, Literal, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
 
 from . import _vesica
-from ._arguments import (
-    Database,
-    InputPath,
-    OutputPath,
-    Rows,
-    StoreDirectory,
-    WorkDirectory,
-    check_arguments,
-    checked,
-)
+from ._arguments import check_arguments, checked, renamed, warn_of_former
 from ._errors import NetworkError, PeerError, RunWarning, StoppedError, UsageError
-from ._progress import REHEARSAL, Listener, ProgressOption
+from ._options import (
+    DEFAULTS,
+    ColumnOptions,
+    KeyOptions,
+    Number,
+    On,
+    Rows,
+    TableOptions,
+    Texts,
+    Threshold,
+)
+from ._progress import REHEARSAL, Listener
 from ._sources import address, readable
 from ._table import Table, facts
 from ._vesica import Batches, Identity, Link
 
 if TYPE_CHECKING:
-    from typing_extensions import ParamSpec
+    from typing_extensions import ParamSpec, Unpack
+
+    from ._options import CheckOptions, ReceiveOptions, SendOptions
 
     _P = ParamSpec("_P")
-
-Texts = Union[str, Sequence[str]]
-Number = Union[int, float, Decimal, str]
-# A union when it is evaluated, too: stubtest takes a `Literal` of several for one.
-Mode = Union[Literal["create"], Literal["append"], Literal["replace"]]  # noqa: PYI030
-Format = Union[Literal["csv"], Literal["parquet"], Literal["jsonl"], Literal["arrow"]]  # noqa: PYI030
-
-
-class Threshold(str):
-    """What `threshold` makes."""
-
-    __slots__ = ()
-
-
-Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares"], Threshold]
 
 
 @checked
@@ -151,7 +139,7 @@ class Result:
         return f"<Result {', '.join([*known, self._about()])}>"
 
     def _repr_html_(self) -> str:
-        return facts({**self._known(), "run": self._about()})
+        return facts({**self._known(), "run": self._about()}, self._table)
 
 
 Rowed = tuple[str, Union[bytes, None], Union[bytes, None], Union[Batches, None]]
@@ -168,59 +156,14 @@ def parts_of(
     return json.loads(report), matching, rows, None if batches is None else Table(batches)
 
 
+@renamed(take_values="take_payload", value_width="payload_width")
 @checked
 def receive(
     table: Rows = None,
     *,
-    on: Texts,
+    on: On,
     link: Link,
-    output: OutputPath | None = None,
-    output_table: str | None = None,
-    output_table_mode: Mode = "create",
-    reveal: Reveal | Sequence[Reveal] = "matches",
-    rows: Literal["matching", "rest", "all"] = "matching",
-    take_values: bool = False,
-    value: Texts | None = None,
-    value_width: int | None = None,
-    value_scale: int | Sequence[int] = 0,
-    value_bound: Number | Sequence[Number] | None = None,
-    value_repeated: Literal["sum", "refuse"] = "sum",
-    payload: str | None = None,
-    payload_width: int | None = None,
-    normalize: Mapping[str, str] | None = None,
-    protocol: str = "auto",
-    offline: str | None = None,
-    offline_store: StoreDirectory | None = None,
-    attested: str | None = None,
-    security: Literal["malicious", "malicious-sender", "semi-honest"] = "malicious",
-    both: bool = False,
-    align: bool = False,
-    min_size: int | None = None,
-    optimize: Literal["time", "traffic", "auto"] = "time",
-    bandwidth: str | None = None,
-    max_peer_items: int = 2**28,
-    max_peer_value_bound: int | None = None,
-    max_peer_values: int = 8,
-    lambda_: int = 40,
-    memory: int | str | None = None,
-    threads: int | None = None,
-    wait: float = 120,
-    timeout: float = 120,
-    deadline: float | None = None,
-    work_dir: WorkDirectory | None = None,
-    allow_empty: bool = False,
-    null: Texts = (),
-    query: str | None = None,
-    database: Database | None = None,
-    database_file: InputPath | None = None,
-    driver: str | None = None,
-    format: Format | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-    quote: str | None = '"',
-    escape: str | None = None,
-    encoding: str | None = None,
-    progress: ProgressOption = "auto",
+    **options: Unpack[ReceiveOptions],
 ) -> Result:
     """Learns which rows of `table` have a key that the sender's table also has, or what else `reveal` says.
 
@@ -233,9 +176,15 @@ def receive(
                anything with `__arrow_c_stream__`: a frame of polars or pandas, a table of pyarrow, a relation of
                DuckDB, a result of ADBC. Or what is read when the run begins: a lazy frame of polars, a dataset of pyarrow,
                a table of deltalake or pyiceberg, a cursor of ADBC
-    on         the key column, or several; both sides name corresponding columns in the same order
+    on         the key column, or several; both sides name corresponding columns in the same order. Or several identifiers, any
+               of which suffices, each a name and its columns: `{"email": "mail", "phone": ["country", "tel"]}`. Both sides
+               give the same names in the same order
+    split      columns of identifiers whose texts are lists, and the character between elements: `{"mail": ";"}`. A column
+               of lists needs none
     normalize  the profiles of key columns, as `{"email": "email", "mobile": "phone:GB"}`
     null       texts that stand for null in the key, as "NULL"
+    deny       values that never match, as "test@test.com"; they are normalised as the key is, which has one column. The peer
+               is told nothing of them
     query      SQL, in the place of `table`; it is asked once
     database   what is asked: "postgresql://…" or "sqlite:…", or an engine or URL of SQLAlchemy
     database_file   a file that holds such an address, in the place of `database`
@@ -246,6 +195,10 @@ def receive(
     header     whether the first line of a CSV file has the names of the columns; if not, they are "1", "2", …
     quote      the character around fields that have a delimiter in them; None if fields are never quoted
     escape     the character that makes a quote after it a part of the field, as doubling the quote does
+    skip_initial_space   spaces at the start of a field of CSV mean nothing, so that `1, "a, b"` has two fields
+    skip_rows   lines above the table in each CSV file, or rows of a spreadsheet, such as a title, that are left out
+    skip_footer   lines below the table in each CSV file, or rows of a spreadsheet, such as a total, that are left out
+    sheet      that of a spreadsheet, by its name; if None, the first that is shown
     encoding   that of a text file, as "latin1"; if None, UTF-8
     allow_empty   take part with a table that has no usable key, which matches nothing; otherwise it is refused
 
@@ -258,7 +211,9 @@ def receive(
     output_table_mode   `create` makes the table, and refuses one that is there; `append` adds rows to one that is there;
                `replace` makes it in the place of one that may be there, whose rights and indexes it does not have
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
-    take_values   take the columns that the sender hands over, each under its name with `peer_` before it
+    matched_by   with several identifiers: the name of a column of the result for the first identifier by which a row matches
+    columns    the columns of `table` that the result has, in this order; all if None. Those that are added come after them
+    take_payload   take the columns that the sender hands over, each under its name with `peer_` before it
     progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
 
     What both sides agree on:
@@ -279,25 +234,28 @@ def receive(
     offline_store   with `protocol="ole"`: a directory of prepared correlations, of which the run takes one pair
     attested   with `offline` "dealer" or "tee": take only a pair whose makers have shown this platform and measurement
 
-    Values:
+    Columns beside the key:
 
-    value      the column to compute with, or several to sum; of a sender whose receiver learns the matches, columns to
-               hand over
-    value_width   bytes that the columns handed over take together for each key; with `take_values` the most to accept
+    payload    columns that a sender hands over with the rows that match; with `reveal="shares"`, the one column of texts of
+               which both sides get shares
+    payload_width   the bytes that these take together for each key, with `take_payload` the most to accept: 64 if None, and
+               with shares to be given
+    rows_per_key   rows of a key that the sender hands over at most, each with its own columns: the result has a row for each
+               pair, as a join. The peer is told this number; with `take_payload` it is the most to accept. 1 if None
+    value      the column of numbers to compute with, or several to sum
     value_scale   digits after the decimal point, for all columns to compute with, or one for each
     value_bound   the largest absolute value of a key, written as the values are, for all columns or one for each; the
                peer is told. If None, 2**31 - 1 units of the last digit
     value_repeated   what counts for a key that several rows have: their sum, or nothing: such a table is refused
-    payload    with `reveal="shares"`: a column of texts of which both sides get shares too
-    payload_width   the bytes that it takes for each key
 
     Limits:
 
     link       how to reach the sender, and who it is: `listen` or `connect`
-    wait       seconds that this side waits for the peer to connect, from when its own table is read
-    timeout    seconds that a connected peer may be silent; a working one says every second that it is there
-    deadline   seconds that the run may take from when the contract is agreed; ten times what the sizes take on a slow
-               link and a slow machine if not given, and at least an hour
+    wait       how long this side waits for the peer to connect, from when its own table is read: seconds, a text such as
+               "500ms", "30s", "5m", "2h" or "7d", or a `timedelta`
+    timeout    how long a connected peer may be silent, written so too; a working one says every second that it is there
+    deadline   how long the run may take from when the contract is agreed, written so too; ten times what the sizes take on a
+               slow link and a slow machine if not given, and at least an hour
     memory     bytes, or a text such as "4G"; half of this machine's if not given. Larger sets run in buckets
     threads    to compute on; all of this machine's if not given
     work_dir   a directory from which a run goes on after a failure, if the same call is made again on both sides
@@ -321,43 +279,41 @@ def receive(
     >>> result.table.to_polars()["gift"].to_list()
     [5, 10]
 
+    A row can match by any of several identifiers:
+
+    >>> donors = polars.DataFrame({"mail": ["ann@x.org", None], "tel": [None, "020 7946 0000"]})
+    >>> shop = polars.DataFrame({"contact": ["ann@x.org", "eve@x.org"], "phone": [None, "+442079460000"]})
+    >>> received, _ = vesica.rehearse(
+    ...     {"table": donors, "on": {"email": "mail", "phone": "tel"}, "matched_by": "by",
+    ...      "normalize": {"mail": "email", "tel": "phone:GB"}},
+    ...     {"table": shop, "on": {"email": "contact", "phone": "phone"},
+    ...      "normalize": {"contact": "email", "phone": "phone:GB"}})
+    >>> received.table.to_polars()["by"].to_list()
+    ['email', 'phone']
+
     The sender can hand over columns with the rows that match:
 
     >>> shop = {"table": polars.DataFrame({"id": [2, 3], "city": ["Bern", "Chur"]}), "on": "id"}
     >>> charity = {"table": polars.DataFrame({"id": [1, 2]}), "on": "id"}
-    >>> received, _ = vesica.rehearse(charity | {"take_values": True, "rows": "all"}, shop | {"value": "city"})
+    >>> received, _ = vesica.rehearse(charity | {"take_payload": True, "rows": "all"}, shop | {"payload": "city"})
     >>> received.table.to_polars().rows()
     [(1, False, None), (2, True, 'Bern')]
     """
-    return _run("receiver", **locals())
+    return _run("receiver", table, link, {"on": on, **options})
 
 
-def _with_arguments_of(
-    run: Callable[_P, Result],
-) -> Callable[[Callable[..., Result]], Callable[_P, Result]]:
-    """For a function that takes what `run` takes: every argument stands once."""
-    signature = inspect.signature(run)
-
-    def decorated(other: Callable[..., Result]) -> Callable[_P, Result]:
-        @functools.wraps(other)
-        def called(*args: _P.args, **kwargs: _P.kwargs) -> Result:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            return other(**given.arguments)
-
-        called.__signature__ = signature  # type: ignore[attr-defined]
-        called.__annotations__ = run.__annotations__
-        return called
-
-    return decorated
-
-
+@renamed(value_width="payload_width")
 @checked
-@_with_arguments_of(receive)
-def send(**arguments: Any) -> Result:
+def send(
+    table: Rows = None,
+    *,
+    on: On,
+    link: Link,
+    **options: Unpack[SendOptions],
+) -> Result:
     """Lets the receiver learn what `reveal` says about `table`; learns how many distinct keys the receiver has.
 
-    The arguments are those of `receive`, but for `take_values`. With `both`, on both sides, this side gets its
+    The arguments are those of `receive`, but for `take_payload`. With `both`, on both sides, this side gets its
     matching rows, or the number, too; a dishonest receiver can lie about them. With `align`, on both sides, equal
     keys have equal numbers:
 
@@ -378,12 +334,13 @@ def send(**arguments: Any) -> Result:
     >>> received.values
     {'size': 2, 'sum-1': 50, 'sum-2': 5}
     """
-    return _run("sender", **arguments)
+    return _run("sender", table, link, {"on": on, **options})
 
 
-def _run(role: str, **arguments: Any) -> Result:
-    table, link = arguments.pop("table"), arguments.pop("link")
+def _run(role: str, table: Rows, link: Link, arguments: dict[str, Any]) -> Result:
     listener = Listener(arguments.pop("progress"))
+    if role == "sender":
+        take_former_value(arguments)
     reading, options = arguments_of(arguments)
     with listener:
         return Result.of(_vesica.run(role, table, reading, options, link, listener))
@@ -395,10 +352,29 @@ def arguments_of(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     arguments["reveal"] = ",".join(texts(arguments["reveal"]))
     arguments["terms"] = terms_of(arguments)
     arguments["max_peer_items"] = str(arguments["max_peer_items"])
-    arguments["value"] = texts(arguments["value"])
-    arguments["value_scale"] = _numbers(arguments["value_scale"])
-    arguments["value_bound"] = [str(bound) for bound in _numbers(arguments["value_bound"])]
+    arguments["columns"] = columns_of(arguments)
     return reading, arguments
+
+
+def columns_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options that name columns beside the key."""
+    columns = {name: arguments.pop(name) for name in ColumnOptions.__annotations__}
+    return {
+        **columns,
+        "take_payload": arguments.pop("take_payload", False),
+        "payload": texts(columns["payload"]),
+        "value": texts(columns["value"]),
+        "value_scale": _numbers(columns["value_scale"]),
+        "value_bound": [str(bound) for bound in _numbers(columns["value_bound"])],
+    }
+
+
+def take_former_value(arguments: dict[str, Any]) -> None:
+    """Takes `value` for `payload` where columns are handed over, as it was called."""
+    is_former = texts(arguments["reveal"]) == ["matches"] and arguments["payload"] is None
+    if is_former and arguments["value"] is not None:
+        warn_of_former("value of a sender whose receiver learns the matches is called payload")
+        arguments["payload"], arguments["value"] = arguments["value"], None
 
 
 def table_of(table: Table | None) -> Table:
@@ -418,24 +394,28 @@ def terms_of(arguments: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
+# What the engine knows when it reads a table, of what is about its result.
+_OF_RESULT = ("output_table", "output_table_mode", "matched_by", "columns")
+
+
 def reading_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Takes the arguments that say how a table is read."""
-    names = "format delimiter header quote escape encoding"
-    reading = {name: arguments.pop(name) for name in names.split()}
-    # Where a table may be the result of a query, and a result may go to a table.
-    asks = "query" in arguments
-    names = "query database database_file driver"
-    query = {name: arguments.pop(name) if asks else None for name in names.split()}
-    names = "output_table output_table_mode"
-    query.update((name, arguments.pop(name, None)) for name in names.split())
+    """Takes the options that say how a table is read. Those that a function does not have are as if they were not given."""
+    names = [*TableOptions.__annotations__, *KeyOptions.__annotations__, *_OF_RESULT]
+    reading: dict[str, Any] = {name: arguments.pop(name, DEFAULTS.get(name)) for name in names}
+    on = arguments.pop("on")
+    # Identifiers have names, and a key has not.
+    named = on if isinstance(on, Mapping) else {}
     return {
         **reading,
-        **query,
-        "database": address(query["database"]),
-        "on": texts(arguments.pop("on")),
-        "normalize": dict(arguments.pop("normalize") or {}),
-        "null": texts(arguments.pop("null")),
-        "memory": _text(arguments.pop("memory")),
+        "database": address(reading["database"]),
+        "on": [] if named else texts(on),
+        "identifiers": [(name, texts(columns)) for name, columns in named.items()],
+        "split": dict(reading["split"] or {}),
+        "columns": texts(reading["columns"]),
+        "normalize": dict(reading["normalize"] or {}),
+        "null": texts(reading["null"]),
+        "deny": texts(reading["deny"]),
+        "memory": _text(reading["memory"]),
     }
 
 
@@ -443,6 +423,10 @@ def texts(given: Texts | None) -> list[str]:
     """One text, or several."""
     if given is None or isinstance(given, str):
         return [] if given is None else [given]
+    if isinstance(given, Mapping):
+        raise TypeError(
+            "several identifiers, and not a name or several, are for runs of two tables and look-ups"
+        )
     names = list(given) if isinstance(given, Iterable) else [given]
     other = next((name for name in names if not isinstance(name, str)), None)
     if other is not None:
@@ -507,47 +491,40 @@ class Check(dict[str, Any]):
         return Check, (dict(self), self._text)
 
 
+@renamed(value_width="payload_width")
 @checked
 def check(
     table: Rows = None,
     *,
-    on: Texts,
-    value: Texts | None = None,
-    value_width: int | None = None,
-    show: int = 0,
-    normalize: Mapping[str, str] | None = None,
-    memory: int | str | None = None,
-    null: Texts = (),
-    query: str | None = None,
-    database: Database | None = None,
-    database_file: InputPath | None = None,
-    driver: str | None = None,
-    format: Format | None = None,
-    delimiter: str | None = None,
-    header: bool = True,
-    quote: str | None = '"',
-    escape: str | None = None,
-    encoding: str | None = None,
+    on: On,
+    **options: Unpack[CheckOptions],
 ) -> Check:
     """Reports what a run would see of `table`: counts, blanks, repeated keys, and what normalisation changes.
 
-    The arguments are those of `receive`; `value` names columns to hand over, as for `send`, of which it says whether they
-    fit. Needs no peer, and contains no value of the table, but for the keys of the first `show` rows, each value as it is and
-    as it is compared.
+    The arguments are those of `receive`, as a sender has them; of the columns of `payload` it says whether they fit. Needs no
+    peer, and contains no value of the table, but for the keys of the first `show` rows, each value as it is and as it is
+    compared.
 
-    Raises DataError for a table that cannot be used.
+    Raises what a run raises for a table that it refuses, such as DataError; the error's `check` has what was found.
 
     >>> donors = polars.DataFrame({"email": ["Ann@x.org", "ann@x.org", None]})
     >>> checked = vesica.check(donors, on="email", normalize={"email": "email"})
     >>> checked["rows"], checked["items"], checked["duplicates"], checked["blanks"], checked["changed"]
     (3, 1, 1, 1, 1)
     >>> vesica.check(donors, on="email", normalize={"email": "email"}, show=1)["shown"]
-    [{'row': 1, 'values': [{'before': 'Ann@X.org', 'after': 'ann@x.org', 'is_invalid': False}]}]
+    [{'row': 1, 'values': [{'before': 'Ann@x.org', 'after': 'ann@x.org', 'is_invalid': False, 'is_denied': False}]}]
     """
-    arguments = dict(locals())
-    table, columns = arguments.pop("table"), texts(value)
-    report, text = _vesica.check(table, reading_of(arguments), columns, value_width, show)
-    return Check(json.loads(report), text)
+    arguments: dict[str, Any] = {"on": on, **options}
+    take_former_value(arguments)
+    reading = reading_of(arguments)
+    arguments["columns"] = columns_of(arguments)
+    arguments["terms"] = {"reveal": ",".join(texts(arguments.pop("reveal")))}
+    report, text, refusal = _vesica.check(table, reading, arguments)
+    found = Check(json.loads(report), text)
+    if refusal is not None:
+        refusal.check = found
+        raise refusal
+    return found
 
 
 def pair() -> tuple[Link, Link]:

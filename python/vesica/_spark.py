@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Callable
 import pyarrow
 
 from . import _vesica
-from ._arguments import StagingDirectory, checked
+from ._arguments import checked, lacking
 from ._errors import DataError, Error, NetworkError, UsageError
+from ._options import ColumnOptions, Duration, OutputOptions, StagingDirectory, TableOptions, Texts
 from ._progress import Listener, Progress
 from ._runs import Result, texts
 from ._spark_blocks import (
@@ -32,16 +33,35 @@ from ._spark_blocks import (
     rows_by_bucket,
     rows_that,
 )
-from ._tasks import SplitJob, arguments_of_split, limits_of
+from ._tasks import SplitJob, arguments_of_job, limits_of
 from ._vesica import Identity, Link, connect, listen
 
 if TYPE_CHECKING:
     from pyspark import sql as _sql
+    from typing_extensions import Unpack
+
+    from ._options import SparkOptions
 
 _LOG = logging.getLogger("vesica.spark")
 _ROWS = ("matching", "rest", "all")
+# Options of `vesica.receive` that a job on a cluster has not.
+_LACKS = {
+    **dict.fromkeys(TableOptions.__annotations__, "the table of a job on a cluster is `df`"),
+    **dict.fromkeys(
+        OutputOptions.__annotations__, "the rows of a job on a cluster are a data frame"
+    ),
+    **dict.fromkeys(
+        [
+            *ColumnOptions.__annotations__,
+            *("take_payload", "align", "offline", "offline_store", "attested", "work_dir"),
+        ],
+        "not for jobs on a cluster",
+    ),
+    "memory": "that of a task is `task_memory`",
+    "threads": "those of a task are `task_threads`",
+    "split": "jobs of Spark match one key, and not several identifiers",
+}
 # What the engine refuses for tasks; known here before the table is read.
-_NOT_FOR_JOBS = ("value", "payload", "work_dir", "offline", "offline_store")
 _NOT_REVEALED = ("inner-product", "shares", "threshold-matches")
 _ARGUMENTS = "spark.json"
 _REPORT = "report.json"
@@ -49,29 +69,26 @@ _REPORT = "report.json"
 _IDLE_ROUNDS = 3
 
 
+@lacking(_LACKS)
 @checked
 def receive(
     df: _sql.DataFrame,
     *,
-    on: str | list[str],
+    on: Texts,
     link: Link,
     job: str,
     staging: StagingDirectory,
     gateway: str,
-    rows: str = "matching",
-    task_memory: int | str = "1G",
-    task_threads: int | None = None,
-    slots: int | None = None,
-    attempts: int = 4,
-    valid_for: float = 604800,
-    wait: float = 3600,
-    timeout: float = 120,
+    wait: Duration = 3600,
+    timeout: Duration = 120,
     progress: Callable[[Progress], None] | None = None,
-    **arguments: Any,
+    **options: Unpack[SparkOptions],
 ) -> _sql.DataFrame | Result:
     """The rows of `df` whose key the sender's table also has, with all columns.
 
-    on, link      as for `vesica.receive`; the link is between the drivers, and its identity stays on this one
+    df            the table, as Spark has it
+    on, link      as for `vesica.receive`, but for one key alone; the link is between the drivers, and its identity stays on
+                  this one
     job           a name for this job among those in `staging`. The same call with the same name goes on with the job after
                   this driver was restarted; another job has another name
     staging       a directory of a file system that the driver and all executors have at the same path, and that has links,
@@ -85,8 +102,10 @@ def receive(
     slots         tasks at once; as many as the cluster has cores for, if not given. More than the other side has only wait
     attempts      how often a bucket may be tried, 1 to 16; the smaller number of both sides counts. `max_peer_items` limits
                   what the peer may bring in all of them
-    wait          seconds until the other driver, or a task's peer, comes: as long as the slower side takes for what it
-                  does alone
+    valid_for     how long tasks can begin: seconds, a text such as "7d", or a `timedelta`
+    wait          how long until the other driver, or a task's peer, comes, written so too: as long as the slower side takes for
+                  what it does alone
+    timeout       how long the other driver, or a task's peer, may be silent, written so too
     progress      a function of a `vesica.Progress`, called after each attempt
 
     The other arguments are those of `vesica.receive`: `normalize`, `null`, `protocol`, `security`, `both`, `lambda_` and so on.
@@ -99,55 +118,42 @@ def receive(
     Raises a subclass of `vesica.Error`; and what Spark raises, if a job of Spark fails that is not a bucket's. A peer that
     misbehaves in an attempt ends the job: `PeerError`, which the same call raises again.
     """
-    found = _run("receiver", **locals())
+    arguments = {"on": on, "wait": wait, "timeout": timeout, **options}
+    found = _run("receiver", df, link, job, staging, gateway, progress, arguments)
     assert found is not None
     return found
 
 
+@lacking(_LACKS)
 @checked
 def send(
     df: _sql.DataFrame,
     *,
-    on: str | list[str],
+    on: Texts,
     link: Link,
     job: str,
     staging: StagingDirectory,
     gateway: str,
-    rows: str = "matching",
-    task_memory: int | str = "1G",
-    task_threads: int | None = None,
-    slots: int | None = None,
-    attempts: int = 4,
-    valid_for: float = 604800,
-    wait: float = 3600,
-    timeout: float = 120,
+    wait: Duration = 3600,
+    timeout: Duration = 120,
     progress: Callable[[Progress], None] | None = None,
-    **arguments: Any,
+    **options: Unpack[SparkOptions],
 ) -> _sql.DataFrame | Result | None:
     """Lets the receiver learn which of its rows have a key that `df` also has. The arguments are those of `receive`.
 
     Returns nothing; with `both`, on both sides, the rows of `df` that match, or the numbers.
     """
-    return _run("sender", **locals())
+    arguments = {"on": on, "wait": wait, "timeout": timeout, **options}
+    return _run("sender", df, link, job, staging, gateway, progress, arguments)
 
 
 def _run(
     role: str,
-    *,
     df: _sql.DataFrame,
-    on: str | list[str],
     link: Link,
     job: str,
-    staging: str | os.PathLike[str],
+    staging: StagingDirectory,
     gateway: str,
-    rows: str,
-    task_memory: int | str,
-    task_threads: int | None,
-    slots: int | None,
-    attempts: int,
-    valid_for: float,
-    wait: float,
-    timeout: float,
     progress: Callable[[Progress], None] | None,
     arguments: dict[str, Any],
 ) -> _sql.DataFrame | Result | None:
@@ -156,25 +162,26 @@ def _run(
         raise UsageError(
             "Spark Connect: its client is no driver that meets the peer's; use a session of its own, or spark-submit"
         )
+    rows, slots, threads = (arguments.pop(name) for name in ("rows", "slots", "task_threads"))
     if rows not in _ROWS:
         raise UsageError("rows: there are matching, rest, all")
-    reveal = ",".join(texts(arguments.get("reveal", "matches")))
+    reveal = ",".join(texts(arguments["reveal"]))
     if any(name in reveal for name in _NOT_REVEALED):
         raise UsageError("reveal: jobs on a cluster are for matches, sizes, sums and thresholds")
     if reveal != "matches" and rows != "matching":
         raise UsageError("rows: a job for numbers has none")
-    for name in _NOT_FOR_JOBS:
-        if arguments.get(name):
-            raise UsageError(f"{name}: not for jobs on a cluster")
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise UsageError(
             "spark.speculation: a second copy of a task would cost an attempt; turn it off"
         )
-    arguments = {**arguments, "on": on, "link": link, "wait": wait, "timeout": timeout}
-    reading, options, _ = arguments_of_split(role, arguments)
+    wait, timeout = (_vesica.seconds(name, arguments[name]) for name in ("wait", "timeout"))
+    learns = role == "receiver" or arguments["both"]
     directory = _directory(staging, job)
+    limits = limits_of(directory, arguments)
+    reading, options = arguments_of_job(arguments)
+    if reading["identifiers"]:
+        raise UsageError("on: jobs of Spark match one key, and not several identifiers")
     table = _Table(df.drop("in_both") if rows == "all" else df, reading)
-    learns = role == "receiver" or bool(arguments.get("both"))
     if learns and reveal == "matches":
         table.check_rows()
     cluster = _Cluster(
@@ -182,15 +189,14 @@ def _run(
         directory,
         gateway,
         _slots(spark, slots),
-        _cpus(spark) if task_threads is None else task_threads,
+        _cpus(spark) if threads is None else threads,
         wait,
         timeout,
     )
     clock = _Clock()
-    described = {name: reading[name] for name in ("on", "normalize", "null")}
+    described = {name: reading[name] for name in ("on", "normalize", "null", "deny")}
     described["reveal"] = reveal
     if not os.path.lexists(os.path.join(directory, "job.json")):
-        limits = limits_of(directory, task_memory, attempts, valid_for)
         with table.distinct() as distinct:
             items = 0
 
@@ -564,7 +570,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="most keys that the peer may bring, in all attempts together, such as 2^30",
     )
-    parser.add_argument("--wait", type=float, default=3600)
+    parser.add_argument("--wait", default=3600)
     parser.add_argument("--protocol", default="auto")
     parser.add_argument("--security", default="malicious")
     parser.add_argument(

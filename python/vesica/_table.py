@@ -75,19 +75,36 @@ class Table:
         return _table_of, (self._batches.to_ipc(),)
 
     def __repr__(self) -> str:
-        names = [_short(name) for name in self.column_names[:_SHOWN]]
+        return f"<Table of {self._rows()}: {', '.join(self._names())}>"
+
+    def _repr_html_(self) -> str:
+        names = "".join(f"<th>{escape(name)}</th>" for name in self._names())
+        lines = [names]
+        for row in self._batches.preview(_SHOWN):
+            lines.append("".join(f"<td>{_cell(text)}</td>" for text in row[:_SHOWN]))
+        rows = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<table>{rows}</table><small>{self._rows()}</small>"
+
+    def _names(self) -> list[str]:
+        """The names of the first columns, and how many there are besides."""
+        names = [_short(name, 40) for name in self.column_names[:_SHOWN]]
         others = len(self.column_names) - len(names)
-        names += [f"and {others} more"] * (others > 0)
-        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
-        return f"<Table of {rows}: {', '.join(names)}>"
+        return names + [f"and {others} more"] * (others > 0)
+
+    def _rows(self) -> str:
+        return "1 row" if len(self) == 1 else f"{len(self)} rows"
 
 
-# Columns that a text of a table names, and characters of each name.
-_SHOWN, _LONGEST = 10, 40
+# Rows and columns that are shown of a table.
+_SHOWN = 10
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _cell(text: str | None) -> str:
+    return "<em>null</em>" if text is None else escape(_short(text, 80))
 
 
 def _table_of(stream: bytes) -> Table:
@@ -95,10 +112,11 @@ def _table_of(stream: bytes) -> Table:
     return Table(Batches.from_ipc(stream))
 
 
-def facts(known: dict[str, Any]) -> str:
-    """Names and values for a notebook."""
+def facts(known: dict[str, Any], rows: Table | None) -> str:
+    """Names and values for a notebook, and the first rows of a result that is in memory."""
     lines = (
         f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
         for name, value in known.items()
     )
-    return f"<table>{''.join(lines)}</table>"
+    shown = "" if rows is None else rows._repr_html_()
+    return f"<table>{''.join(lines)}</table>{shown}"

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from array import array
-from collections.abc import Mapping
-from typing import Any, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Literal
 
 from . import _vesica
-from ._arguments import (
-    Database,
-    InputPath,
-    JobDirectory,
-    OutputPath,
-    Path,
-    Rows,
-    check_arguments,
-    checked,
-)
+from ._arguments import checked, lacking
 from ._errors import UsageError
-from ._progress import Listener, ProgressOption
-from ._runs import (
-    Format,
-    Mode,
-    Result,
-    Texts,
-    arguments_of,
-    reading_of,
-    receive,
+from ._options import (
+    DEFAULTS,
+    Duration,
+    JobDirectory,
+    On,
+    Path,
+    PayloadOptions,
+    ReceiveOptions,
+    ResultOptions,
+    Rows,
+    TaskOptions,
 )
+from ._progress import Listener, ProgressOption
+from ._runs import Result, arguments_of, reading_of, table_of
 from ._table import Table
 from ._vesica import Link
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import CollectOptions, SplitOptions, WaitOptions
 
 
 class TaskListener(Listener):
@@ -66,7 +65,7 @@ class SplitJob:
 
     @checked
     def __init__(self, directory: JobDirectory) -> None:
-        """Opens the job that a directory has.
+        """Opens the job that `directory` has.
 
         Raises UsageError if there is none of this version.
         """
@@ -109,16 +108,17 @@ class SplitJob:
         listen: str | None = None,
         connect: str | None = None,
         threads: int | None = None,
-        wait: float = 120,
-        timeout: float = 120,
+        wait: Duration = 120,
+        timeout: Duration = 120,
         progress: ProgressOption = "auto",
         check: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         """Makes an attempt at a bucket, against the peer's task for the same attempt, and leaves the result in the
         directory. Returns `bucket`, `attempt`, `bytes_sent` and `bytes_received`.
 
-        The two tasks meet at a gateway, or one listens and the other connects: give the address, `host:port`, of one of
-        the three. `check` is called some hundred times a second; if it raises, the task ends and the peer is told.
+        The two tasks meet at a `gateway`, or one does `listen` and the other `connect`: give the address, `host:port`, of one
+        of the three. `check` is called some hundred times a second; if it raises, the task ends and the peer is told. `threads`,
+        `wait`, `timeout` and `progress` are as for `receive`.
 
         Raises a subclass of `Error`: UsageError for an attempt that was begun before, or another one at a bucket of which the
         peer has confirmed its result, DataError for keys other than those that were split. PeerError if the peer misbehaves
@@ -140,30 +140,27 @@ class SplitJob:
         self,
         *,
         link: Link,
-        wait: float = 120,
-        timeout: float = 120,
+        **options: Unpack[WaitOptions],
     ) -> list[tuple[int, int]]:
         """Meets the peer's driver, which calls this too, or `vesica attempts`. Returns the attempts that both sides make
-        next, as pairs of bucket and attempt; none once there is all that is needed.
+        next, as pairs of bucket and attempt; none once there is all that is needed. The arguments are those of `receive`.
 
         Raises a subclass of `Error`: ResourceError if no attempt is left for a bucket, or one side has lost a result that it
         had confirmed; DataError if that is this side, and the file is damaged; PeerError if the peer has misbehaved in a task;
         ContractError if the peer's job is another one.
         """
-        waiting = {"wait": wait, "timeout": timeout}
-        return self._job.next_attempts(link, waiting, Listener(None))
+        return self._job.next_attempts(link, {**options}, Listener(None))
 
     @checked
     def total(
         self,
         *,
         link: Link | None = None,
-        wait: float = 120,
-        timeout: float = 120,
+        **options: Unpack[WaitOptions],
     ) -> Result:
         """Opens the total of a job for numbers with the peer's driver, which calls this too, or `vesica total`, once all
         buckets have a result. The result has what this side learns, as after `receive`; its report has no seconds, bytes or
-        rows. Without a link it is what this side has from before.
+        rows. Without a link it is what this side has from before. The arguments are those of `receive`.
 
         Called again on both sides, it opens nothing more if they have theirs, and the same total otherwise, as often as a
         bucket may be tried.
@@ -173,86 +170,83 @@ class SplitJob:
         """
         if link is None:
             return Result(json.loads(self._job.total()))
-        waiting = {"wait": wait, "timeout": timeout}
-        return Result(json.loads(self._job.open_total(link, waiting, Listener(None))))
+        return Result(json.loads(self._job.open_total(link, {**options}, Listener(None))))
 
     @checked
     def collect(
         self,
         table: Rows = None,
         *,
-        on: Texts,
-        output: OutputPath | None = None,
-        output_table: str | None = None,
-        output_table_mode: Mode = "create",
-        normalize: Mapping[str, str] | None = None,
-        memory: int | str | None = None,
-        threads: int | None = None,
-        null: Texts = (),
-        query: str | None = None,
-        database: Database | None = None,
-        database_file: InputPath | None = None,
-        driver: str | None = None,
-        format: Format | None = None,
-        delimiter: str | None = None,
-        header: bool = True,
-        quote: str | None = '"',
-        escape: str | None = None,
-        encoding: str | None = None,
+        on: On,
+        **options: Unpack[CollectOptions],
     ) -> Collected:
-        """The rows of the table that match, once all buckets have a result. The arguments are those of `receive`, for the
-        table that was split.
+        """The rows of the table that match, or those that `rows` says, once all buckets have a result. The arguments are those
+        of `receive`, for the table that was split.
 
         Raises a subclass of `Error`: UsageError if a bucket has no result, DataError for a table that has changed, or a result
         that is damaged.
         """
-        arguments = dict(locals())
-        del arguments["self"]
-        table, output = arguments.pop("table"), arguments.pop("output")
-        threads = arguments.pop("threads")
-        rows, batches = self._job.collect(table, reading_of(arguments), output, threads)
-        return Collected(array("q", rows), None if batches is None else Table(batches))
+        given: dict[str, Any] = {"on": on, **options}
+        rows, output, threads = (given.pop(name) for name in ("rows", "output", "threads"))
+        reading = reading_of(given)
+        found, others, batches = self._job.collect(table, reading, rows, output, threads)
+        matching = array("q", found)
+        result = matching if others is None else array("q", others)
+        return Collected(matching, result, None if batches is None else Table(batches))
 
     def __repr__(self) -> str:
         return f"<SplitJob of the {self.role}, buckets={self.buckets}, attempts={self.attempts}>"
 
 
+@dataclass(frozen=True, repr=False)
 class Collected:
     """The rows that match by the results of tasks."""
 
-    def __init__(self, rows: array[int], table: Table | None) -> None:
-        self.rows = rows
-        """Which rows match, counted from 0, ascending: those of `table`, or of `output`."""
-        self.matching = rows
-        """The same, by the name that it has where a result can have other rows too."""
-        self._table = table
+    matching: array[int]
+    """Which rows match, counted from 0, ascending."""
+    rows: array[int]
+    """Which rows the result has, ascending: those of `table`, or of `output`. They are those that match, but with
+    `rows="rest"` the others, and with `rows="all"` all of them."""
+    _table: Table | None = None
 
     @property
     def table(self) -> Table:
-        """The matching rows, with all columns and in the order of the table.
+        """The rows of the result, with all columns and in the order of the table.
 
         Raises UsageError if they were written to `output` or to a database, or the table is a text file.
         """
-        if self._table is None:
-            raise UsageError(
-                "the matching rows are not in memory: they were written to `output` or to a database, or the table is a text file",
-                "read a text file with polars or pandas and pass the frame",
-            )
-        return self._table
+        return table_of(self._table)
 
     def __repr__(self) -> str:
         return f"<Collected, rows={len(self.rows)}>"
 
 
+# Options of `receive` that a job has not.
+_LACKS = {
+    **dict.fromkeys(ResultOptions.__annotations__, "the rows of a job come from `collect`"),
+    **dict.fromkeys(
+        [*PayloadOptions.__annotations__, "take_payload"],
+        "a job in tasks does not go with columns to hand over",
+    ),
+    **dict.fromkeys(
+        ("offline", "offline_store", "attested"),
+        "a job in tasks does not go with stored correlations",
+    ),
+    "align": "a job in tasks does not go with one order on both sides",
+    "work_dir": "a job in tasks goes on from its own directory",
+}
+
+
+@lacking(_LACKS)
+@checked
 def split(
     table: Rows = None,
     *,
-    role: str,
+    on: On,
+    role: Literal["receiver", "sender"],
     job: JobDirectory,
-    task_memory: int | str = "1G",
-    attempts: int = 4,
-    valid_for: float = 604800,
-    **arguments: Any,
+    link: Link,
+    **options: Unpack[SplitOptions],
 ) -> SplitJob:
     """Agrees on a job with the peer, which calls this in the other role, and cuts `table` up for tasks that each run a
     bucket of it: what the command `vesica split` does.
@@ -262,44 +256,28 @@ def split(
     task_memory  approximate memory of a task, by which the number of buckets is chosen; numbers take 129M or more
     attempts     how often a bucket may be tried, 1 to 16; the smaller number of both sides counts. `max_peer_items` limits what
                  the peer may bring in all of them
-    valid_for    for how many seconds tasks can begin
+    valid_for    how long tasks can begin: seconds, a text such as "7d", or a `timedelta`
 
     The other arguments are those of `receive`, `on`, `link` and `reveal` among them; a job is for matches of keys that are
     hashed, whose rows `collect` finds, or for numbers over them, which `total` opens.
 
     Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt, and the peer is told.
     """
-    hints = {**receive.__annotations__, **split.__annotations__}
-    check_arguments(hints, {**arguments, "table": table, "role": role, "job": job})
-    reading, options, rest = arguments_of_split(role, arguments)
-    limits = limits_of(job, task_memory, attempts, valid_for)
-    listener = Listener(rest["progress"])
+    arguments: dict[str, Any] = {"on": on, **options}
+    listener = Listener(arguments.pop("progress"))
+    limits = limits_of(job, arguments)
+    reading, of_job = arguments_of_job(arguments)
     with listener:
-        _vesica.split(role, table, reading, options, limits, rest["link"], listener)
+        _vesica.split(role, table, reading, of_job, limits, link, listener)
     return SplitJob(job)
 
 
-def arguments_of_split(
-    role: str, arguments: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """How a table is read, the options of the job, and the link and the progress."""
-    if role not in ("receiver", "sender"):
-        raise UsageError("role: there are receiver, sender")
-    bound = inspect.signature(receive).bind(None, **arguments)
-    bound.apply_defaults()
-    for name in ("output", "output_table", "rows"):
-        if name in arguments:
-            raise UsageError(f"{name}: the rows of a job come from `collect`")
-    given = dict(bound.arguments)
-    rest = {name: given.pop(name) for name in ("table", "link", "progress")}
-    reading, options = arguments_of(given)
-    return reading, options, rest
+def arguments_of_job(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How a table is read, and the options of a job. Those that it has not are as if they were not given."""
+    return arguments_of({**dict.fromkeys(ReceiveOptions.__annotations__), **DEFAULTS, **arguments})
 
 
-def limits_of(job: Path, task_memory: int | str, attempts: int, valid_for: float) -> dict[str, Any]:
-    return {
-        "job": os.fspath(job),
-        "task_memory": str(task_memory),
-        "attempts": attempts,
-        "valid_for": valid_for,
-    }
+def limits_of(job: Path, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options of tasks."""
+    limits = {name: arguments.pop(name) for name in TaskOptions.__annotations__}
+    return {**limits, "job": os.fspath(job), "task_memory": str(limits["task_memory"])}

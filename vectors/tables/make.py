@@ -6,8 +6,12 @@ own libraries cannot. Run it in this folder.
 
 import datetime as dt
 
+import openpyxl
 import polars as pl
 import pyarrow as pa
+from odf.opendocument import OpenDocumentSpreadsheet
+from odf.table import Table, TableCell, TableRow
+from odf.text import P
 from pyarrow import parquet as pq
 
 NUMBERS = [1, 2, 3]
@@ -104,3 +108,57 @@ pq.write_table(
     write_page_checksum=True,
     write_statistics=False,
 )
+
+# Workbooks, with openpyxl 3.1 and odfpy 1.4: a title, a table and a total, and a second sheet.
+BORN = [dt.date(1984, 1, 2), dt.date(2000, 12, 31)]
+SEEN = [dt.datetime(2024, 2, 29, 8, 30), dt.datetime(2024, 2, 29)]
+people = [
+    ["Export of customers"],
+    [],
+    ["mail", "phone", "born", "seen", "score", "active", "note"],
+    ["ann@x.org", 4930123456, BORN[0], SEEN[0], 0.1, True, 'says "hi", twice'],
+    ["bob@x.org", "+44 20 7946 0000", BORN[1], SEEN[1], 7, False, None],
+    ["c@x.org", None, None, None, 1e-9, None, None],
+    ["Total", 3],
+]
+other = [["id"], [1], [2]]
+
+workbook = openpyxl.Workbook()
+sheet = workbook.active
+sheet.title = "People"
+for row in people:
+    sheet.append(row)
+# A formula that was never computed.
+sheet["G6"] = "=1/0"
+sheet.merge_cells("A1:G1")
+second = workbook.create_sheet("Other")
+for row in other:
+    second.append(row)
+workbook.save("people.xlsx")
+
+
+def cell(value):
+    if value is None:
+        return TableCell()
+    if isinstance(value, bool):
+        made = TableCell(valuetype="boolean", booleanvalue=str(value).lower())
+    elif isinstance(value, (int, float)):
+        made = TableCell(valuetype="float", value=repr(value))
+    elif isinstance(value, dt.date):
+        made = TableCell(valuetype="date", datevalue=value.isoformat())
+    else:
+        made = TableCell(valuetype="string")
+    made.addElement(P(text=str(value)))
+    return made
+
+
+document = OpenDocumentSpreadsheet()
+for name, rows in [("People", people), ("Other", other)]:
+    table = Table(name=name)
+    for row in rows:
+        made = TableRow()
+        for value in row:
+            made.addElement(cell(value))
+        table.addElement(made)
+    document.spreadsheet.addElement(table)
+document.save("people.ods")

@@ -10,20 +10,21 @@ mod tasks;
 mod terms;
 mod values;
 
-use std::num::NonZeroUsize;
-
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use vesica::Role;
 
 pub(crate) use self::bench::{Bench, BenchParty, Carrier, Kernels, Measured, Plan};
 pub(crate) use self::parse::{Parsed, Stop, definition, parse};
 pub(crate) use self::published::{Lookup, Publish, Serve};
-pub(crate) use self::runs::{Check, Exchange, Meeting, MeetingPoint, Receive, Send};
-pub(crate) use self::table::{Opener, OutputTable, Table, TableForm};
+pub(crate) use self::runs::{Check, Columns, Exchange, Meeting, Receive, RunOptions, Send};
+pub(crate) use self::table::{Opener, Table};
 pub(crate) use self::tasks::{Attempts, Bucket, Collect, Gateway, Split, Total};
 use crate::log::LogFormat;
 use crate::offline::{Dealer, Generator, Offline};
-use crate::paths::{InputPath, OutputPath};
+use crate::options::IdentityOption;
+use crate::paths::{InputPath, OutputFile};
+use crate::report::Reporting;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -37,13 +38,15 @@ use crate::paths::{InputPath, OutputPath};
                   away, 5 the peer misbehaved, 6 the two sides disagree on the contract, 7 a \
                   resource limit; 130 after Ctrl-C and 143 after SIGTERM.\n\n\
                   Every option can be set in the environment, as VESICA_MEMORY for --memory and \
-                  VESICA_MAX_PEER_ITEMS for --max-peer-items, or in a TOML file, with --config."
+                  VESICA_MAX_PEER_ITEMS for --max-peer-items, or in a TOML file, with --config: keys at its top are for all \
+                  commands that have them, and those of a section, as [receive] or [offline.make], for \
+                  that command."
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// TOML file with options by their long names, such as memory = "4G" and key = ["name", "born"]. Flags and environment
-    /// variables override it
+    /// TOML file with options by their long names, such as memory = "4G" and key = ["name", "born"], for all commands, or in a
+    /// section such as [receive] for one. Flags and environment variables override it
     #[arg(long, value_name = "FILE.toml", global = true)]
     #[allow(
         dead_code,
@@ -71,6 +74,12 @@ pub(crate) enum Command {
     /// Helps the receiver; learns only how many distinct keys it has
     Send(Send),
     /// Takes one step of a run between parties that are never online together, who exchange files
+    ///
+    /// Where the sender begins: sender offer, receiver start, sender answer, receiver finish. Where the receiver begins:
+    /// receiver offer, sender start, receiver answer, sender answer, receiver finish. With --both the last message of the
+    /// receiver goes to the sender, who finishes too. Each step but the first takes the peer's last --message, each but the last
+    /// writes one with --message-out. Such a run finds rows, and no numbers and no columns of the sender: for these both
+    /// sides run at once, with receive and send.
     Exchange(Box<Exchange>),
     /// Shows what a run would see of a table; needs no peer
     Check(Check),
@@ -91,6 +100,11 @@ pub(crate) enum Command {
     /// Estimates what a run takes with each protocol: seconds, bytes, memory and money
     Plan(Plan),
     /// Agrees on a job with the peer, and divides a table into buckets for tasks on several machines
+    ///
+    /// Then, on both sides: `vesica attempts` prints lines of a bucket and an attempt; `vesica bucket` runs each of them, on any
+    /// machine with a copy of the directory, whose files bucket-* come back; attempts again, until it prints none. `vesica
+    /// collect` writes the rows, and `vesica total` opens numbers. A bucket has some thousands of keys at least, so that a small
+    /// table has one.
     Split(Box<Split>),
     /// Runs one bucket of a job against the peer's task for it
     ///
@@ -100,6 +114,9 @@ pub(crate) enum Command {
     /// Connects the tasks of both sides of a job at one address; cannot read what they exchange
     Gateway(Gateway),
     /// Agrees with the peer's driver which buckets are tried next, and prints them
+    ///
+    /// A line has the numbers of a bucket and of an attempt at it. The driver is whoever runs this command and `vesica total`
+    /// for one side.
     Attempts(Attempts),
     /// Writes the matching rows from the results of all buckets of a job
     Collect(Box<Collect>),
@@ -121,15 +138,14 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Keygen {
     /// File for the new identity; never overwritten
-    #[arg(long, value_name = "FILE", default_value = "vesica.key")]
-    pub(crate) out: OutputPath,
+    #[arg(long, value_name = "FILE", default_value = parse::USUAL_IDENTITY)]
+    pub(crate) out: OutputFile,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FingerprintOf {
-    /// Identity, made by `vesica keygen`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) identity: InputPath,
+    #[command(flatten)]
+    pub(crate) own: IdentityOption,
 }
 
 #[derive(Debug, Args)]
@@ -140,11 +156,25 @@ pub(crate) struct Completions {
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Command to describe; vesica itself if not given
-    pub(crate) command: Option<String>,
+    /// Command to describe, such as receive or offline make; vesica itself if not given
+    pub(crate) command: Vec<String>,
 }
 
 impl Command {
+    /// Its report, if it has one.
+    pub(crate) fn reporting(&self) -> Option<Reporting<'_>> {
+        Some(match self {
+            Command::Receive(options) => options.run.reporting(Role::Receiver, &options.link),
+            Command::Send(options) => options.run.reporting(Role::Sender, &options.link),
+            Command::Exchange(options) => options.reporting(),
+            Command::Publish(options) => options.report.reporting(),
+            Command::Lookup(options) => options.reporting(),
+            Command::Bucket(options) => options.report.reporting(),
+            Command::Collect(options) => options.reporting(),
+            _ => return None,
+        })
+    }
+
     /// Whether it shows to others that its memory is kept from its host.
     fn is_in_hardware(&self) -> bool {
         match self {
@@ -155,15 +185,32 @@ impl Command {
     }
 }
 
-pub(crate) fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {
-    text.parse().map_err(|_| "there is at least one thread")
-}
-
 #[cfg(test)]
 mod tests {
-    use vesica::{Argument, Command, Face};
+    use vesica_files::{Argument, Command, Face};
 
     use crate::failure::InCommand;
+
+    /// All that `--help` says of an option.
+    fn whole_help(arg: &clap::Arg) -> String {
+        let help = arg.get_long_help().or(arg.get_help());
+        help.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// `--help` has the rest.
+    #[test]
+    fn help_in_brief_is_the_first_sentence() {
+        let definition = super::definition(&[]);
+        let receive = definition.find_subcommand("receive").unwrap();
+        let of = |name: &str| receive.get_arguments().find(|arg| arg.get_id() == name);
+        let memory = of("memory").unwrap();
+        let brief = memory.get_help().unwrap().to_string();
+        assert_eq!(brief, "Approximate memory, such as 512M or 4G");
+        let whole = whole_help(memory);
+        assert!(whole.starts_with(&brief) && whole.len() > brief.len());
+        let input = of("input").unwrap().get_help().unwrap().to_string();
+        assert!(input.ends_with("or `-` for standard input"), "{input}");
+    }
 
     #[test]
     fn the_definition_is_sound() {
@@ -180,7 +227,7 @@ mod tests {
                 let option = command.get_arguments().find(|arg| arg.get_id() == name);
                 let option = option.unwrap();
                 assert_eq!(!option.get_default_values().is_empty(), has_default);
-                let help = option.get_help().unwrap().to_string();
+                let help = whole_help(option);
                 assert_eq!(help.contains("If not given, the "), !has_default, "{help}");
             }
         }
@@ -200,7 +247,7 @@ mod tests {
             let all = command.get_arguments().filter(|arg| !arg.is_hide_set());
             let all: Vec<&str> = all.filter_map(clap::Arg::get_long).collect();
             let unknown = shown.find_map(|arg| {
-                let help = arg.get_help()?.to_string();
+                let help = whole_help(arg);
                 let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
                 let options = words.filter_map(|word| word.strip_prefix("--"));
                 let unknown = options
@@ -247,7 +294,7 @@ mod tests {
         let split = definition.find_subcommand("split").unwrap();
         let mut options = split.get_arguments();
         let reveal = options.find(|arg| arg.get_id() == "reveal").unwrap();
-        let help = reveal.get_help().unwrap().to_string();
+        let help = whole_help(reveal);
         assert!(help.contains(", or threshold:N"), "{help}");
         for other in ["threshold-matches", "shares"] {
             assert!(!help.contains(other), "{help}");

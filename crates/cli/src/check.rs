@@ -1,32 +1,165 @@
 //! `vesica check`
 
-use vesica::{Budget, Division, Passes, SourceOptions};
-use vesica_session::with_threads;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use vesica::{KeySpec, Party, Terms};
+use vesica_files::{WholeFile, found_at, is_exhausted, read_regular};
+use vesica_session::terms::{KEY_BITS, NORMALIZATION, REVEAL};
+use vesica_session::{Error as SessionError, LabelExchange, VERSION, ValueTerms, check_values};
+use vesica_wire::Error as WireError;
 
 use crate::args::Check;
-use crate::failure::{Failure, RESOURCE};
+use crate::failure::{DATA, Failure, InCommand, RESOURCE, USAGE};
+use crate::log::{self, Level};
+use crate::progress::Progress;
+use crate::signals::Signals;
 use crate::stdout::{check_open, print_line};
 
+/// The longest file of terms, in bytes.
+const MAX_BYTES: u64 = 1 << 16;
+
+/// What a side says of a run before anything of its table.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    /// The version of the handshake.
+    version: u16,
+    protocol: String,
+    terms: Terms,
+    labels: LabelExchange,
+    values: Vec<ValueTerms>,
+}
+
+impl Said {
+    fn of(party: &Party, key: &KeySpec) -> Said {
+        let mut terms = party.terms.clone();
+        terms.set(&NORMALIZATION, key.normalization());
+        terms.set(&KEY_BITS, key.bits());
+        Said {
+            version: VERSION,
+            protocol: party.protocol.to_string(),
+            terms,
+            labels: party.labels.clone(),
+            values: party.value_terms(),
+        }
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Failure> {
+        let json = serde_json::to_vec_pretty(self).map_err(std::io::Error::from);
+        let write = |json: Vec<u8>| {
+            let mut file = WholeFile::create(path)?;
+            file.write_all(&json)?;
+            file.write_all(b"\n")?;
+            file.commit()
+        };
+        json.and_then(write).map_err(|e| {
+            let code = if is_exhausted(&e) { RESOURCE } else { USAGE };
+            Failure::new(code, format!("{}: cannot be written: {e}", path.display()))
+        })
+    }
+
+    /// Fails if there is something else at a path, in whose place it would be.
+    fn check_place(path: &Path) -> Result<(), Failure> {
+        match found_at(path) {
+            None | Some("an empty file") => Ok(()),
+            Some(_) if Said::read(path).is_ok() => Ok(()),
+            Some(found) => {
+                let line = format!(
+                    "{}: there is {found}, which terms would replace",
+                    path.display()
+                );
+                Err(Failure::usage(line).hint("name another file"))
+            }
+        }
+    }
+
+    fn read(path: &Path) -> Result<Said, Failure> {
+        let wrong = |problem: String| Failure::new(DATA, format!("{}: {problem}", path.display()));
+        let bytes = read_regular(path, MAX_BYTES).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => wrong("no such file".into()),
+            _ => wrong(format!("cannot be read: {e}")),
+        })?;
+        serde_json::from_slice(&bytes).map_err(|_| {
+            let problem = wrong("is not a file of terms, or of another version".into());
+            problem.hint("the peer writes one with `vesica check --terms FILE`")
+        })
+    }
+
+    /// Fails with what would end a run with a peer that says this; names all differences.
+    fn compare(&self, theirs: &Said) -> Result<(), Failure> {
+        let mut differences = Vec::new();
+        if self.version != theirs.version {
+            let versions = [self.version, theirs.version].map(|version| version.to_string());
+            differences.push(differ("version", versions));
+        }
+        let named = [&self.protocol, &theirs.protocol];
+        if self.protocol != theirs.protocol && named.iter().all(|name| *name != "auto") {
+            differences.push(differ("protocol", named.map(String::clone)));
+        }
+        differences.extend(self.terms.differences(&theirs.terms));
+        differences.extend(self.labels.agree(&theirs.labels).err());
+        let reveals = [self, theirs].map(|said| said.terms.get(&REVEAL));
+        if reveals[0] == reveals[1] {
+            let values = [&self.values[..], &theirs.values];
+            differences.extend(check_values(reveals[0], values).err());
+        }
+        let failures = differences.into_iter().map(SessionError::from);
+        let mut failures = failures.map(Failure::from);
+        let Some(first) = failures.next() else {
+            return Ok(());
+        };
+        for failure in failures {
+            log::say(Level::Warning, &failure.line);
+        }
+        Err(first)
+    }
+}
+
+fn differ(field: &'static str, [ours, theirs]: [String; 2]) -> WireError {
+    WireError::ContractDiffers {
+        field,
+        ours,
+        theirs,
+    }
+}
+
+/// Prints what a run would see, and fails as a run would.
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     check_open()?;
     let key = options.table.key()?;
-    let source = options.table.open(SourceOptions {
-        passes: Passes::One,
-        memory: options.memory(),
-        ..SourceOptions::default()
-    })?;
-    let directory = std::env::temp_dir();
-    let texts = options.texts(&key)?;
-    let for_keys = Budget::new(options.memory(), Division::of_run(texts.is_some())).keys;
+    let (role, party) = (options.role(), options.party()?);
+    party.check(role, &key)?;
+    let theirs = options.against.as_deref().map(Said::read).transpose()?;
+    options.terms.as_deref().map_or(Ok(()), Said::check_place)?;
+    let (shown, signals) = (options.resources.progress(), Signals::install()?);
+    let mut progress = Progress::new(shown, signals, "reading the table");
+    let source = options.table.open(party.options_of_check())?;
     let show = options.show.unwrap_or(0);
-    let check = with_threads(options.threads, || {
-        vesica::check_within(&source, &key, texts.as_ref(), show, for_keys, &directory)
-    })??;
+    let checked = party.check_table(role, &source, &key, show, &mut progress)?;
+    progress.finish();
+    let check = checked.check.spelled(&InCommand);
     let text = if options.json {
         serde_json::to_string(&check)
             .map_err(|e| Failure::new(RESOURCE, format!("the result is not JSON: {e}")))?
     } else {
         check.to_string()
     };
-    print_line(text.trim_end())
+    print_line(text.trim_end())?;
+    let said = Said::of(&party, &key);
+    if let Some(path) = &options.terms {
+        said.write(path)?;
+        let text = format!("{} is for the peer, for its --against", path.display());
+        log::say(Level::Info, &text);
+    }
+    if let (Some(theirs), Some(path)) = (&theirs, &options.against) {
+        said.compare(theirs)?;
+        let text = format!("nothing differs from what {} says", path.display());
+        log::say(Level::Info, &text);
+    }
+    match checked.refusal {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(()),
+    }
 }

@@ -1,6 +1,6 @@
 //! Under what conditions a command runs.
 
-use vesica::Link;
+use vesica_session::Link;
 
 /// What a benchmark changes about a command.
 #[derive(Clone, Copy, Debug)]

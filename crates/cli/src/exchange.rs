@@ -4,18 +4,18 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use serde_json::json;
-use vesica::terms::REVEAL;
+use vesica::tables::TargetTable;
 use vesica::{
-    Destination, Gets, Identity, Intent, KeySpec, LabelExchange, Party, Report, Role, Rows,
-    SourceOptions, TargetTable, no_match_hint,
+    Destination, Gets, Intent, KeySpec, Party, Report, Role, Rows, SourceOptions, no_match_hint,
 };
+use vesica_session::terms::REVEAL;
 
-use crate::args::{Meeting, Opener, OutputTable, Receive, Send, Table};
+use crate::args::{Columns, Meeting, Opener, Receive, RunOptions, Send, Table};
 use crate::conditions::Conditions;
 use crate::failure::{Failure, InCommand};
 use crate::log::{self, Level};
 use crate::progress::Progress;
-use crate::report::Record;
+use crate::report::{Record, Reporting};
 use crate::signals::{self, Signals};
 use crate::stdout::{check_open, print_line};
 use crate::summary::summary;
@@ -25,10 +25,8 @@ pub(crate) fn receive(options: &Receive, conditions: Conditions) -> Result<(), F
         role: Role::Receiver,
         table: &options.table,
         link: &options.link,
-        output: options.output.as_deref(),
-        output_table: &options.output_table,
-        rows: options.rows.or(options.align.then_some(Rows::Aligned)),
-        take_values: options.take_values,
+        run: &options.run,
+        takes_payload: options.take_payload,
         conditions,
     })
 }
@@ -38,10 +36,8 @@ pub(crate) fn send(options: &Send, conditions: Conditions) -> Result<(), Failure
         role: Role::Sender,
         table: &options.table,
         link: &options.link,
-        output: options.output.as_deref(),
-        output_table: &options.output_table,
-        rows: options.rows.or(options.align.then_some(Rows::Aligned)),
-        take_values: false,
+        run: &options.run,
+        takes_payload: false,
         conditions,
     })
 }
@@ -51,22 +47,27 @@ struct Side<'a> {
     role: Role,
     table: &'a Table,
     link: &'a Meeting,
-    output: Option<&'a Path>,
-    output_table: &'a OutputTable,
-    rows: Option<Rows>,
-    take_values: bool,
+    run: &'a RunOptions,
+    takes_payload: bool,
     conditions: Conditions,
+}
+
+impl Side<'_> {
+    /// Which rows the result has, if that was asked for.
+    fn rows(&self) -> Option<Rows> {
+        let aligned = self.run.align.then_some(Rows::Aligned);
+        self.run.result.rows.or(aligned)
+    }
 }
 
 /// Tells the peer that this side cannot take part, if it may know of the failure, before there is a party.
 pub(crate) fn tell_of(failure: &Failure, role: Role, link: &Meeting, conditions: Conditions) {
-    if let Ok(identity) = Identity::load(&link.identity)
+    if let Ok(identity) = link.who.load()
         && let (Some(problem), Ok(endpoint)) = (failure.problem(), link.endpoint())
-        && identity.check_peer(link.peer).is_ok()
     {
         let party = Party {
             plaintext_for_benchmarks_only: conditions.is_plaintext,
-            ..Party::new(&identity, link.peer, endpoint)
+            ..Party::new(&identity, link.who.peer, endpoint)
         };
         party.tell_problem(Intent::Run(role), problem);
     }
@@ -74,9 +75,9 @@ pub(crate) fn tell_of(failure: &Failure, role: Role, link: &Meeting, conditions:
 
 /// A run with its report.
 fn recorded(side: &Side<'_>) -> Result<(), Failure> {
-    let (role, link) = (Some(side.role), side.link);
-    let output = output_file(side).unwrap_or(side.output);
-    let record = Record::open(role, link.report.as_deref(), link.peer, output);
+    let of = side.run.reporting(side.role, side.link);
+    let output = output_file(side).unwrap_or(of.output);
+    let record = Record::open(Reporting { output, ..of });
     let mut record =
         record.inspect_err(|failure| tell_of(failure, side.role, side.link, side.conditions))?;
     let (output, report) = match run(side, &mut record) {
@@ -101,13 +102,14 @@ fn recorded(side: &Side<'_>) -> Result<(), Failure> {
 fn output_file<'a>(side: &Side<'a>) -> Result<Option<&'a Path>, Failure> {
     let Side { role, link, .. } = *side;
     let gets = Gets::of(role, &link.terms());
-    let option = match (side.output, side.output_table.is_given()) {
+    let result = &side.run.result;
+    let option = match (result.output(), result.is_table()) {
         (_, true) => Some("--output-table"),
         (Some(_), false) => Some("--output"),
         (None, false) => None,
     };
     match (option, gets, role) {
-        (Some(option), Gets::Nothing, _) if role == Role::Receiver || link.both => {
+        (Some(option), Gets::Nothing, _) if role == Role::Receiver || link.learns_both() => {
             let reveal = link.terms().get(&REVEAL);
             let printed = match reveal.each() {
                 [alone] => format!("the {alone} is printed"),
@@ -122,7 +124,7 @@ fn output_file<'a>(side: &Side<'a>) -> Result<Option<&'a Path>, Failure> {
             Err(Failure::usage("shares go to a file: give --output"))
         }
         (None, Gets::Rows | Gets::Shares, _) => Ok(Some(Path::new("-"))),
-        _ => Ok(side.output),
+        _ => Ok(result.output()),
     }
 }
 
@@ -130,7 +132,7 @@ fn output_file<'a>(side: &Side<'a>) -> Result<Option<&'a Path>, Failure> {
 struct Wanted<'a> {
     output: Option<&'a Path>,
     target: Option<TargetTable>,
-    labels: LabelExchange,
+    columns: Columns,
     key: KeySpec,
 }
 
@@ -140,18 +142,17 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
         role,
         table,
         link,
-        rows,
-        take_values,
+        takes_payload,
         ..
     } = *side;
     let output = output_file(side)?;
-    let target = table.target(side.output_table)?;
-    let labels = link.labels(role, take_values)?;
-    if take_values && rows == Some(Rows::Rest) {
-        return Err(Failure::usage("--take-values is for rows that match"));
+    let target = table.target(&side.run.result)?;
+    let columns = side.run.columns(role, link, takes_payload)?;
+    if takes_payload && side.rows() == Some(Rows::Rest) {
+        return Err(Failure::usage("--take-payload is for rows that match"));
     }
     let is_printed = Gets::of(role, &link.terms()) == Gets::Nothing
-        && (role == Role::Receiver || link.both)
+        && (role == Role::Receiver || link.learns_both())
         && !record.is_stdout();
     if is_printed {
         check_open()?;
@@ -160,7 +161,7 @@ fn check<'a>(side: &Side<'a>, record: &Record<'_>) -> Result<Wanted<'a>, Failure
     Ok(Wanted {
         output,
         target,
-        labels,
+        columns,
         key,
     })
 }
@@ -172,21 +173,25 @@ fn run<'a>(
 ) -> Result<(Option<&'a Path>, Report), Failure> {
     let (role, link) = (side.role, side.link);
     let signals = Signals::install()?;
-    let identity = Identity::load(&link.identity)?;
+    let identity = link.who.own.load()?;
     record.fingerprint = Some(identity.fingerprint());
-    identity.check_peer(link.peer)?;
+    identity.check_peer(link.who.peer)?;
     let wanted = check(side, record);
     let Wanted {
         output,
         target,
-        labels,
+        columns,
         key,
     } = wanted.inspect_err(|failure| tell_of(failure, role, link, side.conditions))?;
-    let mut progress = Progress::new(link.progress, signals.clone(), "reading the table");
-    let mut party = Party::new(&identity, link.peer, link.endpoint()?);
+    let mut progress = Progress::new(
+        link.resources.progress(),
+        signals.clone(),
+        "reading the table",
+    );
+    let mut party = Party::new(&identity, link.who.peer, link.endpoint()?);
     party.connect = link.connect(&progress, &signals, side.conditions);
     party.plaintext_for_benchmarks_only = side.conditions.is_plaintext;
-    let opener = complete(side, labels, &mut party).inspect_err(|failure| {
+    let opener = complete(side, columns, &key, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
             party.tell_problem(Intent::Run(role), problem);
         }
@@ -210,20 +215,26 @@ fn run<'a>(
 /// Gives the party what else the side asks for. What opens its table.
 fn complete<'a>(
     side: &Side<'a>,
-    labels: LabelExchange,
+    columns: Columns,
+    key: &KeySpec,
     party: &mut Party,
 ) -> Result<Opener<'a>, Failure> {
     let link = side.link;
-    link.complete(labels, party)?;
-    party.check(side.role)?;
-    if side.rows.is_some() && Gets::of(side.role, &party.terms) != Gets::Rows {
-        return Err(Failure::usage("--rows is for results of rows"));
+    side.run.complete(link, columns, party)?;
+    party.check(side.role, key)?;
+    if let Some(option) = side.run.result.of_rows()
+        && Gets::of(side.role, &party.terms) != Gets::Rows
+    {
+        return Err(Failure::usage(format!("{option} is for results of rows")));
     }
     let options = SourceOptions {
         passes: party.passes(side.role),
-        rows: side.rows.unwrap_or_default(),
         scratch: party.resources.work_dir.clone(),
         ..SourceOptions::default()
+    };
+    let options = SourceOptions {
+        rows: side.rows().unwrap_or_default(),
+        ..side.run.result.source(options)
     };
     side.table.opener(link.source(party, options))
 }

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vesica::{Advice, Argument, Command, ErrorClass, Face, Problem, redacted};
+use vesica::ErrorClass;
+use vesica::tables::redacted;
+use vesica_files::{Advice, Argument, Command, Face};
+use vesica_session::Problem;
 use vesica_wire::is_hidden;
 
 use crate::log;
@@ -16,7 +19,7 @@ pub(crate) const NETWORK: u8 = 4;
 /// Exit code of a peer that misbehaved.
 const PEER: u8 = 5;
 /// Exit code where the two sides disagree on the contract.
-const CONTRACT: u8 = 6;
+pub(crate) const CONTRACT: u8 = 6;
 /// Exit code of a limit of this machine.
 pub(crate) const RESOURCE: u8 = 7;
 
@@ -98,26 +101,26 @@ impl From<vesica::Error> for Failure {
     }
 }
 
-impl From<vesica::TableError> for Failure {
-    fn from(error: vesica::TableError) -> Failure {
+impl From<vesica::tables::Error> for Failure {
+    fn from(error: vesica::tables::Error) -> Failure {
         vesica::Error::from(error).into()
     }
 }
 
-impl From<vesica::OfflineError> for Failure {
-    fn from(error: vesica::OfflineError) -> Failure {
+impl From<vesica::offline::Error> for Failure {
+    fn from(error: vesica::offline::Error) -> Failure {
         vesica::Error::from(error).into()
     }
 }
 
-impl From<vesica::LookUpError> for Failure {
-    fn from(error: vesica::LookUpError) -> Failure {
+impl From<vesica::lookup::Error> for Failure {
+    fn from(error: vesica::lookup::Error) -> Failure {
         vesica::Error::from(error).into()
     }
 }
 
-impl From<vesica::SessionError> for Failure {
-    fn from(error: vesica::SessionError) -> Failure {
+impl From<vesica_session::Error> for Failure {
+    fn from(error: vesica_session::Error) -> Failure {
         vesica::Error::from(error).into()
     }
 }
@@ -159,7 +162,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vesica::{Argument, Command, Face};
+    use vesica_files::{Argument, Command, Face};
 
     use super::{InCommand, one_line};
 

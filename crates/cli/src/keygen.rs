@@ -11,7 +11,7 @@ pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
     let identity = Identity::generate()?;
     if let Err(error) = identity.save(&options.out) {
         let failure = Failure::from(error);
-        return Err(match Identity::load(&options.out) {
+        return Err(match Identity::load(&*options.out) {
             Ok(there) => failure.hint(format!("the identity in it is {}", there.fingerprint())),
             Err(_) => failure,
         });
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
 }
 
 pub(crate) fn fingerprint(options: &FingerprintOf) -> Result<(), Failure> {
-    print(&Identity::load(&options.identity)?)
+    print(&options.own.load()?)
 }
 
 fn print(identity: &Identity) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ mod log;
 mod manual;
 mod memory;
 mod offline;
+mod options;
 mod paths;
 mod patience;
 mod plan;
@@ -34,15 +35,14 @@ use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
 
-use args::{Command, Lookup, Parsed, Receive, Send};
+use args::{Command, Parsed, Receive, Send};
 use conditions::Conditions;
 use failure::Failure;
 #[doc(hidden)]
 pub use paths::PathUse;
 use report::Record;
 #[doc(hidden)]
-pub use vesica::PathKind;
-use vesica::Role;
+pub use vesica::tables::PathKind;
 use vesica_kernels::process::ignore_file_size_signal;
 
 /// The exit code of a limit of this machine.
@@ -83,7 +83,7 @@ fn execute(arguments: impl Iterator<Item = OsString>) -> u8 {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         // What a damaged file does to the library that reads it becomes an error of its own.
-        match (vesica::panic_is_caught(), log::is_json()) {
+        match (vesica::tables::panic_is_caught(), log::is_json()) {
             (true, _) => {}
             (false, true) => log::say(log::Level::Error, &failure::one_line(&info.to_string())),
             (false, false) => report(info),
@@ -109,33 +109,22 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
         .check()
         .map_err(Failure::from)
         .inspect_err(|failure| {
-            let (role, link, report, peer, output) = match &command {
-                Command::Receive(Receive { link, output, .. }) => {
-                    let role = Some(Role::Receiver);
-                    (role, Some(link), &link.report, link.peer, output)
-                }
-                Command::Send(Send { link, output, .. }) => {
-                    let role = Some(Role::Sender);
-                    (role, Some(link), &link.report, link.peer, output)
-                }
-                Command::Lookup(options) => {
-                    let Lookup { report, output, .. } = options;
-                    (None, None, report, options.peer, output)
-                }
-                _ => return,
+            let Some(of) = command.reporting() else {
+                return;
             };
             // The report may be what is in the way.
-            let option = match report.as_deref() {
+            let option = match of.report {
                 Some(path) if path == Path::new("-") => "standard output",
                 _ => "--report",
             };
             let record = (paths.may_write(option))
-                .then(|| {
-                    let (report, output) = (report.as_deref(), output.as_deref());
-                    Record::open(role, report, peer, output).ok()
-                })
+                .then(|| Record::open(of).ok())
                 .flatten();
-            if let (Some(role), Some(link)) = (role, link) {
+            if let (
+                Some(role),
+                Command::Receive(Receive { link, .. }) | Command::Send(Send { link, .. }),
+            ) = (of.role, &command)
+            {
                 exchange::tell_of(failure, role, link, Conditions::REAL);
             }
             if let Some(record) = record {

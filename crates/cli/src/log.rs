@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
-use vesica::{redacted, rfc3339};
+use vesica::tables::redacted;
+use vesica_session::rfc3339;
 use vesica_wire::is_hidden;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

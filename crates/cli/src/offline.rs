@@ -2,30 +2,33 @@
 
 mod shown;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
-use vesica::{
-    ConnectOptions, Endpoint, Fingerprint, HalfRequest, Identity, Intent, Name, Observer,
-    OfflineStore, OfflineTerms, Registry, Role, StoredHalf, attester, deal, fetch_half,
-    find_protocol, generate, half_of_the_machine, make_half, parse_address, parse_bytes,
-    parse_size, rfc3339,
+use vesica::offline::{
+    HalfRequest, OfflineStore, OfflineTerms, StoredHalf, attester, deal, fetch_half, generate,
+    make_half,
 };
+use vesica::options::{find_protocol, parse_address, parse_duration};
+use vesica::{ConnectOptions, Endpoint, Fingerprint, Intent, Observer, Role};
 use vesica_files::many;
 use vesica_psi::Origin;
-use vesica_session::{Connection, Listener, Transport, accept_and_connect, connect};
+use vesica_session::terms::parse_size;
+use vesica_session::{
+    Connection, Listener, Name, Registry, Transport, accept_and_connect, connect, rfc3339,
+};
 use vesica_wire::Channel;
 
 use crate::conditions::Conditions;
 use crate::failure::{DATA, Failure, RESOURCE};
 use crate::log::{self, Level};
 use crate::memory::peak_memory_bytes;
-use crate::paths::{InputPath, StoreDirectory};
-use crate::patience::{Patience, seconds};
-use crate::progress::{Progress, ProgressMode};
+use crate::options::{Identified, IdentityOption, MeetingPoint, MemoryOption, ProgressOption};
+use crate::paths::StoreDirectory;
+use crate::patience::Patience;
+use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::stdout::print_line;
 use shown::{Attestation, Expectations, PeerShown, Shown};
@@ -73,7 +76,6 @@ impl Side {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
 struct Make {
     /// The protocol whose runs take the pair: ole
     #[arg(long = "for", value_name = "PROTOCOL")]
@@ -96,18 +98,10 @@ struct Make {
     /// Statistical security of the run in bits, 40 to 128
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     lambda: u32,
-    /// Wait for the peer at HOST:PORT; port 0 picks a free one
-    #[arg(long, value_name = "ADDR", value_parser = parse_address, conflicts_with_all = ["dealer", "generator"])]
-    listen: Option<String>,
-    /// Connect to the peer, the dealer or this side's generator at HOST:PORT
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    connect: Option<String>,
-    /// This side's identity, made by `vesica keygen`
-    #[arg(long, value_name = "FILE")]
-    identity: InputPath,
-    /// The fingerprint of the run's other party, vs1:…
-    #[arg(long, value_name = "FINGERPRINT")]
-    peer: Fingerprint,
+    #[command(flatten)]
+    point: MeetingPoint,
+    #[command(flatten)]
+    who: Identified,
     /// With --offline dealer: the dealer's fingerprint
     #[arg(long, value_name = "FINGERPRINT")]
     dealer: Option<Fingerprint>,
@@ -123,19 +117,24 @@ struct Make {
     offline_store: StoreDirectory,
     #[command(flatten)]
     patience: Patience,
-    /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
-    progress: ProgressMode,
+    #[command(flatten)]
+    progress: ProgressOption,
+}
+
+/// A store of halves, and whose.
+#[derive(Debug, Args)]
+struct Owned {
+    /// Directory of halves
+    #[arg(long, value_name = "DIR")]
+    offline_store: StoreDirectory,
+    #[command(flatten)]
+    own: IdentityOption,
 }
 
 #[derive(Debug, Args)]
 struct Ls {
-    /// Directory of halves
-    #[arg(long, value_name = "DIR")]
-    offline_store: StoreDirectory,
-    /// The identity that uses the store
-    #[arg(long, value_name = "FILE")]
-    identity: InputPath,
+    #[command(flatten)]
+    store: Owned,
     /// Print a JSON array instead of text
     #[arg(long)]
     json: bool,
@@ -147,12 +146,44 @@ struct Named {
     /// Names of pairs; for `verify` and `adopt` all of this identity if none is given
     #[arg(value_name = "NAME")]
     names: Vec<Name>,
-    /// Directory of halves
-    #[arg(long, value_name = "DIR")]
-    offline_store: StoreDirectory,
-    /// The identity that stored them
-    #[arg(long, value_name = "FILE")]
-    identity: InputPath,
+    #[command(flatten)]
+    store: Owned,
+}
+
+/// What whoever makes halves for others has.
+#[derive(Debug, Args)]
+struct Serving {
+    #[command(flatten)]
+    own: IdentityOption,
+    #[command(flatten)]
+    memory: MemoryOption,
+    /// Longest time for all of it, whatever the others do
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "43200", value_parser = parse_duration)]
+    deadline: Duration,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    progress: ProgressOption,
+}
+
+impl Serving {
+    /// Bytes that halves may take.
+    fn memory(&self) -> u64 {
+        self.memory.bytes().unwrap_or(u64::MAX)
+    }
+
+    /// How it waits, for as long as all of it may take.
+    fn connect(
+        &self,
+        progress: &Progress,
+        signals: &Signals,
+        conditions: Conditions,
+    ) -> ConnectOptions {
+        ConnectOptions {
+            interrupt: signals.interrupt().within(self.deadline),
+            ..self.patience.options(progress, signals, conditions)
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -160,29 +191,17 @@ pub(crate) struct Dealer {
     /// Wait for both parties at HOST:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     listen: String,
-    /// The dealer's identity, made by `vesica keygen`
-    #[arg(long, value_name = "FILE")]
-    identity: InputPath,
     /// The fingerprint of the side that will receive
     #[arg(long, value_name = "FINGERPRINT")]
     receiver: Fingerprint,
     /// The fingerprint of the side that will send
     #[arg(long, value_name = "FINGERPRINT")]
     sender: Fingerprint,
-    /// Memory for the halves, such as 512M or 4G: a pair that takes more is refused; half of this machine's if not given
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
     /// Show both parties a report of the trusted execution environment that this runs in
     #[arg(long, value_enum)]
     attestation: Option<Attestation>,
-    /// Longest time for all of it, whatever the parties do
-    #[arg(long, value_name = "SECONDS", default_value = "43200", value_parser = seconds)]
-    deadline: Duration,
     #[command(flatten)]
-    patience: Patience,
-    /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
-    progress: ProgressMode,
+    serving: Serving,
 }
 
 #[derive(Debug, Args)]
@@ -194,29 +213,17 @@ pub(crate) struct Generator {
     /// Connect to the other generator, which listens, at HOST:PORT
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     connect: Option<String>,
-    /// This generator's identity, made by `vesica keygen`
-    #[arg(long, value_name = "FILE")]
-    identity: InputPath,
     /// The fingerprint of the party that this serves, and nobody else
     #[arg(long, value_name = "FINGERPRINT")]
     party: Fingerprint,
     /// The fingerprint of the other party's generator
     #[arg(long, value_name = "FINGERPRINT")]
     peer: Fingerprint,
-    /// Memory for the half, such as 512M or 4G: one that takes more is refused; half of this machine's if not given
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
     /// The trusted execution environment that this runs in
     #[arg(long, value_enum)]
     attestation: Attestation,
-    /// Longest time for all of it, whatever the others do
-    #[arg(long, value_name = "SECONDS", default_value = "43200", value_parser = seconds)]
-    deadline: Duration,
     #[command(flatten)]
-    patience: Patience,
-    /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
-    progress: ProgressMode,
+    serving: Serving,
 }
 
 impl Dealer {
@@ -264,16 +271,16 @@ impl Make {
         let expected = Expectations::new(origin, &self.shown, &self.peer_shown)?;
         let role = self.role.role();
         let signals = Signals::install()?;
-        let identity = Identity::load(&self.identity)?;
+        let identity = self.who.own.load()?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;
-        let mut progress = Progress::new(self.progress, signals.clone(), "waiting");
+        let mut progress = Progress::new(self.progress.progress, signals.clone(), "waiting");
         let options = ConnectOptions {
             beside: self.generator,
             ..self.patience.options(&progress, &signals, conditions)
         };
         let transport = Transport::Tls {
             identity: &identity,
-            peer: self.dealer.or(self.generator).unwrap_or(self.peer),
+            peer: self.dealer.or(self.generator).unwrap_or(self.who.peer),
             intent: match origin {
                 Origin::Dealer => Intent::AskDealer,
                 Origin::Generators => Intent::AskGenerator,
@@ -287,7 +294,7 @@ impl Make {
                 let wanted = HalfRequest {
                     role,
                     terms: &terms,
-                    peer: self.peer,
+                    peer: self.who.peer,
                     shown: expected.shown(),
                 };
                 fetch_half(&mut connection, registry, wanted, &store, &mut progress)
@@ -329,14 +336,13 @@ impl Make {
         options: &ConnectOptions,
         progress: &mut Progress,
     ) -> Result<Connection, Failure> {
-        let connection = match (&self.listen, &self.connect) {
-            (Some(address), _) => {
-                let listener = Listener::bind(address)?;
+        let connection = match self.point.endpoint()? {
+            Endpoint::Listen(address) => {
+                let listener = Listener::bind(&address)?;
                 progress.listening(listener.local_addr());
                 listener.accept(transport, options)?
             }
-            (None, address) => {
-                let endpoint = Endpoint::Connect(address.clone().unwrap_or_default());
+            endpoint => {
                 progress.connecting(&endpoint);
                 connect(&endpoint, transport, options)?
             }
@@ -386,7 +392,7 @@ impl<'a> Line<'a> {
 
 impl Ls {
     fn run(&self) -> Result<(), Failure> {
-        let listing = store(&self.offline_store, &self.identity)?.list()?;
+        let listing = self.store.open()?.list()?;
         let lines: Vec<Line<'_>> = listing.halves.iter().map(Line::of).collect();
         for name in listing.unreadable {
             let problem = format!("{name}.half cannot be read as a half");
@@ -436,7 +442,7 @@ impl Ls {
 
 impl Named {
     fn verify(&self) -> Result<(), Failure> {
-        let store = store(&self.offline_store, &self.identity)?;
+        let store = self.store.open()?;
         let listing = store.list()?;
         let own = listing.halves.iter().filter(|half| half.is_own);
         let all = own.map(|half| half.name).chain(listing.unreadable);
@@ -457,7 +463,7 @@ impl Named {
     }
 
     fn adopt(&self) -> Result<(), Failure> {
-        let store = store(&self.offline_store, &self.identity)?;
+        let store = self.store.open()?;
         let names = match self.names.is_empty() {
             true => {
                 let halves = store.list()?.halves.into_iter();
@@ -479,7 +485,7 @@ impl Named {
             let line = "`vesica offline rm` needs the names of what to remove";
             return Err(Failure::usage(line).hint("`vesica offline ls` lists the names"));
         }
-        let store = store(&self.offline_store, &self.identity)?;
+        let store = self.store.open()?;
         Ok(self.names.iter().try_for_each(|name| store.remove(*name))?)
     }
 }
@@ -514,14 +520,16 @@ fn judge(
     }
 }
 
-/// A store that exists.
-fn store(directory: &Path, identity: &Path) -> Result<OfflineStore, Failure> {
-    let identity = Identity::load(identity)?;
-    if !directory.is_dir() {
-        let line = format!("{}: there is no such directory", directory.display());
-        return Err(Failure::new(DATA, line));
+impl Owned {
+    /// A store that exists.
+    fn open(&self) -> Result<OfflineStore, Failure> {
+        let (directory, identity) = (&self.offline_store, self.own.load()?);
+        if !directory.is_dir() {
+            let line = format!("{}: there is no such directory", directory.display());
+            return Err(Failure::new(DATA, line));
+        }
+        Ok(OfflineStore::open(directory, &identity)?)
     }
-    Ok(OfflineStore::open(directory, &identity)?)
 }
 
 /// The connections to those at whose ends halves are stored, or to one and the other generator.
@@ -532,11 +540,6 @@ fn both(connections: Vec<Connection>, progress: &mut Progress) -> Result<[Connec
     let each = connections.iter();
     each.for_each(|connection| progress.connected(connection));
     Ok(connections)
-}
-
-/// Bytes that halves may take.
-fn memory_of(asked: Option<u64>) -> u64 {
-    asked.or_else(half_of_the_machine).unwrap_or(u64::MAX)
 }
 
 /// What was made, and how long it took.
@@ -555,7 +558,7 @@ pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Fai
         return Err(Failure::usage("--receiver and --sender are the same party"));
     }
     let signals = Signals::install()?;
-    let identity = Identity::load(&options.identity)?;
+    let identity = options.serving.own.load()?;
     let attester = match options.attestation {
         Some(attestation) => {
             attestation.warn();
@@ -563,12 +566,15 @@ pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Fai
         }
         None => None,
     };
-    let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
+    let mut progress = Progress::new(
+        options.serving.progress.progress,
+        signals.clone(),
+        "waiting",
+    );
     let connecting = ConnectOptions {
-        interrupt: signals.interrupt().within(options.deadline),
         // A party has nothing to compute: it asks, takes its half, and stores it.
-        patience: options.patience.timeout,
-        ..options.patience.options(&progress, &signals, conditions)
+        patience: options.serving.patience.timeout,
+        ..options.serving.connect(&progress, &signals, conditions)
     };
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
@@ -576,7 +582,7 @@ pub(crate) fn dealer(options: &Dealer, conditions: Conditions) -> Result<(), Fai
     let connections = listener.accept_all(&identity, &parties, Intent::Deal, &connecting)?;
     let mut connections = both(connections, &mut progress)?;
     let start = Instant::now();
-    let (registry, memory) = (Registry::standard(), memory_of(options.memory));
+    let (registry, memory) = (Registry::standard(), options.serving.memory());
     let terms = deal(&mut connections, registry, memory, attester.as_deref())?;
     progress.finish();
     let dealt = format!("dealt a pair {}", made(&terms, start));
@@ -590,14 +596,17 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
         return Err(Failure::usage("--party and --peer are the same"));
     }
     let signals = Signals::install()?;
-    let identity = Identity::load(&options.identity)?;
+    let identity = options.serving.own.load()?;
     options.attestation.warn();
     let attester = attester(options.attestation.platform())?;
-    let mut progress = Progress::new(options.progress, signals.clone(), "waiting");
+    let mut progress = Progress::new(
+        options.serving.progress.progress,
+        signals.clone(),
+        "waiting",
+    );
     let connecting = ConnectOptions {
-        interrupt: signals.interrupt().within(options.deadline),
         beside: Some(options.party),
-        ..options.patience.options(&progress, &signals, conditions)
+        ..options.serving.connect(&progress, &signals, conditions)
     };
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
@@ -612,7 +621,7 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
     };
     let mut connections = both(connections?, &mut progress)?;
     let start = Instant::now();
-    let (registry, memory) = (Registry::standard(), memory_of(options.memory));
+    let (registry, memory) = (Registry::standard(), options.serving.memory());
     let terms = generate(&mut connections, registry, memory, &*attester)?;
     progress.finish();
     let phases = connections[1].channel.traffic();

@@ -6,10 +6,12 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{
-    MapValueParser, PathBufValueParser, StringValueParser, TypedValueParser, ValueParserFactory,
+    PathBufValueParser, StringValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory,
 };
 use clap::{Arg, ArgMatches, Command};
-use vesica::{DirectoryKind, PathKind, Paths, add_database};
+use vesica::options::add_database;
+use vesica::tables::{PathKind, Paths};
+use vesica_files::DirectoryKind;
 
 use crate::failure::InCommand;
 
@@ -30,7 +32,7 @@ pub enum PathUse {
 }
 
 macro_rules! paths {
-    ($($(#[$doc:meta])* $name:ident($inner:ty, $parser:ident) $use:expr;)+) => {
+    ($($(#[$doc:meta])* $name:ident($inner:ty, $parser:ident $(, $check:path)?) $use:expr;)+) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug)]
@@ -45,10 +47,13 @@ macro_rules! paths {
             }
 
             impl ValueParserFactory for $name {
-                type Parser = MapValueParser<$parser, fn($inner) -> $name>;
+                type Parser = TryMapValueParser<$parser, fn($inner) -> Result<$name, &'static str>>;
 
                 fn value_parser() -> Self::Parser {
-                    $parser::new().map($name)
+                    $parser::new().try_map(|path| {
+                        $($check(&path)?;)?
+                        Ok($name(path))
+                    })
                 }
             }
         )+
@@ -73,14 +78,16 @@ paths! {
     InputTable(PathBuf, PathBufValueParser) PathUse::Reads(PathKind::Table);
     /// A file, or an object, that is written.
     OutputPath(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::File);
+    /// A file that is written, and never standard output.
+    OutputFile(PathBuf, PathBufValueParser, check_file) PathUse::Writes(PathKind::File);
     /// The directory with which a run goes on.
     WorkDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::WorkDir));
     /// The directory of a run by files.
     CourierDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Courier));
     /// The directory of a job.
     JobDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Job));
-    /// The database of a published set.
-    DatabaseDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Database));
+    /// The directory of a published set.
+    SetDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::Database));
     /// The state of look-ups.
     StateDirectory(PathBuf, PathBufValueParser) PathUse::Writes(PathKind::Directory(DirectoryKind::LookUp));
     /// A store of halves.
@@ -95,6 +102,13 @@ paths! {
     DatabaseUri(String, StringValueParser) PathUse::Database;
     /// The name or the path of a driver's library.
     DriverName(String, StringValueParser) PathUse::Library;
+}
+
+fn check_file(path: &Path) -> Result<(), &'static str> {
+    match path == Path::new("-") {
+        true => Err("a file has to be named; this does not go to standard output"),
+        false => Ok(()),
+    }
 }
 
 impl InputTable {

@@ -1,7 +1,8 @@
 //! Progress on standard error: a bar on a terminal, plain lines elsewhere, or nothing.
 //!
-//! The time left is that of the running phase, and shown only where the phase knows how much it has to do:
-//! the time of later phases depends on the peer.
+//! The bar is one for the whole run: what is going on in a user's words, the share that is done and the time that is left. These
+//! are the planner's forecast at first, and the more bytes have passed of those that the contract determines, the more what
+//! these have taken. Plain lines have the names of the protocol's phases; the time left in them is that of the running phase.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -10,9 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use vesica::{Advice, Begin, Counts, Endpoint, Incident, Observer, Storage, rfc3339};
-use vesica_files::many;
-use vesica_session::Connection;
+use vesica::tables::Counts;
+use vesica::{Endpoint, Observer, Storage};
+use vesica_files::{Advice, many};
+use vesica_plan::Machines;
+use vesica_session::{Begin, Connection, Contract, Incident, Link, Registry, rfc3339};
 
 use crate::failure::InCommand;
 use crate::log::{self, Level};
@@ -32,6 +35,8 @@ pub(crate) enum ProgressMode {
 pub(crate) struct Progress {
     view: View,
     pace: Pace,
+    /// What is expected of the run, once it is agreed.
+    expected: Option<Expected>,
     signals: Signals,
 }
 
@@ -75,6 +80,7 @@ impl Progress {
         let progress = Progress {
             view,
             pace: Pace::new("", Instant::now()),
+            expected: None,
             signals,
         };
         progress.now("step", first, &Value::Null);
@@ -107,13 +113,18 @@ impl Progress {
     /// Shows the progress of the running phase.
     fn tell(&mut self) {
         let now = Instant::now();
-        match &self.view {
-            View::Bar(bar) => bar.set_prefix(self.pace.text(now)),
-            View::Plain if self.pace.due(now) => {
+        match (&self.view, &mut self.expected) {
+            (View::Bar(bar), Some(expected)) => {
+                let (share, text) = expected.ahead(self.pace.bytes[1], now);
+                bar.set_position((share * WHOLE as f64) as u64);
+                bar.set_prefix(text);
+            }
+            (View::Bar(bar), None) => bar.set_prefix(self.pace.text(now)),
+            (View::Plain, _) if self.pace.due(now) => {
                 let text = format!("phase: {}, {}", self.pace.phase, self.pace.text(now));
                 log::event("progress", &text, &self.pace.fields());
             }
-            View::Plain | View::Nothing => {}
+            (View::Plain | View::Nothing, _) => {}
         }
     }
 
@@ -144,6 +155,91 @@ fn bar() -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
+
+/// Parts of a bar for a whole run.
+const WHOLE: u64 = 1000;
+
+/// The share of a run that it has not reached before it is over.
+const MOST: f64 = 0.99;
+
+/// What goes on in a phase of this name, for who does not know the protocol.
+fn in_words(phase: &'static str) -> &'static str {
+    match phase {
+        "contract" => "agreeing with the peer",
+        "the peer reads its table" => "waiting until the peer has read its table",
+        "masks" | "membership" | "comparison" | "function" | "opening" => "comparing",
+        "files of the set" => "fetching the set",
+        "look-up" => "asking the server",
+        "publish" | "add" | "remove" => "publishing",
+        "attempt" | "attempts" | "manifest" | "keys of tasks" => "agreeing on the tasks",
+        "done" => "finishing",
+        _ => "exchanging",
+    }
+}
+
+/// What the planner expects of a run.
+struct Expected {
+    began: Instant,
+    seconds: f64,
+    /// Bytes both ways.
+    bytes: u64,
+    /// The largest share that was told.
+    share: f64,
+}
+
+impl Expected {
+    /// Of the run under a contract; `None` for one that the planner does not know.
+    fn of(contract: &Contract) -> Option<Expected> {
+        let sizes = [contract.receiver_size, contract.sender_size];
+        let columns = contract.sender_values.len().clamp(1, usize::from(u8::MAX)) as u8;
+        let request = contract.terms.request(|_| true, sizes, columns, Link::LAN);
+        let (request, protocol) = (request.ok()?, Registry::standard().get(&contract.protocol)?);
+        let optimize = request.optimize?;
+        let machines = Machines::new(None, None);
+        let forecast = machines.forecast(protocol, contract.runs, optimize, &request, &[])?;
+        let labels = contract.labels.as_ref().map_or(0, |labels| labels.bytes);
+        let bytes = forecast.bytes.total() + u64::from(labels) * contract.sender_size;
+        // What an earlier run has done is not done again.
+        let rest = 1.0 - f64::from(contract.resumed_after) / f64::from(contract.buckets.max(1));
+        Some(Expected {
+            began: Instant::now(),
+            seconds: forecast.seconds.likely * rest,
+            bytes: (bytes as f64 * rest) as u64,
+            share: 0.0,
+        })
+    }
+
+    /// The seconds that are left once this share of the bytes has passed in so many seconds.
+    fn left(&self, passed: f64, elapsed: f64) -> f64 {
+        let rest = 1.0 - passed;
+        let by_pace = (elapsed / passed.max(f64::EPSILON) * rest).min(MOST_LEFT * elapsed);
+        // Early on few bytes say little of the pace.
+        match self.seconds - elapsed {
+            forecast if forecast > 0.0 => {
+                passed * by_pace + rest * forecast.min(rest * self.seconds)
+            }
+            _ => by_pace,
+        }
+    }
+
+    /// The share that is done after so many bytes, and the same in words with the time that is left.
+    fn ahead(&mut self, bytes: u64, now: Instant) -> (f64, String) {
+        let elapsed = now.duration_since(self.began).as_secs_f64();
+        let passed = (bytes as f64 / self.bytes.max(1) as f64).min(1.0);
+        let left = self.left(passed, elapsed);
+        let share = elapsed / (elapsed + left).max(f64::EPSILON);
+        self.share = share.min(MOST).max(self.share);
+        let mut text = format!("{:.0} %", (100.0 * self.share).floor());
+        if elapsed >= WARM_UP.as_secs_f64() {
+            let rate = HumanBytes((bytes as f64 / elapsed) as u64);
+            text.push_str(&format!(", {rate}/s, some {} left", clock(left)));
+        }
+        (self.share, text)
+    }
+}
+
+/// How many times what has passed is left at most, where hardly any bytes say so.
+const MOST_LEFT: f64 = 10.0;
 
 /// The progress of a phase.
 struct Pace {
@@ -275,11 +371,15 @@ fn bound_by_bytes(waited: Duration, all: Duration) -> Option<String> {
 impl vesica::Progress for Progress {
     fn phase(&mut self, name: &'static str) {
         self.pace.begin(name, Instant::now());
-        if let View::Bar(bar) = &self.view {
-            style(bar, UNKNOWN);
-            bar.set_prefix("");
+        match (&self.view, &self.expected) {
+            (View::Bar(bar), None) => {
+                style(bar, UNKNOWN);
+                bar.set_prefix("");
+                bar.set_message(in_words(name));
+            }
+            (View::Bar(bar), Some(_)) => bar.set_message(in_words(name)),
+            _ => self.now("phase", &format!("phase: {name}"), &json!({"phase": name})),
         }
-        self.now("phase", &format!("phase: {name}"), &json!({"phase": name}));
     }
 
     fn begin(&mut self, begin: Begin, buckets: u32) {
@@ -294,8 +394,11 @@ impl vesica::Progress for Progress {
     }
 
     fn bucket(&mut self, number: u32, of: u32) {
-        let fields = json!({"bucket": number, "buckets": of});
-        self.note("bucket", &format!("bucket {number} of {of}"), &fields);
+        // A bar says how far the whole run is.
+        if let View::Plain = &self.view {
+            let fields = json!({"bucket": number, "buckets": of});
+            self.note("bucket", &format!("bucket {number} of {of}"), &fields);
+        }
     }
 
     fn bytes(&mut self, sent: u64, received: u64) {
@@ -306,7 +409,7 @@ impl vesica::Progress for Progress {
     fn step(&mut self, done: u64, total: u64) {
         let known = self.pace.step.is_some();
         self.pace.step(done, total, Instant::now());
-        if let View::Bar(bar) = &self.view {
+        if let (View::Bar(bar), None) = (&self.view, &self.expected) {
             if !known {
                 style(bar, KNOWN);
             }
@@ -367,6 +470,16 @@ impl Observer for Progress {
         }
     }
 
+    fn agreed(&mut self, contract: &Contract) {
+        let View::Bar(bar) = &self.view else { return };
+        self.expected = Expected::of(contract);
+        if self.expected.is_some() {
+            style(bar, KNOWN);
+            bar.set_length(WHOLE);
+            bar.set_position(0);
+        }
+    }
+
     fn warning(&mut self, warning: &Advice) {
         self.view.say(Level::Warning, &warning.spelled(&InCommand));
     }
@@ -384,6 +497,10 @@ impl Observer for Progress {
     }
 
     fn writing(&mut self) {
+        if let View::Bar(bar) = &self.view {
+            style(bar, UNKNOWN);
+            bar.set_prefix("");
+        }
         self.now("step", "writing the rows", &Value::Null);
     }
 }
@@ -429,6 +546,73 @@ mod tests {
         // Nothing to do is no reason to divide by it.
         pace.step(0, 0, after(50));
         assert_eq!(pace.text(after(60)), "0 %, 170 B/s");
+    }
+
+    #[test]
+    fn the_time_left_is_the_forecast_and_then_what_was_seen() {
+        let start = Instant::now();
+        let mut expected = Expected {
+            began: start,
+            seconds: 10.0,
+            bytes: 1000,
+            share: 0.0,
+        };
+        let mut ahead =
+            |bytes, millis| expected.ahead(bytes, start + Duration::from_millis(millis));
+        assert_eq!(ahead(0, 0), (0.0, "0 %".to_owned()));
+        assert_eq!(
+            ahead(0, 1000),
+            (0.1, "10 %, 0 B/s, some 9 s left".to_owned())
+        );
+        // Twice as slow as expected.
+        let (share, text) = ahead(500, 10_300);
+        assert!((0.49..0.51).contains(&share), "{share}");
+        assert_eq!(text, "50 %, 48 B/s, some 11 s left");
+        // It never goes back, nor to the end before that is there.
+        assert_eq!(ahead(510, 30_000).0.max(share), ahead(510, 30_000).0);
+        assert_eq!(ahead(1000, 30_000).0, MOST);
+        assert_eq!(ahead(2000, 31_000).0, MOST);
+    }
+
+    /// Near the end of runs that are much faster or slower than was forecast, it is what their bytes say.
+    #[test]
+    fn a_wrong_forecast_is_corrected() {
+        for (seconds, elapsed, passed, expected) in [
+            (100.0, 9.0, 0.9, 1.0..2.0),
+            (100.0, 20.0, 0.99, 0.0..0.5),
+            (10.0, 100.0, 0.1, 899.0..901.0),
+            (10.0, 100.0, 0.9, 11.0..11.2),
+            (10.0, 5.0, 0.0, 4.9..5.1),
+            (10.0, 1.0, 1e-9, 8.9..10.1),
+            (10.0, 20.0, 1e-9, 199.0..201.0),
+            (10.0, 5.0, 1.0, 0.0..0.001),
+        ] {
+            let run = Expected {
+                began: Instant::now(),
+                seconds,
+                bytes: 1000,
+                share: 0.0,
+            };
+            let left = run.left(passed, elapsed);
+            assert!(
+                expected.contains(&left),
+                "{seconds} {elapsed} {passed}: {left}"
+            );
+        }
+    }
+
+    #[test]
+    fn phases_have_words() {
+        for phase in [
+            "contract",
+            "correlations",
+            "masks",
+            "done",
+            "the peer reads its table",
+        ] {
+            let words = in_words(phase);
+            assert!(!words.is_empty() && words != phase);
+        }
     }
 
     #[test]

@@ -8,76 +8,71 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use vesica::lookup::{Database, Figures, ServerEvent, Service};
+use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Database, Destination, Figures, Fingerprint, Identity, KeySpec, LabelTerms,
-    LookUp, LookUpReport, Observer, OnIncident, PAYLOAD_BYTES, Passes, Publication, ServerEvent,
-    Service, SetUpdate, Source, SourceOptions, half_of_the_machine,
+    ConnectOptions, Destination, Fingerprint, Identity, LookUp, LookUpReport, Observer,
+    Publication, SetUpdate, SourceOptions,
 };
 use vesica_files::{found_at, many, read_regular};
-use vesica_session::Listener;
+use vesica_session::{Listener, OnIncident};
 
 use crate::args::{Lookup, Publish, Serve};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
-use crate::log;
+use crate::log::{self, Level};
 use crate::memory::peak_memory_bytes;
 use crate::paths::InputTable;
 use crate::progress::{Progress, ProgressMode};
 use crate::report::Record;
-use crate::signals::{self, Signals};
+use crate::signals::Signals;
 
 /// Time between two lines of figures.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Longest list of clients, in bytes: some hundred thousand.
 const MAX_CLIENTS: u64 = 8 << 20;
 
-/// The columns that go with a key.
-fn payload(options: &Publish) -> Result<Option<LabelTerms>, Failure> {
-    let Some(names) = &options.payload else {
-        return Ok(None);
-    };
-    let columns = KeySpec::parse::<&str>(names, &[])?.names();
-    let bytes = options.payload_width.unwrap_or(PAYLOAD_BYTES);
-    Ok(Some(LabelTerms::texts(bytes, columns)))
-}
-
 pub(crate) fn publish(options: &Publish) -> Result<(), Failure> {
-    let signals = Signals::install()?;
-    if *options.output == *Path::new("-") {
-        return Err(Failure::usage("a published set is a file"));
-    }
-    let memory = options.memory.or_else(half_of_the_machine);
-    match options.input.is_empty() {
-        true => update(options, memory, &signals),
-        false => publish_all(options, memory, &signals),
-    }
+    Record::around(options.report.reporting(), |record| {
+        let signals = Signals::install()?;
+        if *options.output == *Path::new("-") {
+            return Err(Failure::usage("a published set is a file"));
+        }
+        let identity = options.own.load()?;
+        record.fingerprint = Some(identity.fingerprint());
+        match options.add.is_empty() && options.remove.is_empty() {
+            true => publish_all(options, identity, &signals),
+            false => update(options, identity, &signals),
+        }
+    })
 }
 
-fn open(options: &Publish, files: &[InputTable], memory: Option<u64>) -> Result<Source, Failure> {
-    let form = options.form.options(SourceOptions {
+/// How the table is read.
+fn reading(options: &Publish) -> SourceOptions {
+    SourceOptions {
         passes: Passes::One,
-        memory,
+        memory: options.resources.memory(),
         ..SourceOptions::default()
-    })?;
-    Ok(Source::open_all(&InputTable::all(files), &form)?)
+    }
 }
 
-fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(), Failure> {
-    let key = options.form.key()?;
+fn publish_all(options: &Publish, identity: Identity, signals: &Signals) -> Result<Value, Failure> {
+    let key = options.table.key()?;
     let publication = Publication {
-        identity: Identity::load(&options.identity)?,
-        database: options.database.to_path_buf(),
+        identity,
+        database: options.of.set_dir.to_path_buf(),
         rotates: options.rotate,
         lambda: options.lambda,
         queries: options.queries,
         max_keys: options.max_keys,
-        payload: payload(options)?,
-        memory,
-        threads: options.threads,
+        payload: options.payload()?,
+        memory: options.resources.memory(),
+        threads: options.resources.threads(),
         interrupt: signals.interrupt().clone(),
     };
-    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
-    let source = open(options, &options.input, memory)?;
+    let shown = options.resources.progress();
+    let mut progress = Progress::new(shown, signals.clone(), "reading the table");
+    let source = options.table.open(reading(options))?;
     let published = publication.run(&source, &key, &options.output, &mut progress);
     let published = published.map_err(|error| {
         let resume = publication.resume_hint(&error);
@@ -94,7 +89,7 @@ fn publish_all(options: &Publish, memory: Option<u64>, signals: &Signals) -> Res
         room(published.room),
     );
     log::event("published", &text, &with_memory(&published));
-    Ok(())
+    Ok(fields_of(&published))
 }
 
 /// How many keys the set has room for.
@@ -105,27 +100,33 @@ fn room(keys: u64) -> String {
     }
 }
 
+fn fields_of(report: &impl Serialize) -> Value {
+    serde_json::to_value(report).unwrap_or_default()
+}
+
 /// A report with the memory of this process.
 fn with_memory(report: &impl Serialize) -> Value {
-    let mut fields = serde_json::to_value(report).unwrap_or_default();
+    let mut fields = fields_of(report);
     fields["peak_memory_bytes"] = peak_memory_bytes().into();
     fields
 }
 
-fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(), Failure> {
-    let key = options.form.key()?;
+fn update(options: &Publish, identity: Identity, signals: &Signals) -> Result<Value, Failure> {
+    let key = options.table.key()?;
     let update = SetUpdate {
-        identity: Identity::load(&options.identity)?,
-        database: options.database.to_path_buf(),
+        identity,
+        database: options.of.set_dir.to_path_buf(),
         set: options.output.to_path_buf(),
-        memory,
-        threads: options.threads,
+        memory: options.resources.memory(),
+        threads: options.resources.threads(),
         interrupt: signals.interrupt().clone(),
     };
-    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
+    let shown = options.resources.progress();
+    let mut progress = Progress::new(shown, signals.clone(), "reading the table");
     let source = |files: &[InputTable]| {
         let files = (!files.is_empty()).then_some(files);
-        files.map(|files| open(options, files, memory)).transpose()
+        let open = |files| options.table.open_files(files, reading(options));
+        files.map(open).transpose()
     };
     let (add, remove) = (source(&options.add)?, source(&options.remove)?);
     let updated = update.run(add.as_ref(), remove.as_ref(), &key, &mut progress)?;
@@ -146,7 +147,7 @@ fn update(options: &Publish, memory: Option<u64>, signals: &Signals) -> Result<(
         ),
     };
     log::event("updated", &text, &with_memory(&updated));
-    Ok(())
+    Ok(fields_of(&updated))
 }
 
 /// The fingerprints in a list.
@@ -187,13 +188,11 @@ fn clients(path: &Path) -> Result<Vec<Fingerprint>, Failure> {
 pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     let signals = Signals::install()?;
     let clients = clients(&options.clients)?;
-    let identity = Identity::load(&options.identity)?;
-    let database = Database::open(&options.database, &identity)?;
+    let identity = options.own.load()?;
+    let database = Database::open(&options.of.set_dir, &identity)?;
     let queries = database.declared().queries;
     let mut progress = Progress::new(ProgressMode::Plain, signals.clone(), "opening the port");
-    let threads = options
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok());
+    let threads = (options.threads.threads).or_else(|| std::thread::available_parallelism().ok());
     let service = Service {
         clients,
         set: options.set.as_ref().map(|set| set.to_path_buf()),
@@ -208,7 +207,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         wait: Duration::MAX,
         timeout: options.timeout,
         patience: options.timeout,
-        deadline: options.deadline,
+        deadline: options.deadline.deadline,
         on_incident: OnIncident::new(progress.incidents()),
         interrupt: signals.interrupt().clone(),
         ..ConnectOptions::default()
@@ -272,22 +271,11 @@ fn tell_figures(figures: &Figures, queries: u64) {
     log::event("figures", &text, &fields);
 }
 
-/// A look-up with its report.
 pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
-    let stdout = (!options.output_table.is_given()).then_some(Path::new("-"));
-    let output = options.output.as_deref().or(stdout);
-    let mut record = Record::open(None, options.report.as_deref(), options.peer, output)?;
-    match look_up(options, output, &mut record) {
-        Ok(report) => record.done(&WithPeer {
-            peer: options.peer,
-            report,
-        }),
-        Err(failure) => {
-            let failure = signals::cause(failure);
-            record.failed(&failure);
-            Err(failure)
-        }
-    }
+    Record::around(options.reporting(), |record| {
+        let (peer, report) = (options.who.peer, look_up(options, record)?);
+        Ok(WithPeer { peer, report })
+    })
 }
 
 /// The report of a look-up, which names its publisher as that of a run does its peer.
@@ -298,56 +286,55 @@ struct WithPeer {
     report: LookUpReport,
 }
 
-fn look_up(
-    options: &Lookup,
-    output: Option<&Path>,
-    record: &mut Record<'_>,
-) -> Result<LookUpReport, Failure> {
+fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Failure> {
     let signals = Signals::install()?;
-    let target = options.table.target(&options.output_table)?;
+    let target = options.table.target(&options.result)?;
     let key = options.table.key()?;
-    let identity = Identity::load(&options.identity)?;
-    identity.check_peer(options.peer)?;
+    let identity = options.who.load()?;
     record.fingerprint = Some(identity.fingerprint());
-    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
-    let memory = options.memory.or_else(half_of_the_machine);
+    let shown = options.resources.progress();
+    let mut progress = Progress::new(shown, signals.clone(), "reading the table");
+    let memory = options.resources.memory();
     let look_up = LookUp {
-        publisher: options.peer,
+        publisher: options.who.peer,
         address: options.connect.clone(),
         set: options.set.to_path_buf(),
         fetch: options.fetch,
         state: options.state.as_ref().map(|state| state.to_path_buf()),
         connect: ConnectOptions {
-            deadline: options.deadline,
+            deadline: options.deadline.deadline,
             ..options
                 .patience
                 .options(&progress, &signals, Conditions::REAL)
         },
         memory,
-        threads: options.threads,
-        allow_empty: options.allow_empty,
+        threads: options.resources.threads(),
+        allow_empty: options.empty.allow_empty,
         identity,
     };
-    let source = options.table.open(SourceOptions {
+    let source = options.table.open(options.result.source(SourceOptions {
         passes: Passes::Two,
-        rows: options.rows.unwrap_or_default(),
-        allow_no_rows: options.allow_empty,
+        allow_no_rows: options.empty.allow_empty,
         memory,
         wait: Some(look_up.connect.wait),
         ..SourceOptions::default()
-    })?;
+    }))?;
     record.readable_as(&source);
-    let destination = Destination::of(target.as_ref(), output);
+    let destination = Destination::of(target.as_ref(), options.result.file());
     let looked_up = look_up.run(&source, &key, destination, &mut progress)?;
     progress.finish();
     let report = looked_up.report();
     let mut fields = with_memory(report);
-    fields["peer"] = options.peer.to_string().into();
+    fields["peer"] = options.who.peer.to_string().into();
     log::event(
         "done",
         summary(report).trim_end(),
         &json!({"report": fields}),
     );
+    if report.asked > 0 && options.state.is_none() {
+        let text = "without --state these answers are not kept, and count again when they are asked for again";
+        log::say(Level::Info, text);
+    }
     Ok(*report)
 }
 

@@ -5,20 +5,34 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vesica::{Fingerprint, Role, Source, WholeFile, is_address, rfc3339};
-use vesica_files::is_exhausted;
+use vesica::tables::is_address;
+use vesica::{Fingerprint, Role, Source};
+use vesica_files::{WholeFile, is_exhausted};
 use vesica_kernels::process::standard_output_was_open;
+use vesica_session::rfc3339;
 
 use crate::failure::{Failure, RESOURCE, USAGE, one_line};
 use crate::memory::peak_memory_bytes;
+use crate::signals;
 use crate::stdout::print;
+
+/// A command that has a report, as far as its options say.
+#[derive(Clone, Copy)]
+pub(crate) struct Reporting<'a> {
+    /// `None` unless there are a receiver and a sender.
+    pub(crate) role: Option<Role>,
+    pub(crate) peer: Option<Fingerprint>,
+    /// Where the report goes, if there is to be one.
+    pub(crate) report: Option<&'a Path>,
+    /// Where the result goes.
+    pub(crate) output: Option<&'a Path>,
+}
 
 /// A run on its way to a report.
 pub(crate) struct Record<'a> {
-    /// `None` for a look-up.
     role: Option<Role>,
     started: SystemTime,
-    peer: Fingerprint,
+    peer: Option<Fingerprint>,
     /// This side's own, once its identity has been read.
     pub(crate) fingerprint: Option<Fingerprint>,
     place: Place<'a>,
@@ -49,18 +63,20 @@ struct Written<O> {
 /// What is known of a run that failed.
 #[derive(Serialize)]
 struct Failed {
-    peer: Fingerprint,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<Fingerprint>,
 }
 
 impl<'a> Record<'a> {
     /// Opens the report, if there is to be one, and removes that of an earlier run: it is none of this one, which may
-    /// fail. `output` is where the result is to go.
-    pub(crate) fn open(
-        role: Option<Role>,
-        report: Option<&'a Path>,
-        peer: Fingerprint,
-        output: Option<&Path>,
-    ) -> Result<Record<'a>, Failure> {
+    /// fail.
+    pub(crate) fn open(of: Reporting<'a>) -> Result<Record<'a>, Failure> {
+        let Reporting {
+            role,
+            peer,
+            report,
+            output,
+        } = of;
         let place = match report {
             None => Place::Nowhere,
             Some(path) if path == Path::new("-") => {
@@ -92,6 +108,22 @@ impl<'a> Record<'a> {
             fingerprint: None,
             place,
         })
+    }
+
+    /// Reports what a command has come to, or that it failed.
+    pub(crate) fn around<T: Serialize>(
+        of: Reporting<'a>,
+        run: impl FnOnce(&mut Record<'a>) -> Result<T, Failure>,
+    ) -> Result<(), Failure> {
+        let mut record = Record::open(of)?;
+        match run(&mut record) {
+            Ok(report) => record.done(&report),
+            Err(failure) => {
+                let failure = signals::cause(failure);
+                record.failed(&failure);
+                Err(failure)
+            }
+        }
     }
 
     /// Whether the report goes to standard output.

@@ -114,7 +114,7 @@ impl Signals {
             return;
         }
         remove_temporaries();
-        vesica::abort_uploads();
+        vesica::tables::abort_uploads();
         // The run may be ending by itself at this moment, and one line is enough.
         let why = match is_of_user {
             true => WireError::Interrupted,

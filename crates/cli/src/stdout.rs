@@ -31,6 +31,18 @@ pub(crate) fn print_with(
     print(&mut out).map_err(|e| unwritable(&e))
 }
 
+/// The same of what a person reads, who may have seen enough and closed it.
+pub(crate) fn show_with(
+    print: impl FnOnce(&mut io::Stdout) -> io::Result<()>,
+) -> Result<(), Failure> {
+    print_with(|out| {
+        print(out).or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Ok(()),
+            _ => Err(error),
+        })
+    })
+}
+
 /// Prints a line.
 pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
     print(format!("{line}\n").as_bytes())

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use vesica::{Report, Reveal, Reveals, rfc3339};
+use vesica::{Report, Reveal};
+use vesica_session::{Reveals, rfc3339};
 
 /// The summary for standard error, several lines.
 pub(crate) fn summary(report: &Report) -> String {
@@ -21,6 +22,9 @@ pub(crate) fn summary(report: &Report) -> String {
                 report.blanks, report.invalid
             ),
         );
+    }
+    if report.denied > 0 {
+        line("denied", format!("{} (they never match)", report.denied));
     }
     line("distinct items", report.items.to_string());
     line("peer's items", report.peer_items.to_string());
@@ -74,8 +78,8 @@ pub(crate) fn summary(report: &Report) -> String {
 /// Which matches count towards the minimum, if not all do.
 fn what_counts(reveal: Reveals, numbers: usize) -> &'static str {
     match (reveal.last().adds([0; 2]), numbers) {
-        (Some(0), 1) => " of values other than 0",
-        (Some(0), _) => " of values other than 0, for one of the numbers",
+        (Some(0), 1) => " with a value other than 0",
+        (Some(0), _) => " with a value other than 0 in one of the columns",
         _ => "",
     }
 }

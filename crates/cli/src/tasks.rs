@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::json;
+use vesica::tables::Passes;
 use vesica::{
-    Admission, Attempt, Destination, GatewayFigures, GatewayOptions, Identity, Observer, Party,
-    Passes, Resources, Role, SourceOptions, SplitJob, Tasks, collect as collect_rows,
-    half_of_the_machine,
+    ConnectOptions, Destination, Observer, Party, Role, Rows, SourceOptions, SplitJob, TaskReport,
+    Tasks, collect as collect_rows,
 };
 use vesica_files::many;
+use vesica_session::{Admission, Attempt, GatewayFigures, GatewayOptions};
 
-use crate::args::{Attempts, Bucket, Collect, Gateway, Split, Total};
+use crate::args::{Attempts, Bucket, Collect, Columns, Gateway, Split, Total};
 use crate::conditions::Conditions;
 use crate::exchange::print_values;
 use crate::failure::Failure;
 use crate::log;
 use crate::progress::{Progress, ProgressMode};
+use crate::report::Record;
 use crate::signals::Signals;
 use crate::stdout::print_line;
 
@@ -26,21 +29,21 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failure> {
     let (link, role) = (&options.link, options.role.role());
-    if link.report.is_some() {
-        return Err(Failure::usage("--report is for runs; a job has job.json"));
-    }
     let signals = Signals::install()?;
-    let identity = Identity::load(&link.identity)?;
-    identity.check_peer(link.peer)?;
+    let identity = link.who.load()?;
     let key = options.table.key()?;
-    let mut progress = Progress::new(link.progress, signals.clone(), "reading the table");
+    let mut progress = Progress::new(
+        link.resources.progress(),
+        signals.clone(),
+        "reading the table",
+    );
     let mut party = Party {
         connect: link.connect(&progress, &signals, conditions),
         plaintext_for_benchmarks_only: conditions.is_plaintext,
-        ..Party::new(&identity, link.peer, link.endpoint()?)
+        ..Party::new(&identity, link.who.peer, link.endpoint()?)
     };
-    link.complete(link.labels(role, false)?, &mut party)?;
-    party.check(role)?;
+    link.complete(None, Columns::of_tasks(link)?, &mut party)?;
+    party.check(role, &key)?;
     let reading = SourceOptions {
         passes: Passes::One,
         ..SourceOptions::default()
@@ -53,7 +56,7 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
         attempts: options.attempts,
         valid_for: options.valid_for,
     };
-    let job = party.split(role, open, &key, &options.job, tasks, &mut progress)?;
+    let job = party.split(role, open, &key, &options.of.job, tasks, &mut progress)?;
     progress.finish();
     let contract = job.contract();
     let size = match role {
@@ -73,18 +76,35 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
 }
 
 pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Failure> {
+    Record::around(options.report.reporting(), |_| attempt(options, conditions))
+}
+
+fn attempt(options: &Bucket, conditions: Conditions) -> Result<TaskReport, Failure> {
     let endpoint = options.point.endpoint()?;
     let signals = Signals::install()?;
-    let job = SplitJob::open(&options.job)?;
-    let mut progress = Progress::new(options.progress, signals.clone(), "reading the bucket");
+    let job = SplitJob::open(&options.of.job)?;
+    let mut progress = Progress::new(
+        options.progress.progress,
+        signals.clone(),
+        "reading the bucket",
+    );
     // The peer is told, and so is the job, where something is at stake.
     signals.stop_in_order();
-    let connect = options.patience.options(&progress, &signals, conditions);
+    let connect = ConnectOptions {
+        deadline: options.deadline.deadline,
+        ..options.patience.options(&progress, &signals, conditions)
+    };
     let attempt = Attempt {
         bucket: options.bucket,
         number: options.attempt,
     };
-    let report = job.run(attempt, &endpoint, &connect, options.threads, &mut progress)?;
+    let report = job.run(
+        attempt,
+        &endpoint,
+        &connect,
+        options.threads.threads,
+        &mut progress,
+    )?;
     progress.finish();
     let line = format!(
         "bucket {} of {}, attempt {}: done, {} bytes sent, {} received",
@@ -96,14 +116,14 @@ pub(crate) fn bucket(options: &Bucket, conditions: Conditions) -> Result<(), Fai
     );
     let fields = serde_json::to_value(&report).unwrap_or_default();
     log::event("bucket done", &line, &fields);
-    Ok(())
+    Ok(report)
 }
 
 pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
     let signals = Signals::install()?;
     let jobs = options.admit.iter().map(|path| Admission::load(path));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
-    let gateway = vesica::Gateway::bind(&options.listen, jobs)?;
+    let gateway = vesica_session::Gateway::bind(&options.listen, jobs)?;
     let serving = GatewayOptions {
         pairs: options.pairs as usize,
         wait: options.wait,
@@ -143,14 +163,17 @@ pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
 /// Prints a bucket and an attempt on each line.
 pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(), Failure> {
     let signals = Signals::install()?;
-    let job = SplitJob::open(&options.job)?;
-    let identity = Identity::load(&options.identity)?;
-    identity.check_peer(options.peer)?;
-    let mut progress = Progress::new(options.progress, signals.clone(), "opening the job");
+    let job = SplitJob::open(&options.of.job)?;
+    let identity = options.who.load()?;
+    let mut progress = Progress::new(
+        options.progress.progress,
+        signals.clone(),
+        "opening the job",
+    );
     signals.stop_in_order();
     let party = Party {
         connect: options.patience.options(&progress, &signals, conditions),
-        ..Party::new(&identity, options.peer, options.point.endpoint()?)
+        ..Party::new(&identity, options.who.peer, options.point.endpoint()?)
     };
     let next = party.next_attempts(&job, &mut progress)?;
     progress.finish();
@@ -166,22 +189,25 @@ pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(),
 /// Opens the total with the peer's driver, if they are to meet, and prints it.
 pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failure> {
     let signals = Signals::install()?;
-    let job = SplitJob::open(&options.job)?;
-    let report = match options.meeting() {
-        None => job.total()?,
-        Some((endpoint, identity, peer)) => {
-            let identity = Identity::load(identity)?;
-            identity.check_peer(peer)?;
-            let mut progress = Progress::new(options.progress, signals.clone(), "opening the job");
+    let job = SplitJob::open(&options.of.job)?;
+    let report = match (&options.point, &options.who) {
+        (Some(point), Some(who)) => {
+            let (identity, endpoint) = (who.load()?, point.endpoint()?);
+            let mut progress = Progress::new(
+                options.progress.progress,
+                signals.clone(),
+                "opening the job",
+            );
             signals.stop_in_order();
             let party = Party {
                 connect: options.patience.options(&progress, &signals, conditions),
-                ..Party::new(&identity, peer, endpoint)
+                ..Party::new(&identity, who.peer, endpoint)
             };
             let report = party.open_total(&job, &mut progress)?;
             progress.finish();
             report
         }
+        _ => job.total()?,
     };
     let fields = serde_json::to_value(&report).unwrap_or_default();
     let told = ["value", "values", "below"].map(|name| (name, &fields[name]));
@@ -195,26 +221,38 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
     print_values(&report)
 }
 
+/// What was collected.
+#[derive(Serialize)]
+struct Collected {
+    /// Rows of the table.
+    rows: u64,
+    /// Those that match.
+    matching_rows: u64,
+    rows_written: u64,
+    seconds: f64,
+}
+
 pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
-    let signals = Signals::install()?;
-    let output = options.output.as_deref();
-    let target = options.table.target(&options.output_table)?;
+    Record::around(options.reporting(), |record| collected(options, record))
+}
+
+fn collected(options: &Collect, record: &mut Record<'_>) -> Result<Collected, Failure> {
+    let (signals, began) = (Signals::install()?, Instant::now());
+    let target = options.table.target(&options.result)?;
     let key = options.table.key()?;
-    let job = SplitJob::open(&options.job)?;
-    let mut progress = Progress::new(options.progress, signals.clone(), "reading the table");
-    let resources = Resources {
-        memory: options.memory.or_else(half_of_the_machine),
-        threads: options.threads,
-        ..Resources::default()
-    };
-    let source = options.table.open(SourceOptions {
+    let job = SplitJob::open(&options.of.job)?;
+    let resources = options.resources.resources();
+    let shown = options.resources.progress();
+    let mut progress = Progress::new(shown, signals.clone(), "reading the table");
+    let source = options.table.open(options.result.source(SourceOptions {
         passes: Passes::Two,
         memory: resources.memory,
         ..SourceOptions::default()
-    })?;
-    let destination = Destination::of(target.as_ref(), output);
+    }))?;
+    record.readable_as(&source);
+    let destination = Destination::of(target.as_ref(), options.result.file());
     let interrupt = signals.interrupt();
-    let rows = collect_rows(
+    let matching = collect_rows(
         &job,
         &source,
         &key,
@@ -224,8 +262,18 @@ pub(crate) fn collect(options: &Collect) -> Result<(), Failure> {
         &mut progress,
     )?;
     progress.finish();
-    let rows = rows.iter().count();
-    let line = format!("{} written", many(rows as u64, "row"));
-    log::event("done", &line, &json!({"rows_written": rows}));
-    Ok(())
+    let (rows, matching_rows) = (matching.rows(), matching.count(0..matching.rows()));
+    let rows_written = match options.result.rows.unwrap_or_default() {
+        Rows::All => rows,
+        Rows::Rest => rows - matching_rows,
+        _ => matching_rows,
+    };
+    let line = format!("{} written", many(rows_written, "row"));
+    log::event("done", &line, &json!({"rows_written": rows_written}));
+    Ok(Collected {
+        rows,
+        matching_rows,
+        rows_written,
+        seconds: began.elapsed().as_secs_f64(),
+    })
 }

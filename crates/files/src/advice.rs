@@ -43,6 +43,7 @@ named! {
     DatabaseFile "database_file",
     Deadline "deadline",
     Delimiter "delimiter",
+    Deny "deny",
     Driver "driver",
     Encoding "encoding",
     Endorsements "endorsements",
@@ -51,6 +52,7 @@ named! {
     Key "key",
     Lambda "lambda",
     Listen "listen",
+    Match "match",
     MaxKeys "max_keys",
     MaxPeerItems "max_peer_items",
     MaxPeerValueBound "max_peer_value_bound",
@@ -72,16 +74,20 @@ named! {
     Reveal "reveal",
     Rotate "rotate",
     Rows "rows",
+    RowsPerKey "rows_per_key",
     Security "security",
+    SkipFooter "skip_footer",
+    SkipInitialSpace "skip_initial_space",
+    SkipRows "skip_rows",
+    Split "split",
     State "state",
-    TakeValues "take_values",
+    TakePayload "take_payload",
     TaskMemory "task_memory",
     Timeout "timeout",
     Value "value",
     ValueBound "value_bound",
     ValueRepeated "value_repeated",
     ValueScale "value_scale",
-    ValueWidth "value_width",
     Wait "wait",
 }
 
@@ -196,6 +202,12 @@ impl Advice {
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|part| *part == Part::Words(""))
+    }
+
+    /// The same behind other words.
+    pub fn behind(mut self, words: impl Into<Part>) -> Advice {
+        self.0.insert(0, words.into());
+        self
     }
 
     /// The arguments that it names, in order.

@@ -31,7 +31,15 @@ const TEXTS: &[(&[u8], &str)] = &[(b"{\n  \"format\":", "the record of a job")];
 const NO_TABLES: &[(&[u8], &str)] = &[
     (b"PARE", "an encrypted Parquet file"),
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet"),
-    (b"\xd0\xcf\x11\xe0", "an old spreadsheet"),
+    (
+        b"\xd0\xcf\x11\xe0",
+        "an old spreadsheet, or one with a password",
+    ),
+    (b"\xfd7zXZ\0", "a file compressed with xz"),
+    (b"\x04\x22\x4d\x18", "a file compressed with LZ4"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"%PDF-", "a PDF document"),
     (b"FEA1", "a Feather file of version 1"),
     (b"Obj\x01", "an Avro file"),
     (b"SQLite format 3\0", "an SQLite database"),
@@ -193,7 +201,27 @@ pub fn own_file(head: &[u8]) -> Option<&'static str> {
 
 /// What a file of another program is that begins so, if it is none that can be read as a table.
 pub fn foreign_file(head: &[u8]) -> Option<&'static str> {
+    // A digit for the level is in between.
+    let is_bzip2 = head.starts_with(b"BZh") && head.get(4..10) == Some(b"1AY&SY");
     named(NO_TABLES, head)
+        .or(is_bzip2.then_some("a file compressed with bzip2"))
+        .or_else(|| markup(head))
+}
+
+/// What a document of tags is.
+fn markup(head: &[u8]) -> Option<&'static str> {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let text = text.trim_ascii_start();
+    let begins = |tag: &[u8]| {
+        let start = text.get(..tag.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(tag))
+    };
+    match () {
+        () if begins(b"<!doctype html") || begins(b"<html") => Some("an HTML page"),
+        () if begins(b"<table") => Some("an HTML page"),
+        () if begins(b"<?xml") => Some("an XML document"),
+        () => None,
+    }
 }
 
 fn named(known: &[(&[u8], &'static str)], head: &[u8]) -> Option<&'static str> {
@@ -244,6 +272,10 @@ mod tests {
             ),
             (b"vesica,id\n1,2\n", "a text file"),
             (b"PAR1\x15", "a Parquet file"),
+            (b"BZh91AY&SY\x00", "a file compressed with bzip2"),
+            (b"BZh9,id\n", "a text file"),
+            (b"\xef\xbb\xbf\n<!DOCTYPE HTML>", "an HTML page"),
+            (b"<id>,mail\n", "a text file"),
         ] {
             fs::write(at("file"), content).unwrap();
             assert_eq!(found_at(&at("file")), Some(expected));

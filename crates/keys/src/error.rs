@@ -44,6 +44,18 @@ pub enum Error {
         /// The line of a text on which that starts, if it is known.
         line: Option<u64>,
     },
+    /// A key has more rows than labels can have slots.
+    #[error("row {row} is one more of its key than {limit}")]
+    TooManyOfKey {
+        /// The most.
+        limit: usize,
+        /// The first row of the key.
+        first: u64,
+        /// That which is too many.
+        row: u64,
+        /// The line of a text on which it starts, if it is known.
+        line: Option<u64>,
+    },
     /// A key has another row, and a column whose values are not added.
     #[error("row {row} repeats a key whose values are not added")]
     Repeated {
@@ -82,6 +94,12 @@ impl Error {
     pub(crate) fn clashing(clash: Clash, [first, row]: [u64; 2], line: Option<u64>) -> Error {
         match clash {
             Clash::Labels => Error::LabelsDiffer { first, row, line },
+            Clash::Rows(limit) => Error::TooManyOfKey {
+                limit,
+                first,
+                row,
+                line,
+            },
             Clash::Repeated(column) => Error::Repeated { column, row, line },
         }
     }

@@ -4,6 +4,7 @@
 //! would miss the cache each time. Keys keep the order of their first rows. What is written to disk is what memory has, in
 //! the order in which it is sorted there.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::blob::unwritable;
 use crate::columns::Columns;
 use crate::error::{Error, Result};
 use crate::identity::{RowKeys, RowValues};
-use crate::layout::Layout;
+use crate::layout::{Clash, Labels, Layout};
 use crate::mix::{Mix, index};
 use crate::repeated::Frequent;
 use crate::runs::{RowsOfKeys, Runs};
@@ -310,9 +311,20 @@ impl Gather {
     /// Fails if what goes with a key clashes with that of its [first row](first_of_each).
     fn check_repetitions(&self, first: &[u32]) -> Result<()> {
         let repeated = (0..).zip(first).filter(|(index, first)| index != *first);
+        let mut taken = HashMap::new();
         for (index, first) in repeated {
             let [earlier, later] = [*first, index].map(|key| self.columns.beside.of(key as usize));
-            let Some(clash) = self.layout.clash(earlier, later) else {
+            let clash = match self.layout.labels {
+                Labels::Same => self.layout.clash(earlier, later),
+                // Of all rows so far, of which none is added yet.
+                Labels::Slots(slots) => {
+                    let taken = taken.entry(*first);
+                    let taken = taken.or_insert_with(|| self.layout.taken(earlier));
+                    *taken += self.layout.taken(later);
+                    (*taken > slots).then_some(Clash::Rows(slots))
+                }
+            };
+            let Some(clash) = clash else {
                 // Without labels, all or none clash.
                 match self.layout.label {
                     0 => return Ok(()),
@@ -504,6 +516,7 @@ mod tests {
                 })
                 .to_vec(),
             label: 0,
+            ..Layout::default()
         }
     }
 

@@ -24,8 +24,21 @@ pub struct Layout {
     pub has_numbers: bool,
     /// The columns of values.
     pub columns: Vec<Column>,
-    /// Bytes of a label, which is the same in all rows of a key.
+    /// Bytes of a label.
     pub label: usize,
+    /// How the labels of the rows of a key become its own.
+    pub labels: Labels,
+}
+
+/// How the labels of several rows of one key become that of the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// All rows have the same.
+    #[default]
+    Same,
+    /// Each row has one of so many slots, all of the same length; a slot that begins with zero is free. Rows have the first
+    /// slots, in their order.
+    Slots(usize),
 }
 
 /// Bytes of a value of a row, and of the sum of those that a key has: fewer than 2^32 terms of 64 bits, so that no sum
@@ -40,6 +53,8 @@ const VALUE_BYTES: usize = 8;
 pub(crate) enum Clash {
     /// Its labels are different.
     Labels,
+    /// There are more rows than slots for their labels.
+    Rows(usize),
     /// It is repeated, and this column's values must not be added.
     Repeated(usize),
 }
@@ -98,10 +113,27 @@ impl Layout {
         sums.iter().map(|sum| i128::from_le_bytes(*sum))
     }
 
+    /// How many slots of a label are taken.
+    pub(crate) fn taken(&self, beside: &[u8]) -> usize {
+        match self.labels {
+            Labels::Same => 0,
+            Labels::Slots(slots) => {
+                let slots = beside[..self.label].chunks_exact(self.label / slots);
+                slots.take_while(|slot| slot[0] != 0).count()
+            }
+        }
+    }
+
     /// Whether, and why, what a later row has for a key does not go with that of an earlier one.
     pub(crate) fn clash(&self, beside: &[u8], later: &[u8]) -> Option<Clash> {
-        if beside[..self.label] != later[..self.label] {
-            return Some(Clash::Labels);
+        match self.labels {
+            Labels::Same if beside[..self.label] != later[..self.label] => {
+                return Some(Clash::Labels);
+            }
+            Labels::Slots(slots) if self.taken(beside) + self.taken(later) > slots => {
+                return Some(Clash::Rows(slots));
+            }
+            Labels::Same | Labels::Slots(_) => {}
         }
         let once = self.columns.iter().position(|column| !column.sums_repeated);
         once.map(Clash::Repeated)
@@ -109,16 +141,24 @@ impl Layout {
 
     /// Adds what a later row has for a key, with which it goes together.
     pub(crate) fn add(&self, beside: &mut [u8], later: &[u8]) {
+        if let Labels::Slots(slots) = self.labels {
+            let (start, more) = (self.taken(beside), self.taken(later));
+            let slot = self.label / slots;
+            beside[start * slot..(start + more) * slot].copy_from_slice(&later[..more * slot]);
+        }
         let sums = beside[self.label..].as_chunks_mut::<SUM_BYTES>().0;
         for (sum, later) in sums.iter_mut().zip(self.sums(later)) {
             *sum = (i128::from_le_bytes(*sum) + later).to_le_bytes();
         }
     }
 
-    /// Makes zeros of the sums of the key that is last here.
+    /// Makes zeros of what the key that is last here adds to that of other rows: its sums, and slots.
     pub(crate) fn clear_sums(&self, beside: &mut [u8]) {
-        let sums = SUM_BYTES * self.columns.len();
-        let start = beside.len() - sums;
+        let of_rows = match self.labels {
+            Labels::Same => SUM_BYTES * self.columns.len(),
+            Labels::Slots(_) => self.beside(),
+        };
+        let start = beside.len() - of_rows;
         beside[start..].fill(0);
     }
 
@@ -155,6 +195,7 @@ mod tests {
                 2
             ],
             label: 3,
+            labels: Labels::Same,
         };
         let mut beside = Vec::new();
         layout.put(b"abc", [-10_000, 7].into_iter(), &mut beside);
@@ -183,6 +224,26 @@ mod tests {
         }
         later[0] = b'b';
         assert_eq!(layout.clash(&beside, &later), Some(Clash::Labels));
+    }
+
+    #[test]
+    fn labels_of_rows_take_slots_in_their_order() {
+        let layout = Layout {
+            label: 9,
+            labels: Labels::Slots(3),
+            ..Layout::default()
+        };
+        let mut beside = b"\x01ab\0\0\0\0\0\0".to_vec();
+        let later = b"\x01cd\x01ef\0\0\0";
+        assert_eq!(layout.clash(&beside, later), None);
+        layout.add(&mut beside, later);
+        assert_eq!(beside, b"\x01ab\x01cd\x01ef");
+        assert_eq!(layout.taken(&beside), 3);
+        let one = b"\x01gh\0\0\0\0\0\0";
+        assert_eq!(layout.clash(&beside, one), Some(Clash::Rows(3)));
+        assert_eq!(layout.clash(&beside, &[0; 9]), None);
+        layout.clear_sums(&mut beside);
+        assert_eq!(beside, [0; 9]);
     }
 
     #[test]

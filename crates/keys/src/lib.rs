@@ -40,7 +40,7 @@ pub use bucket_file::BucketFile;
 pub use digests::{DigestSet, Distinct, SetHash, sort_digests};
 pub use error::{Error, Result};
 pub use gather::{Gather, KeyBytes, Record};
-pub use layout::{Column, Layout};
+pub use layout::{Column, Labels, Layout};
 pub use order::{CommonOrder, Numbered, Parts};
 pub use repeated::{Frequent, Repeated};
 pub use rows::RowSet;

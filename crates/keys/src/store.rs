@@ -632,6 +632,7 @@ mod tests {
             has_numbers: true,
             columns: vec![column; 2],
             label: 5,
+            ..Layout::default()
         }
     }
 

@@ -434,13 +434,13 @@ pub(crate) fn check_published(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// How many queries the key answers whose database is in this directory, if there is one.
+/// What the set of this directory was declared with, if there is one.
 ///
 /// # Errors
 /// As [`Database::open`].
-pub fn declared_queries(directory: &Path, identity: &Identity) -> Result<Option<u64>, Error> {
+pub fn declared_in(directory: &Path, identity: &Identity) -> Result<Option<Declared>, Error> {
     match directory.join(KEY).exists() {
-        true => Ok(Some(Contents::read(directory, identity)?.declared.queries)),
+        true => Ok(Some(Contents::read(directory, identity)?.declared)),
         false => Ok(None),
     }
 }

@@ -296,8 +296,7 @@ impl Error {
             | Error::Io { .. } => ErrorClass::Usage,
             Error::Set {
                 problem:
-                    SetProblem::NoFile
-                    | SetProblem::LaterRelease { .. }
+                    SetProblem::LaterRelease { .. }
                     | SetProblem::AnotherFile
                     | SetProblem::NotReplaced
                     | SetProblem::BeingFetched

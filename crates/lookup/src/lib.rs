@@ -27,7 +27,7 @@ mod state;
 mod values;
 
 pub use client::{Client, QUERY_BLOCKS, QUERY_BYTES};
-pub use database::{Database, declared_queries};
+pub use database::{Database, declared_in};
 pub use error::{Error, Holder, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
 pub use missing::Missing;

@@ -22,6 +22,7 @@ use vesica_psi::{
 };
 use vesica_wire::{End, Frames, Link, Traffic};
 
+use crate::buckets::{MAX_BUCKET_ITEMS, lambda_of_bucket, most_items, splits};
 use crate::fit::Work;
 use crate::machines::{Basis, Key, Machines, Phase};
 use crate::{Bytes, Memory, Open, Prices, Registry, Setting};
@@ -97,6 +98,21 @@ impl Request {
         })
     }
 
+    /// How many buckets there are at least where a protocol takes at most so many items at once, and the run over one of them;
+    /// `None` if it takes no sets of these sizes.
+    fn in_buckets(&self, max_items: u64) -> Option<(u32, Request)> {
+        if self.sizes.iter().any(|size| *size > most_items(max_items)) {
+            return None;
+        }
+        let (split, _) = splits(self.sizes, self.lambda, max_items, |_, _| 0).next()?;
+        let each = Request {
+            sizes: [split.receiver, split.sender],
+            lambda: lambda_of_bucket(self.lambda, split.buckets),
+            ..*self
+        };
+        Some((split.buckets, each))
+    }
+
     /// Seconds that the link takes for so many bytes, without delays.
     fn transfer(&self, bytes: u64) -> f64 {
         let rtt = self.link.rtt.as_secs_f64();
@@ -151,14 +167,50 @@ pub struct Forecast {
     pub offline_seconds: f64,
     /// What the interval rests on.
     pub basis: Basis,
-    /// What the processes of both sides hold at most, with one thread, no bucket and a table of one key column.
+    /// What the processes of both sides hold at most, with one thread and a table of one key column; of several buckets, for
+    /// one of them.
     pub peak_memory_bytes: Memory,
     /// What `--memory` is compared with: a bound on what the run adds on the side that needs more, with one thread.
     pub memory_bytes: u64,
+    /// The buckets of the run: more than one only where a set is larger than what the protocol takes at once.
+    pub buckets: u32,
     /// By setting of the prices.
     pub usd: BTreeMap<String, f64>,
     /// Whether a run takes it that leaves the choice open.
     pub is_auto: bool,
+}
+
+impl Forecast {
+    /// Of so many such runs, one after the other.
+    fn repeated(mut self, buckets: u32) -> Forecast {
+        let (times, all) = (f64::from(buckets), u64::from(buckets));
+        let Interval { likely, low, high } = &mut self.seconds;
+        let seconds = [
+            likely,
+            low,
+            high,
+            &mut self.online_seconds,
+            &mut self.offline_seconds,
+        ];
+        seconds.into_iter().for_each(|seconds| *seconds *= times);
+        self.usd.values_mut().for_each(|usd| *usd *= times);
+        let Bytes {
+            receiver_to_sender,
+            sender_to_receiver,
+            offline,
+            dealer_to_receiver,
+        } = &mut self.bytes;
+        let numbers = [
+            receiver_to_sender,
+            sender_to_receiver,
+            offline,
+            dealer_to_receiver,
+            &mut self.delays,
+        ];
+        numbers.into_iter().for_each(|number| *number *= all);
+        self.buckets = buckets;
+        self
+    }
 }
 
 /// What every protocol that serves takes, and the best of them.
@@ -249,7 +301,8 @@ impl Machines {
         let security = request.security.or(strongest.max());
         let auto = security.and_then(|security| {
             let open = Open {
-                sizes: request.sizes,
+                // Of larger sets it is those of a bucket, as in runs.
+                sizes: request.sizes.map(|size| size.min(MAX_BUCKET_ITEMS)),
                 reveal: request.reveal,
                 security,
                 lambda: request.lambda,
@@ -287,8 +340,23 @@ impl Machines {
         all
     }
 
-    /// What a run of a protocol takes; `None` if there is no such run, or none of the protocol was ever measured.
+    /// What a run of a protocol takes; `None` if there is no such run, or none of the protocol was ever measured. Sets that
+    /// are larger than what the protocol takes at once are divided into buckets, which run one after the other.
     pub fn forecast(
+        &self,
+        protocol: &dyn Protocol,
+        security: Security,
+        optimize: Optimize,
+        request: &Request,
+        prices: &[Setting],
+    ) -> Option<Forecast> {
+        let (buckets, each) = request.in_buckets(protocol.spec().max_items)?;
+        let forecast = self.forecast_once(protocol, security, optimize, &each, prices)?;
+        Some(forecast.repeated(buckets))
+    }
+
+    /// The same for a run in one bucket.
+    fn forecast_once(
         &self,
         protocol: &dyn Protocol,
         security: Security,
@@ -395,6 +463,7 @@ impl Machines {
                 sender: Some(sender),
             },
             memory_bytes: protocol.working_bytes(&task, request.sizes, exact, request.lambda),
+            buckets: 1,
             usd: usd.collect(),
             is_auto: false,
         })

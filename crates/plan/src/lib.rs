@@ -14,6 +14,7 @@
 struct Readme;
 
 mod auto;
+pub mod buckets;
 mod file;
 mod fit;
 mod forecast;

@@ -1,6 +1,6 @@
 //! What is known of machines: fits to runs of the reference machine, and by how much this one is slower.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -250,10 +250,12 @@ impl Key {
     }
 }
 
-/// Fits to the runs of each key, and to all runs of each protocol.
+/// Fits to the runs of each key, and to all runs of each protocol. Each is made when it is asked for: all of them take half
+/// a second, and a run needs one.
 struct Fits {
-    of_keys: Vec<(Key, RunFits)>,
-    of_protocols: Vec<(String, RunFits)>,
+    runs: &'static [Sample],
+    of_keys: Vec<(Key, OnceLock<RunFits>)>,
+    of_protocols: Vec<(&'static str, OnceLock<RunFits>)>,
 }
 
 /// What is fitted to runs.
@@ -267,21 +269,20 @@ struct RunFits {
 }
 
 impl Fits {
-    fn new(runs: &[Sample]) -> Fits {
+    fn new(runs: &'static [Sample]) -> Fits {
         let mut fits = Fits {
+            runs,
             of_keys: Vec::new(),
             of_protocols: Vec::new(),
         };
         for run in runs {
             let key = Key::of(run);
             if !fits.of_keys.iter().any(|(known, _)| *known == key) {
-                let same: Vec<_> = runs.iter().filter(|run| Key::of(run) == key).collect();
-                fits.of_keys.push((key, RunFits::new(&same)));
+                fits.of_keys.push((key, OnceLock::new()));
             }
-            let name = &run.protocol;
-            if !fits.of_protocols.iter().any(|(known, _)| known == name) {
-                let same: Vec<_> = runs.iter().filter(|run| run.protocol == *name).collect();
-                fits.of_protocols.push((name.clone(), RunFits::new(&same)));
+            let name = &*run.protocol;
+            if !fits.of_protocols.iter().any(|(known, _)| *known == name) {
+                fits.of_protocols.push((name, OnceLock::new()));
             }
         }
         fits
@@ -289,13 +290,18 @@ impl Fits {
 
     /// Those to the closest runs.
     fn of(&self, key: &Key) -> Option<(&RunFits, Closeness)> {
-        let same = self.of_keys.iter().find(|(known, _)| known == key);
-        let same = same.map(|(_, fits)| (fits, Closeness::Same));
-        let protocol = self
-            .of_protocols
-            .iter()
-            .find(|(known, _)| *known == key.protocol);
-        same.or_else(|| protocol.map(|(_, fits)| (fits, Closeness::Protocol)))
+        let to = |is_meant: &dyn Fn(&Sample) -> bool| {
+            let meant: Vec<_> = self.runs.iter().filter(|run| is_meant(run)).collect();
+            RunFits::new(&meant)
+        };
+        if let Some((_, fits)) = self.of_keys.iter().find(|(known, _)| known == key) {
+            let fits = fits.get_or_init(|| to(&|run| Key::of(run) == *key));
+            return Some((fits, Closeness::Same));
+        }
+        let mut protocols = self.of_protocols.iter();
+        let (_, fits) = protocols.find(|(known, _)| *known == key.protocol)?;
+        let fits = fits.get_or_init(|| to(&|run| run.protocol == key.protocol));
+        Some((fits, Closeness::Protocol))
     }
 }
 
@@ -337,4 +343,35 @@ fn overlap(fits: &[Option<Fit>; 2], run: &Sample) -> Option<f64> {
     let transfer = bytes as f64 * 8.0 / rate as f64;
     let apart = (run.total_seconds() - compute.max(transfer)) / compute.min(transfer);
     Some((1.0 - apart).clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use vesica_psi::Reveal;
+
+    use super::*;
+
+    /// A run that shows its progress asks for one of them.
+    #[test]
+    fn fits_are_made_when_they_are_asked_for() {
+        let fits = Fits::new(&REFERENCE.samples);
+        let made = || {
+            let keys = fits.of_keys.iter().filter(|(_, fits)| fits.get().is_some());
+            let protocols = fits.of_protocols.iter();
+            let protocols = protocols.filter(|(_, fits)| fits.get().is_some());
+            [keys.count(), protocols.count()]
+        };
+        assert_eq!(made(), [0, 0]);
+        let key = Key::of(&REFERENCE.samples[0]);
+        assert!(matches!(fits.of(&key), Some((_, Closeness::Same))));
+        assert_eq!(made(), [1, 0]);
+        let other = Key {
+            has_numbers: !key.has_numbers,
+            optimize: Optimize::Traffic,
+            reveal: Reveal::Shares.into(),
+            ..key
+        };
+        assert!(matches!(fits.of(&other), Some((_, Closeness::Protocol))));
+        assert_eq!(made(), [1, 1]);
+    }
 }

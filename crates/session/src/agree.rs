@@ -251,7 +251,7 @@ fn exchange(
     }
     let begin = begin(&mut contract, protocol, checkpoint, &theirs.resume)?;
     if turns.is_some() && contract.buckets > 1 {
-        let why = "a run by courier goes over whole sets, and one side has memory for a part";
+        let why = "a run by files goes over whole sets, and one side has memory for a part";
         return Err(WireError::limit(Limit::Memory { enough: None }, why).into());
     }
     // A dishonest peer can put items in the place of padding, and bring others to each attempt. The limit that every run has

@@ -8,18 +8,19 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use vesica_files::many;
+use vesica_plan::buckets::{self, MAX_BUCKETS};
 use vesica_plan::{Open, Registry};
 use vesica_psi::{Protocol, Reveal, Security, StringBytes, Task, lambda_each};
 use vesica_wire::{Error as WireError, Kind, Limit};
 
-use crate::buckets::{self, MAX_BUCKETS};
 use crate::codec::{Reader, bad, differ, impossible, put_name};
 use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
 use crate::terms::{
-    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_ITEMS,
-    MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY, Term, TermValue, Terms, VERSION,
+    BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE,
+    REVEAL, SECURITY, Term, TermValue, Terms, VERSION,
 };
 use crate::value::{self, ValueTerms};
 
@@ -303,9 +304,7 @@ impl Hello {
         };
         let reveal = terms.get(&REVEAL);
         let values = [&receiver.values[..], &sender.values];
-        if !reveal.takes_values(value::values(values)) {
-            return Err(impossible("values", value::problem(reveal, values)));
-        }
+        value::check_values(reveal, values)?;
         for (owner, peer) in [(self, theirs), (theirs, self)] {
             let most = peer.local.max_peer_value_bound;
             if let Some(terms) = owner.local.values.iter().find(|terms| terms.bound > most) {
@@ -382,7 +381,7 @@ impl Hello {
                 let labels = self.local.labels.agree(&theirs.local.labels);
                 registry.auto(&Open {
                     // Of larger sets it is those of a bucket.
-                    sizes: sizes.map(|size| size.min(MAX_BUCKET_ITEMS)),
+                    sizes: sizes.map(|size| size.min(buckets::MAX_BUCKET_ITEMS)),
                     reveal,
                     security: terms.get(&SECURITY),
                     lambda: terms.get(&LAMBDA),
@@ -536,9 +535,9 @@ impl Contract {
     /// several.
     pub(crate) fn most_items(&self, protocol: &dyn Protocol) -> u64 {
         let most = protocol.spec().max_items;
-        match most >= MAX_BUCKET_ITEMS && self.offline.is_none() {
-            true => MAX_ITEMS,
-            false => most,
+        match self.offline {
+            None => buckets::most_items(most),
+            Some(_) => most,
         }
     }
 
@@ -581,8 +580,8 @@ impl Contract {
             WireError::limit(
                 Limit::Memory { enough },
                 format!(
-                    "{memory} bytes of memory do not suffice for a bucket of {} items of the receiver and {} of the sender",
-                    sizes[0], sizes[1]
+                    "a bucket has {memory} bytes of memory, which do not suffice for {} of the receiver and {} of the sender",
+                    many(sizes[0], "item"), sizes[1]
                 ),
             )
         })?;

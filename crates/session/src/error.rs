@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_files::Argument::{
-    Admit, Deadline, Key, Listen, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline, Peer,
-    Protocol, Security, State, TakeValues, Timeout, Value, ValueBound, Wait,
+    Admit, Deadline, Key, Listen, Match, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline,
+    Payload, PayloadWidth, Peer, Protocol, RowsPerKey, Security, State, TakePayload, Timeout,
+    Value, ValueBound, Wait,
 };
 use vesica_files::{Advice, Argument, Command, ErrorClass, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
@@ -71,14 +72,26 @@ fn remedy_of_field(field: &str, [ours, theirs]: [&str; 2], again: Again) -> Advi
         "columns handed over" => {
             return advice![
                 "the sender names the columns with ",
-                Value,
+                Payload,
                 ", and the receiver asks for them with ",
-                TakeValues,
+                TakePayload,
+                "; both agree on ",
+                PayloadWidth,
+                " and ",
+                RowsPerKey,
             ];
         }
         "protocol" if is_of_ole(ours) && is_of_ole(theirs) => &[Offline],
         "protocol" => &[Protocol],
-        "number of key columns" => &[Key],
+        "number of key columns" => {
+            return advice![
+                "agree with the peer on ",
+                Key,
+                " or on identifiers with names",
+                again.words()
+            ];
+        }
+        "normalization" if [ours, theirs].iter().any(|of| of.contains('=')) => &[Match, Normalize],
         field => Terms::arguments_of(field),
     };
     let Some((first, others)) = arguments.split_first() else {

@@ -8,6 +8,7 @@ use std::thread;
 
 use rand_core::Rng;
 use vesica_keys::KeyBlock;
+use vesica_plan::buckets::split;
 use vesica_psi::{Offline, Origin, Params, Protocol};
 use vesica_testing::{Sent, digests, recorded_pair, with_seed};
 use vesica_wire::{Channel, FramedChannel, Kind};
@@ -20,7 +21,7 @@ use crate::{
     LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, Opened, OptimizeRequest,
     PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys, Report, Reveal, Reveals, Role,
     Security, Tally, Terms, ValueTerms, agree, agree_on_job, confirm_done, exchange_openings,
-    open_total, run_bucket, run_set_over, split,
+    open_total, run_bucket, run_set_over,
 };
 
 /// A half in memory.
@@ -100,7 +101,10 @@ pub(crate) const CHANGES: [(&str, Change); 12] = [
     ("buckets", |job| job.memory = two_buckets(job)),
     ("labels", |job| {
         job.labels = match job.role {
-            Role::Receiver => LabelExchange::Wanted { most_bytes: 8 },
+            Role::Receiver => LabelExchange::Wanted {
+                most_bytes: 8,
+                most_rows: 1,
+            },
             Role::Sender => LabelExchange::Offered(LabelTerms::texts(5, vec!["city".into()])),
         }
     }),

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use vesica_files::{found_at, read_regular};
+use vesica_plan::buckets::MAX_BUCKETS;
 use zeroize::Zeroizing;
 
 pub use serve::{Gateway, GatewayFigures, GatewayOptions};
@@ -26,7 +27,7 @@ pub(crate) use visit::Visited;
 
 use crate::secret::MAX_SECRET;
 use crate::terms::{BUCKET_ATTEMPTS, MAX_BUCKET_ATTEMPTS};
-use crate::{Agreement, Attempt, Error, MAX_BUCKETS, Role, read_secret};
+use crate::{Agreement, Attempt, Error, Role, read_secret};
 
 /// What a gateway says first is this and the challenge.
 const MAGIC: [u8; 16] = *b"vesica/2 gateway";

@@ -102,7 +102,8 @@ impl Identity {
     ///
     /// Fails as [`read_secret`], so with [`Error::ExposedSecret`] when other users can read the key in it; with
     /// [`Error::NoIdentity`] when there is none, and with [`Error::NotAnIdentity`] when it is malformed or something else.
-    pub fn load(path: &Path) -> Result<Identity, Error> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Identity, Error> {
+        let path = path.as_ref();
         let refused = |problem| Error::NotAnIdentity {
             path: path.to_owned(),
             problem,

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use vesica_plan::buckets::MAX_BUCKET_ITEMS;
 use vesica_plan::{Open, Registry};
 use vesica_psi::{MAX_VALUE_COLUMNS, Protocol, Reveal, Values};
 use vesica_wire::Link;
 
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
-    KEY_BITS, LAMBDA, LEARNS, MAX_BUCKET_ITEMS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE,
-    NORMALIZATION, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
+    KEY_BITS, LAMBDA, LEARNS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE, NORMALIZATION, REVEAL,
+    SECURITY, Term, TermValue, Terms, lambda_problem,
 };
 use crate::{Error, Fingerprint, LabelExchange, Learns, ProtocolRequest, Role, ValueTerms};
 
@@ -308,8 +309,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MAX_ITEMS;
-    use crate::buckets::{MAX_BUCKETS, capacity};
+    use vesica_plan::buckets::{MAX_BUCKETS, MAX_ITEMS, capacity};
 
     #[test]
     fn padding_is_bounded() {

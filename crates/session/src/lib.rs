@@ -75,7 +75,7 @@ mod watched;
 pub use agree::{Agreement, agree, confirm_done};
 pub use attempt::{Attempt, AttemptLog, agree_on_job, run_bucket, run_bucket_on};
 pub use attempted::{Attempted, BucketShares};
-pub use buckets::{ATTEMPTS, Assignment, MAX_BUCKETS, Split, capacity, split};
+pub use buckets::Assignment;
 pub use connect::{Endpoint, accept_and_connect, connect, connect_once, connect_through};
 pub use connection::{ConnectOptions, Connection, Transport};
 pub use contract::{
@@ -93,7 +93,8 @@ pub use intent::Intent;
 pub use items::salt_items;
 pub use job::{Job, PeerLimits};
 pub use labels::{
-    LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME, MAX_STRING_BYTES,
+    LabelExchange, LabelTerms, MAX_LABEL_BYTES, MAX_LABEL_COLUMNS, MAX_LABEL_NAME,
+    MAX_ROWS_PER_KEY, MAX_STRING_BYTES,
 };
 pub use listener::{BoundListener, Listener};
 pub use offers::{MAX_OFFERS, Name, Offer};
@@ -110,15 +111,14 @@ pub use secret::read_secret;
 pub use set::{Checkpoint, KeySet, MemorySet, State};
 pub use tally::{NoAttempt, Tally};
 pub use task_keys::TaskKeys;
-pub use terms::{
-    MAX_BUCKET_ITEMS, MAX_ITEMS, OptimizeRequest, Setting, Term, TermValue, Terms, VERSION,
-};
+pub use terms::{OptimizeRequest, Setting, Term, TermValue, Terms, VERSION};
 pub use threads::{buckets_for_threads, with_threads};
 pub use turns::Turns;
-pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms};
+pub use value::{Decimal, MAX_SCALE, RepeatedKeys, ValueTerms, check_values};
 pub use vesica_files::{Advice, Argument, Command, ErrorClass, Face, Part, spelled};
 pub use vesica_keys::KeyBlock;
 pub use vesica_plan::Registry;
+pub use vesica_plan::buckets::MAX_BUCKETS;
 pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
 pub use vesica_wire::{Interrupt, InterruptGuard, Link, POLL, ReadHalf, WriteHalf, discard};
 pub use watched::{Watch, WatchedChannel};

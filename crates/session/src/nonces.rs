@@ -15,8 +15,8 @@
 //! times has A + 1 attempts at every event that is bounded by 2^-λ. Attempts are not free: nothing here
 //! retries by itself. Whatever fails after the connection is made ends the run with an error, on both sides,
 //! and each attempt is a run that this side's user has started again after seeing a failure. The size of
-//! buckets allows for 2^10 attempts ([`crate::ATTEMPTS`]); all other statistical bounds are per attempt, so
-//! that A attempts sum up to at most A·2^-λ.
+//! buckets allows for 2^10 attempts ([`ATTEMPTS`](vesica_plan::buckets::ATTEMPTS)); all other statistical bounds are per
+//! attempt, so that A attempts sum up to at most A·2^-λ.
 
 use vesica_wire::{Channel, Error, Kind, recv_exact};
 

@@ -11,7 +11,7 @@ use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
 use crate::{Agreement, Contract, Decimal, Fingerprint, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
-/// `rows`, `duplicates`, `blanks`, `invalid` and `rows_written`.
+/// `rows`, `duplicates`, `blanks`, `invalid`, `denied` and `rows_written`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// A name that the run has on both sides and no other run has: 16 hexadecimal digits.
@@ -32,6 +32,8 @@ pub struct Report {
     pub blanks: u64,
     /// Rows whose key is invalid under its normalisation.
     pub invalid: u64,
+    /// Rows whose key this side denies.
+    pub denied: u64,
     /// Rows written to the output; `None` if there is none.
     pub rows_written: Option<u64>,
     /// Distinct items of the peer.
@@ -118,6 +120,7 @@ impl Report {
             duplicates: 0,
             blanks: 0,
             invalid: 0,
+            denied: 0,
             rows_written: None,
             peer_items,
             matches: (learns_matches && enough).then_some(found),

@@ -13,6 +13,7 @@ mod request;
 mod tests;
 mod value;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use vesica_files::{Argument, Part};
 use vesica_plan::auto_version;
+use vesica_plan::buckets::{MAX_BUCKET_ITEMS, MAX_ITEMS};
 use vesica_psi::{Reveal, Reveals, Security};
 use vesica_wire::{Error as WireError, Link};
 
@@ -30,10 +32,6 @@ pub use optimize::OptimizeRequest;
 use value::AnyValue;
 pub use value::TermValue;
 
-/// Maximum number of items of a side in a run, which takes them in buckets if they are more than [`MAX_BUCKET_ITEMS`].
-pub const MAX_ITEMS: u64 = 1 << 31;
-/// Maximum number of items of a side in a bucket, whatever the protocol, and of a peer unless more are allowed.
-pub const MAX_BUCKET_ITEMS: u64 = 1 << 28;
 /// Maximum number of key columns of a job.
 pub const MAX_KEY_COLUMNS: usize = 64;
 /// Longest name of a normalisation, in bytes.
@@ -120,7 +118,9 @@ terms! {
                      more than N), threshold-matches:N (the matches, if they are more than N), or shares (nothing: both sides write shares of the matches and of their values to ",
                 ),
                 Part::Argument(Argument::Output),
-                Part::Words(")"),
+                Part::Words("). All but matches need "),
+                Part::Set(Argument::Security, Cow::Borrowed("semi-honest")),
+                Part::Words(", on both sides"),
             ],
             set: set_reveal,
         }),
@@ -243,7 +243,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 19;
+pub const VERSION: u16 = 20;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
@@ -406,13 +406,13 @@ fn reveal_names() -> String {
     format!("there are {}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// A number of keys for a run in one bucket: digits, or a power as `2^20`; at most 2^28.
+/// A number of keys for a run in one bucket, as [`parse_items`] takes it; at most 2^28.
 ///
 /// # Errors
 /// What can be given.
 pub fn parse_size(text: &str) -> Result<u64, &'static str> {
     let size = parse_items(text).filter(|size| *size <= MAX_BUCKET_ITEMS);
-    size.ok_or("a size is a number up to 2^28, as 65536 or 2^16")
+    size.ok_or("a size is a number up to 2^28, as 65536, 1M or 2^16")
 }
 
 /// The most keys that a peer may bring in all attempts, written as [`parse_size`] takes it; at most 2^35.
@@ -422,15 +422,22 @@ pub fn parse_size(text: &str) -> Result<u64, &'static str> {
 pub fn parse_max_items(text: &str) -> Result<u64, &'static str> {
     let highest = MAX_ITEMS * u64::from(MAX_BUCKET_ATTEMPTS);
     let most = parse_items(text).filter(|most| *most <= highest);
-    most.ok_or("the most keys of a peer are a number up to 2^35, as 65536 or 2^16")
+    most.ok_or("the most keys of a peer are a number up to 2^35, as 65536, 1M or 2^16")
 }
 
-/// A number: digits, or a power as `2^20`; `None` for anything else.
+/// A number: digits, with `k`, `M` or `G` in either case after them thousands, millions or thousands of millions, or a power
+/// as `2^20`; `None` for anything else.
 pub fn parse_items(text: &str) -> Option<u64> {
-    match text.strip_prefix("2^") {
-        Some(power) => power.parse().ok().and_then(|power| 1u64.checked_shl(power)),
-        None => text.parse().ok(),
+    if let Some(power) = text.strip_prefix("2^") {
+        return power.parse().ok().and_then(|power| 1u64.checked_shl(power));
     }
+    let units = [('k', 1_000), ('m', 1_000_000), ('g', 1_000_000_000)];
+    let of_unit = units.iter().find_map(|(unit, factor)| {
+        let is_unit = |last: char| last.eq_ignore_ascii_case(unit);
+        Some((text.strip_suffix(is_unit)?, *factor))
+    });
+    let (digits, factor) = of_unit.unwrap_or((text, 1u64));
+    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// The values of all terms, of one side or agreed.
@@ -607,6 +614,14 @@ impl Terms {
         }
         entries.extend(read(more, reader)?);
         Ok(Terms { entries })
+    }
+
+    /// All terms on which both sides differ, as a run says of the first one.
+    pub fn differences(&self, theirs: &Terms) -> Vec<WireError> {
+        let entries = self.entries.iter().zip(&theirs.entries);
+        entries
+            .filter_map(|((term, ours), (_, theirs))| term.agree(&**ours, &**theirs).err())
+            .collect()
     }
 
     /// What both sides agree on, or the first term on which they differ.

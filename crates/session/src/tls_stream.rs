@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use vesica_wire::{Interrupt, ReadHalf, WriteHalf, discard, socket};
 
@@ -116,8 +116,8 @@ impl ReadHalf for TlsReader {
         self.has_plaintext() || interrupt.await_readable(&self.stream, most)
     }
 
-    fn finish(&mut self, until: Instant) {
-        discard(until, || socket::read(&self.stream, &mut self.incoming));
+    fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
+        discard(goes_on, || socket::read(&self.stream, &mut self.incoming));
     }
 }
 

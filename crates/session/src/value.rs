@@ -7,7 +7,7 @@ use vesica_files::many;
 use vesica_psi::{MAX_VALUE_COLUMNS, Reveal, Reveals, Values};
 use vesica_wire::{Error as WireError, Limit};
 
-use crate::codec::{Reader, bad};
+use crate::codec::{Reader, bad, impossible};
 
 /// The most digits after the decimal point.
 pub const MAX_SCALE: u8 = 18;
@@ -123,8 +123,19 @@ impl Serialize for Decimal {
     }
 }
 
+/// Whether what is revealed can be computed of the values that both sides have.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_values(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> Result<(), WireError> {
+    match reveal.takes_values(values(columns)) {
+        true => Ok(()),
+        false => Err(impossible("values", problem(reveal, columns))),
+    }
+}
+
 /// What is wrong with the values of both sides, neither of which is by itself: only sums are over those of one side.
-pub(crate) fn problem(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> String {
+fn problem(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> String {
     let who = match columns.iter().all(|columns| columns.is_empty()) {
         true => "neither has any",
         false => "both have some",

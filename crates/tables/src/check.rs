@@ -1,11 +1,13 @@
 //! A dry run: what a run would see of a table, and surprises in its keys.
 
+mod forms;
 mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use serde::Serialize;
+use vesica_files::{Advice, Face};
 use vesica_keys::{Layout, Repeated};
 use zeroize::Zeroizing;
 
@@ -13,9 +15,10 @@ use crate::error::Result;
 use crate::format::Format;
 use crate::formats::items::TakeItems;
 use crate::formats::sink::{At, Sink};
-use crate::profile::canonical::{Canonical, Row, RowValues, Value, Verdict};
-use crate::profile::key::{KeyColumn, KeySpec};
-use crate::profile::{is_nfc, render};
+use crate::profile::canonical::{Added, Canonical, Row, RowValues, Seen, Value, Verdict};
+use crate::profile::invisible::{has_invisible, is_quotation_mark};
+use crate::profile::key::KeySpec;
+use crate::profile::{Normalized, Profile, is_nfc, render};
 use crate::scan::counts::Counts;
 use crate::scan::keys::{KeyGather, layout};
 use crate::scan::scan;
@@ -60,8 +63,25 @@ pub struct Check {
     /// The keys of the first rows, if they are to be shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<ShownKey>,
+    /// The last rows, if they are like those that stand below a table, such as totals.
+    pub footer: Finding,
     /// What may surprise, one line each.
     pub warnings: Vec<String>,
+    /// The same, before anybody spells it.
+    #[serde(skip)]
+    advice: Vec<Advice>,
+    /// Whether rows have several identifiers.
+    #[serde(skip)]
+    has_identifiers: bool,
+}
+
+impl Check {
+    /// The same, with the names that `face` has for arguments in its warnings.
+    pub fn spelled(mut self, face: &dyn Face) -> Check {
+        let advice = self.advice.iter();
+        self.warnings = advice.map(|advice| advice.spelled(face)).collect();
+        self
+    }
 }
 
 /// The key of a row, for whoever asks to see it.
@@ -78,10 +98,12 @@ pub struct ShownKey {
 pub struct ShownValue {
     /// Its text, or the hexadecimal digits of bytes that are none; nothing if it is null.
     pub before: Option<String>,
-    /// The same under the profile, as it is compared; nothing if it is blank or invalid.
+    /// The same under the profile, as it is compared; nothing if it is blank, invalid or denied.
     pub after: Option<String>,
     /// Whether it is invalid under the profile.
     pub is_invalid: bool,
+    /// Whether it is denied.
+    pub is_denied: bool,
 }
 
 /// A text, or the hexadecimal digits of bytes that are none.
@@ -116,6 +138,25 @@ pub struct ColumnCheck {
     pub not_nfc: Finding,
     /// Texts with control or invisible characters.
     pub control_characters: Finding,
+    /// Values that are denied.
+    pub denied: Finding,
+    /// Texts with quotation marks, or in the form in which spreadsheets mark texts: `'007` and `="007"`.
+    pub marks: Finding,
+    /// Texts of several values with a separator between them, each valid by itself, as in `ann@x.org; bob@x.org`.
+    pub lists: Finding,
+    /// Texts that begin with `mailto:`.
+    pub mail_schemes: Finding,
+    /// Texts of numbers with an exponent or with groups of digits: `1.23E+12`, `1,234`.
+    pub formatted_numbers: Finding,
+    /// Texts of days in an order that differs by country, or without zeros in front: `31.12.1984`, `1984-1-2`.
+    pub local_dates: Finding,
+    /// Texts of 64 hexadecimal digits.
+    pub hex_digests: Finding,
+    /// Texts of 44 characters that are Base64 of 32 bytes.
+    pub base64_digests: Finding,
+    /// Addresses, phone numbers and days that stand for none, such as `test@test.com` and `1900-01-01`, and are keys all the
+    /// same.
+    pub placeholders: Finding,
     /// Texts with U+FFFD, which stands where another program met bytes that it could not read.
     pub replacement_characters: Finding,
     /// Texts that are UUIDs in another form than lower case with hyphens.
@@ -138,8 +179,12 @@ pub struct ColumnCheck {
 pub struct LabelCheck {
     /// Each with its type, which that of the receiver has too.
     pub columns: Vec<(String, String)>,
-    /// Bytes for each key.
+    /// Bytes for each row.
     pub width: usize,
+    /// Rows of a key that are handed over at most; of one, all rows of a key have the same columns.
+    pub rows: usize,
+    /// The most rows that a key has.
+    pub most_rows: u64,
     /// Bytes that the largest row takes of these.
     pub needed: usize,
     /// Rows that take more than the width.
@@ -200,6 +245,15 @@ pub fn check_within(
         leading_zeros: Finding::default(),
         not_nfc: Finding::default(),
         control_characters: Finding::default(),
+        denied: Finding::default(),
+        marks: Finding::default(),
+        lists: Finding::default(),
+        mail_schemes: Finding::default(),
+        formatted_numbers: Finding::default(),
+        local_dates: Finding::default(),
+        hex_digests: Finding::default(),
+        base64_digests: Finding::default(),
+        placeholders: Finding::default(),
         replacement_characters: Finding::default(),
         unusual_uuids: Finding::default(),
         null_words: Finding::default(),
@@ -209,12 +263,14 @@ pub fn check_within(
         raw_bytes: Finding::default(),
     });
     let layout = Layout {
-        label: texts.map_or(0, |_| blake3::OUT_LEN),
+        label: texts
+            .filter(|texts| texts.rows() == 1)
+            .map_or(0, |_| blake3::OUT_LEN),
         ..layout(key, &[], None)
     };
     let mut sink = CheckSink {
         canonical: Canonical::new(key),
-        keys: KeyGather::new(layout, &[], memory, directory)?,
+        keys: KeyGather::new(key, layout, &[], memory, directory)?,
         columns: columns.collect(),
         labels: match texts {
             Some(texts) => Some((texts, LabelCheck::new(source, texts)?)),
@@ -224,13 +280,19 @@ pub fn check_within(
         key,
         show,
         shown: Vec::new(),
+        last: VecDeque::with_capacity(LAST_ROWS),
     };
     let wanted = ColumnsRead::key(key).with_texts(texts);
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.drain();
-    let (labels, shown) = (sink.labels.map(|(_, labels)| labels), sink.shown);
+    let footer = sink.footer();
+    let (mut labels, shown) = (sink.labels.map(|(_, labels)| labels), sink.shown);
     let rest = rest.and_then(|()| Ok((sink.keys.finish()?, sink.columns)));
     let (keys, columns) = rest.map_err(|e| source.locate(e, &facts.ends))?;
+    let most_repeated = keys.most_repeated(EXAMPLES)?;
+    if let Some(labels) = &mut labels {
+        labels.most_rows = most_repeated.first().map_or(1, |key| key.rows);
+    }
     let mut check = Check {
         input: source.name().to_owned(),
         files: source.files(),
@@ -240,35 +302,40 @@ pub fn check_within(
         byte_order_mark: facts.byte_order_mark,
         crlf_rows: facts.crlf_rows,
         counts: *keys.counts(),
-        most_repeated: keys.most_repeated(EXAMPLES)?,
+        most_repeated,
         columns,
         labels,
         shown,
+        footer,
         warnings: Vec::new(),
+        advice: Vec::new(),
+        has_identifiers: !key.identifiers().is_empty(),
     };
     check.counts.not_utf8 = facts.not_utf8;
-    check.warnings = words::warnings(&check, key, &facts);
+    check.advice = words::warnings(&check, key, &facts);
+    check.warnings = check.advice.iter().map(Advice::to_string).collect();
     Ok(check)
 }
 
-/// The key of a row.
+/// The values of a row that are compared: of a list, each of its elements.
 fn shown<R: Row>(key: &KeySpec, number: u64, row: &R) -> ShownKey {
-    let of = |(index, column): (usize, &KeyColumn)| {
-        let value = row.value(index);
-        let before = value.text();
-        let mut after = Vec::new();
-        let verdict = value.under(key).canonical(&column.profile, &mut after);
-        ShownValue {
-            before: before.map(legible),
-            after: (verdict.as_ref())
-                .is_ok_and(|verdict| verdict.is_valid())
-                .then(|| legible(&after)),
-            is_invalid: !matches!(verdict, Ok(Verdict::Valid { .. } | Verdict::Blank)),
-        }
+    let mut values = Vec::new();
+    let mut show = |seen: Seen<'_>| {
+        values.push(ShownValue {
+            // Texts that stand for null are shown, too.
+            before: (seen.value.text())
+                .or(row.value(seen.column).text())
+                .map(legible),
+            after: seen.verdict.is_valid().then(|| legible(seen.canonical)),
+            is_invalid: matches!(seen.verdict, Verdict::Invalid { .. }),
+            is_denied: seen.verdict == Verdict::Denied,
+        });
     };
+    // What cannot be read is complained of when the row is.
+    let _ = Canonical::new(key).add(row, &mut show);
     ShownKey {
         row: number,
-        values: key.columns().iter().enumerate().map(of).collect(),
+        values,
     }
 }
 
@@ -283,9 +350,22 @@ struct CheckSink<'k> {
     /// How many rows are shown.
     show: usize,
     shown: Vec<ShownKey>,
+    /// The last rows, and whether each is like one below a table.
+    last: VecDeque<(u64, bool)>,
 }
 
+/// How many of the last rows may be a footer.
+const LAST_ROWS: usize = 10;
+
 impl CheckSink<'_> {
+    fn footer(&self) -> Finding {
+        let mut footer = Finding::default();
+        for (row, is_footer) in &self.last {
+            footer.note(*is_footer, *row);
+        }
+        footer
+    }
+
     fn drain(&mut self) -> Result<()> {
         let CheckSink {
             canonical,
@@ -293,7 +373,13 @@ impl CheckSink<'_> {
             pending,
             ..
         } = self;
-        canonical.drain(|item| keys.add(item, pending.pop_front().unwrap_or_default()))
+        canonical.drain(|item| {
+            let of_row = match item.of().is_last {
+                true => pending.pop_front(),
+                false => pending.front().cloned(),
+            };
+            keys.add(item, of_row.unwrap_or_default())
+        })
     }
 }
 
@@ -302,15 +388,21 @@ impl Sink for CheckSink<'_> {
         if self.shown.len() < self.show {
             self.shown.push(shown(self.key, at.row, row));
         }
+        if self.last.len() == LAST_ROWS {
+            self.last.pop_front();
+        }
+        let mut texts = (0..self.columns.len()).filter_map(|column| row.value(column).text());
+        let is_footer = texts.any(|text| str::from_utf8(text).is_ok_and(forms::is_footer));
+        self.last.push_back((at.row, is_footer));
         let columns = &mut self.columns;
-        let (first_text, mut has_key) = (columns.len(), true);
-        let full = self
-            .canonical
-            .add(row, |i, value, verdict| {
-                has_key &= verdict.is_valid();
-                columns[i].note(value, verdict, at.row)
-            })
-            .map_err(|e| e.at_row(at.row, at.line))?;
+        let first_text = columns.len();
+        let key = self.key;
+        let note = |seen: Seen<'_>| {
+            let profile = &key.columns()[seen.column].profile;
+            columns[seen.column].note(seen, profile, at.row);
+        };
+        let added = self.canonical.add(row, note);
+        let Added { has_key, is_full } = added.map_err(|e| e.at_row(at.row, at.line))?;
         if let Some((texts, labels)) = &mut self.labels {
             let mut of_row = RowValues {
                 line: at.line,
@@ -319,11 +411,13 @@ impl Sink for CheckSink<'_> {
             if has_key {
                 let (needed, hash) = texts.measure(row, first_text);
                 labels.note(needed, at.row);
-                of_row.label = Zeroizing::new(hash.to_vec());
+                if texts.rows() == 1 {
+                    of_row.label = Zeroizing::new(hash.to_vec());
+                }
             }
             self.pending.push_back(of_row);
         }
-        if full { self.drain() } else { Ok(()) }
+        if is_full { self.drain() } else { Ok(()) }
     }
 }
 
@@ -334,7 +428,9 @@ impl LabelCheck {
         let types = types.iter().map(ColumnType::to_string);
         Ok(LabelCheck {
             columns: names.into_iter().zip(types).collect(),
-            width: texts.bytes(),
+            width: texts.bytes_of_row(),
+            rows: texts.rows(),
+            most_rows: 0,
             needed: 0,
             too_wide: Finding::default(),
             refused: Finding::default(),
@@ -350,15 +446,19 @@ impl LabelCheck {
 }
 
 impl ColumnCheck {
-    fn note(&mut self, value: Value<'_>, verdict: Verdict, row: u64) {
+    fn note(&mut self, seen: Seen<'_>, profile: &Profile, row: u64) {
+        let Seen { value, verdict, .. } = seen;
+        let rules = profile.rules();
         let type_name = match value {
             Value::Null => "null",
             Value::Text(_) => "text",
             Value::Bytes(_) => "bytes",
             Value::Typed(kind, _) => kind.name(),
+            Value::List(_) => "list",
         };
         *self.types.entry(type_name).or_default() += 1;
         self.blank.note(verdict == Verdict::Blank, row);
+        self.denied.note(verdict == Verdict::Denied, row);
         self.invalid
             .note(matches!(verdict, Verdict::Invalid { .. }), row);
         let is_number_form = matches!(verdict, Verdict::Invalid { number_form: true });
@@ -373,6 +473,13 @@ impl ColumnCheck {
             }
         );
         self.null_words.note(is_null_word, row);
+        let compared = match rules.is_digest() {
+            true => value.text().unwrap_or_default(),
+            false => seen.canonical,
+        };
+        let is_placeholder = str::from_utf8(compared).is_ok_and(forms::is_placeholder);
+        self.placeholders
+            .note(verdict.is_valid() && is_placeholder, row);
         if let Value::Bytes(bytes) = value {
             self.raw_bytes.note(str::from_utf8(bytes).is_err(), row);
         }
@@ -381,18 +488,26 @@ impl ColumnCheck {
             return;
         };
         let zeros = bytes.len() > 1 && bytes[0] == b'0' && bytes.iter().all(u8::is_ascii_digit);
-        let odd = |c: char| {
-            c.is_control()
-                || matches!(
-                    c,
-                    '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}'
-                )
-        };
         self.surrounding_space
             .note(text.trim().len() != text.len(), row);
         self.leading_zeros.note(zeros, row);
         self.not_nfc.note(!is_nfc(text), row);
-        self.control_characters.note(text.chars().any(odd), row);
+        self.control_characters.note(has_invisible(text), row);
+        let has_marks = match rules.drops_invisible() {
+            // These leave an apostrophe in front out.
+            true => text.contains(is_quotation_mark),
+            false => forms::has_marks(text),
+        };
+        self.marks.note(has_marks, row);
+        let is_usable = |part: &str| matches!(profile.normalize(part), Normalized::Valid(_));
+        let is_list = matches!(verdict, Verdict::Invalid { .. }) && forms::is_list(text, is_usable);
+        self.lists.note(is_list, row);
+        self.mail_schemes.note(forms::has_scheme(text), row);
+        self.formatted_numbers
+            .note(forms::is_formatted_number(text), row);
+        self.local_dates.note(forms::is_local_date(text), row);
+        self.hex_digests.note(forms::is_hex_digest(text), row);
+        self.base64_digests.note(forms::is_base64_digest(text), row);
         self.replacement_characters
             .note(!text.is_ascii() && text.contains('\u{fffd}'), row);
         self.unusual_uuids.note(is_unusual_uuid(bytes), row);

@@ -126,6 +126,11 @@ pub enum ErrorKind {
         /// The columns that there are, in order; none if they are in the first line of a text, which may be a row.
         available: Vec<String>,
     },
+    /// A column that was asked for is not named in the first line of a text, and a later line names all.
+    NamesBelow {
+        /// That line, counted from 1.
+        line: u64,
+    },
     /// A row's values do not fit into what goes with its key.
     TextsTooLong {
         /// What that is.
@@ -142,6 +147,13 @@ pub enum ErrorKind {
         /// That row.
         first: Box<Place>,
     },
+    /// A key has more rows than are handed over.
+    TooManyOfKey {
+        /// The most.
+        limit: usize,
+        /// The first of them.
+        first: Box<Place>,
+    },
     /// The table has a column of the name that a result adds.
     NameTaken,
     /// Several columns have the name that was asked for.
@@ -153,6 +165,8 @@ pub enum ErrorKind {
     },
     /// A row has a different number of fields from the header.
     Ragged {
+        /// Whether the longer of both is so by a delimiter at its end.
+        by_last: bool,
         /// Fields in the header.
         expected: usize,
         /// Fields in this row.
@@ -407,6 +421,11 @@ impl Error {
         ))
     }
 
+    /// Whether a column is not there.
+    pub(crate) fn is_of_no_column(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::MissingColumn { .. })
+    }
+
     /// If it is of a database: with these words after its own.
     #[cfg(feature = "adbc")]
     pub(crate) fn and(mut self, words: &str) -> Self {
@@ -438,7 +457,9 @@ impl Error {
     /// The other row that it is about, if there is one, as a row of the table.
     pub(crate) fn other_row(&mut self) -> Option<&mut Place> {
         match &mut self.0.kind {
-            ErrorKind::LabelsDiffer { first } => Some(first),
+            ErrorKind::LabelsDiffer { first } | ErrorKind::TooManyOfKey { first, .. } => {
+                Some(first)
+            }
             _ => None,
         }
     }
@@ -631,6 +652,14 @@ impl fmt::Display for Error {
                 }
                 f.write_str(", which has the same key")
             }
+            ErrorKind::TooManyOfKey { limit, first } => {
+                let rows = many(*limit as u64, "row");
+                let first = first.row.unwrap_or_default();
+                write!(
+                    f,
+                    "its key has more than {rows}, the most that are handed over; the first is row {first}"
+                )
+            }
             ErrorKind::NameTaken => write!(
                 f,
                 "a column is called {column:?} already, which the result is to add"
@@ -642,10 +671,23 @@ impl fmt::Display for Error {
                 f,
                 "its rows can be split at {first:?} or at {second:?}, evenly at each"
             ),
-            ErrorKind::Ragged { expected, found } => {
-                let found = many(*found as u64, "field");
-                write!(f, "has {found} where the header has {expected}")
+            ErrorKind::Ragged {
+                expected,
+                found,
+                by_last,
+            } => {
+                let fields = many(*found as u64, "field");
+                write!(f, "has {fields} where the header has {expected}")?;
+                f.write_str(match (by_last, found > expected) {
+                    (false, _) => "",
+                    (true, true) => ", as it ends with a delimiter",
+                    (true, false) => ", which ends with a delimiter",
+                })
             }
+            ErrorKind::NamesBelow { line } => write!(
+                f,
+                "no column is called {column:?} in its first line, and one is in line {line}"
+            ),
             ErrorKind::NotUtf8 if column.is_empty() => f.write_str("is not valid UTF-8"),
             ErrorKind::NotUtf8 => write!(f, "the value in column {column:?} is not valid UTF-8"),
             ErrorKind::NotInFormat { found, format } => write!(

@@ -40,7 +40,7 @@ macro_rules! declare {
             /// All of them.
             pub const ALL: &[Format] = &[$(Format::$format),*];
 
-            fn words(self) -> &'static str {
+            pub(crate) fn words(self) -> &'static str {
                 match self {
                     $(Format::$format => $words,)*
                 }

@@ -14,7 +14,7 @@ use crate::formats::container::Container;
 use crate::formats::limits::Limits;
 use crate::formats::selection::{Selection, WriterWithCause};
 use crate::formats::sink::{Facts, Sink};
-use crate::source::options::Rows;
+use crate::source::options::ResultRows;
 use crate::source::part::Part;
 use crate::types::columns_read::ColumnsRead;
 use crate::types::peer_columns::PeerColumn;
@@ -27,6 +27,8 @@ pub(crate) mod items;
 pub(crate) mod limits;
 mod lines;
 mod parallel;
+mod partitioned;
+pub(crate) mod preview;
 pub(crate) mod selection;
 pub(crate) mod sink;
 
@@ -81,7 +83,7 @@ macro_rules! dispatch {
             pub(crate) fn rehearse(
                 self,
                 parts: &[Part],
-                rows: Rows,
+                rows: ResultRows<'_>,
                 of_peer: &[PeerColumn],
                 container: &Container,
             ) -> Result<()> {
@@ -101,13 +103,14 @@ macro_rules! dispatch {
             pub(crate) fn check(
                 self,
                 parts: &[Part],
+                rows: ResultRows<'_>,
                 container: &Container,
                 limits: &dyn Limits,
             ) -> Result<()> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
-                        Format::$format => $kind::check::<$module::Rows>(parts, container, limits),
+                        Format::$format => $kind::check::<$module::Rows>(parts, rows, container, limits),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),
@@ -116,12 +119,17 @@ macro_rules! dispatch {
                 }
             }
 
-            /// The columns of files of this format, whose rows are to be written in the format `to`.
-            pub(crate) fn columns(self, parts: &[Part], to: Format) -> Result<SchemaRef> {
+            /// The columns of files of this format, of which the chosen ones are to be written in the format `to`.
+            pub(crate) fn columns(
+                self,
+                parts: &[Part],
+                to: Format,
+                chosen: &[String],
+            ) -> Result<SchemaRef> {
                 match self {
                     $(
                         $(#[cfg(feature = $feature)])?
-                        Format::$format => $kind::columns::<$module::Rows>(parts, to),
+                        Format::$format => $kind::columns::<$module::Rows>(parts, to, chosen),
                         $(
                             #[cfg(not(feature = $feature))]
                             Format::$format => left_out(stringify!($format), $feature),

@@ -32,22 +32,24 @@
 //!
 //! Both parties must turn equal values into equal bytes, whatever their files are. A key value
 //! becomes a text, the [`Profile`] of its column normalises that text, and the result's bytes
-//! are compared. Under [`Profile::Exact`] nothing is normalised.
+//! are compared. Under [`Profile::EXACT`] nothing is normalised.
 //!
 //! | value | its text |
 //! |---|---|
 //! | text: CSV fields, JSON strings, Parquet and Arrow strings, dictionaries of them | itself, byte for byte; it must be UTF-8 |
 //! | integers of any width; JSON integers of any size | decimal digits with `-` if negative: `7`, never `007` or `+7` |
-//! | decimals | without zeros at the end: `12.5`; under other profiles than [`Profile::Exact`] all digits of the declared scale: `12.50` at scale 2 |
+//! | decimals | without zeros at the end: `12.5`; under other profiles than [`Profile::EXACT`] all digits of the declared scale: `12.50` at scale 2 |
 //! | booleans | `true`, `false` |
 //! | dates | `2024-02-29` |
 //! | times of day | `22:13:20`, then `.250`, `.250001` or `.250000001` if there are fractions, whatever the unit |
 //! | timestamps | `2023-11-14T22:13:20Z`, fractions as above; with a zone converted to UTC, without one read as UTC |
 //! | 16-byte fixed-size binary, marked as UUID or not | `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, lower case |
-//! | other bytes | themselves under `exact`; the hexadecimal of 32 bytes under `sha256-hex` and the `pair` profiles; otherwise they must be UTF-8 text |
+//! | other bytes | themselves under `exact`; the hexadecimal of 32 bytes under profiles of digests; otherwise they must be UTF-8 text |
 //! | null, an absent JSON field, an empty text, and what normalises to nothing | blank: never matches |
-//! | floating-point numbers | refused, but under [`Profile::AnyInteger`] |
+//! | floating-point numbers | refused, but under `integer` |
 //! | lists, structs, maps, JSON objects and arrays | refused; the fields of structs and objects are named by path |
+//!
+//! A row may have several identifiers ([`KeySpec::any_of`]): it matches if any of them is the other side's of the same name.
 //!
 //! So an integer column matches CSV text that is written in the same way, and a timestamp at midnight is not
 //! a date. White space around a text counts under `exact`; [`check()`] reports it, and leading zeros. A key
@@ -89,12 +91,11 @@ pub use database::{AdbcDatabase, Query, database_paths, has_credentials, is_libr
 pub use error::{Difference, Error, ErrorKind, Overlap, Place, Result, TextsOf, ValueProblem};
 pub use format::Format;
 pub use formats::import::import_batches;
+pub use formats::preview::preview;
 pub use objects::address::{is_address, redacted, shown};
 #[cfg(feature = "object-stores")]
 pub use objects::store::abort_uploads;
-#[cfg(feature = "phone")]
-pub use profile::Region;
-pub use profile::key::{KeyColumn, KeySpec};
+pub use profile::key::{Identifier, KeyColumn, KeySpec, MAX_IDENTIFIERS};
 pub use profile::{Normalized, Profile};
 #[cfg(feature = "adbc")]
 pub use result::ingest::{IngestMode, TargetTable};
@@ -111,6 +112,7 @@ pub use source::encoding::Encoding;
 pub use source::options::{Passes, Rows, SourceOptions};
 pub use source::paths::{PathKind, Paths};
 pub use types::column_type::{ColumnType, KeyClass};
+pub use types::item_rows::ItemRows;
 pub use types::labels::TextColumns;
 pub use types::number::ValueColumn;
 pub use types::peer_columns::{HandedOver, Matched, PeerColumn, arrange};

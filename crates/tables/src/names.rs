@@ -22,3 +22,9 @@ pub(crate) fn is_no_data(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.as_encoded_bytes().starts_with(b".") || name.as_encoded_bytes().starts_with(b"_")
 }
+
+/// Whether the name of a directory says a column.
+pub(crate) fn names_column(name: &str) -> bool {
+    name.split_once('=')
+        .is_some_and(|(name, _)| !name.is_empty())
+}

@@ -5,11 +5,15 @@ pub(crate) mod compression;
 pub(crate) mod dialect;
 pub(crate) mod encoding;
 mod files;
+pub(crate) mod framed;
 pub(crate) mod options;
 pub(crate) mod part;
+pub(crate) mod partition;
 pub(crate) mod paths;
 pub(crate) mod records;
 pub(crate) mod scratch;
+#[cfg(feature = "spreadsheets")]
+mod sheets;
 pub(crate) mod sniff;
 pub(crate) mod text;
 pub(crate) mod wait_time;
@@ -30,7 +34,7 @@ use crate::objects::address::shown;
 use crate::profile::key::KeySpec;
 use crate::source::compression::Compression;
 use crate::source::files::Found;
-use crate::source::options::{Rows, SourceOptions};
+use crate::source::options::{ResultRows, Rows, SourceOptions};
 use crate::source::part::Part;
 use crate::source::paths::{PathKind, Paths};
 use crate::types::column_type::{ColumnType, KeyClass};
@@ -42,6 +46,8 @@ pub struct Source {
     /// At least one. All have one format and, if they are CSV, one delimiter.
     parts: Vec<Part>,
     rows: Rows,
+    matched_by: Option<String>,
+    columns: Vec<String>,
     allow_no_rows: bool,
     #[cfg(feature = "adbc")]
     query: Option<Query>,
@@ -52,34 +58,41 @@ impl Source {
     ///
     /// # Errors
     /// As there.
-    pub fn open(path: &Path, options: SourceOptions) -> Result<Self> {
-        Source::open_all(&[path.to_owned()], &options)
+    pub fn open(path: impl AsRef<Path>, options: SourceOptions) -> Result<Self> {
+        Source::open_all(&[path.as_ref().to_owned()], &options)
     }
 
     /// Opens one table that is in several files, ordered by their paths. An input is
     ///
     /// - a file, or `-` for standard input. A pipe is read as [`Source::from_reader`] says;
     /// - a directory: the files in it, but for those whose names begin with `.` or `_`, as Spark names what is
-    ///   no data;
+    ///   no data; and those in directories in it that are called `name=value`;
     /// - a pattern with `*`, `?` or `[…]`, unless a file has that very name: what it fits, but for such files;
     /// - with the feature `object-stores`, an address: `s3://`, `gs://`, `az://` and `abfs://` of an object, a directory or
     ///   a pattern, `https://` of an object. Credentials and settings come from the environment. Whatever is read of
     ///   an object is of one version, or reading fails.
+    ///
+    /// Directories called `name=value`, below one that is named or from the first wildcard of a pattern on, say columns of text
+    /// of Parquet and Arrow, which come after those of the files.
     ///
     /// All have the same columns in the same order, which the first pass checks, and one format. Files of text may
     /// be empty, but not all of them.
     ///
     /// # Errors
     /// Usage: a delimiter that cannot be one, options of another format, a file that is named twice, no input. Data:
-    /// nothing there, a directory in a directory, unreadable, empty, or in a format that is none of [`Format`].
+    /// nothing there, another directory in a directory, unreadable, empty, or in a format that is none of [`Format`].
     /// Resource: no room for a copy.
     pub fn open_all(inputs: &[PathBuf], options: &SourceOptions) -> Result<Self> {
         let parts = files::expand(inputs)?
             .into_iter()
-            .map(|found| match found {
-                Found::File(path) => Part::open(&path, options),
-                #[cfg(feature = "object-stores")]
-                Found::Object(object) => Part::of_object(object, options),
+            .map(|found| {
+                let (partition, is_below) = (found.partition()?, found.is_below());
+                let part = match found {
+                    Found::File { path, .. } => Part::open(&path, options),
+                    #[cfg(feature = "object-stores")]
+                    Found::Object(object) => Part::of_object(object, options),
+                };
+                part?.in_directories(partition, is_below)
             })
             .collect::<Result<Vec<_>>>()?;
         let name = match inputs {
@@ -159,6 +172,11 @@ impl Source {
 
     /// Parts as one table. Without a name it is called after its first part.
     fn of(mut name: String, mut parts: Vec<Part>, options: &SourceOptions) -> Result<Self> {
+        let mut columns = options.columns.iter().enumerate();
+        if let Some((_, twice)) = columns.find(|(i, name)| options.columns[..*i].contains(name)) {
+            let problem = format!("the result has the column {twice:?} twice");
+            return Err(Error::usage_with(problem, "name each column once"));
+        }
         let Some(first) = parts.iter().position(|part| !part.is_empty()).or(
             // Nothing at all is a table without rows where the format does not say what else there must be.
             (options.allow_no_rows && parts.first().is_some_and(|p| !p.dialect().csv.header))
@@ -192,6 +210,8 @@ impl Source {
             name,
             parts,
             rows: options.rows,
+            matched_by: options.matched_by.clone(),
+            columns: options.columns.clone(),
             allow_no_rows: options.allow_no_rows,
             #[cfg(feature = "adbc")]
             query: None,
@@ -226,6 +246,15 @@ impl Source {
     /// Which of its rows a result has.
     pub fn rows(&self) -> Rows {
         self.rows
+    }
+
+    /// The same, and what is written beside them.
+    pub(crate) fn result_rows(&self) -> ResultRows<'_> {
+        ResultRows {
+            rows: self.rows,
+            matched_by: self.matched_by.as_deref(),
+            columns: &self.columns,
+        }
     }
 
     /// Whether it may be without rows.
@@ -267,13 +296,16 @@ impl Source {
         Ok(types.iter().map(ColumnType::of).collect())
     }
 
-    /// What the values of a key's columns are, in the first file.
+    /// What the values of a key's columns are, in the first file and in the order of [`KeySpec::normalization`].
     ///
     /// # Errors
     /// Data: a file is damaged.
     pub fn key_classes(&self, key: &KeySpec) -> Result<Vec<KeyClass>> {
         let types = (self.format()).column_types(&self.parts()[..1], &key.names())?;
-        Ok(types.iter().map(KeyClass::of).collect())
+        let classes = key
+            .columns_in_turn()
+            .map(|column| KeyClass::of(&types[column]));
+        Ok(classes.collect())
     }
 
     /// The delimiter, if the table is CSV.

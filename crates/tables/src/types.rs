@@ -4,6 +4,7 @@ pub(crate) mod column_type;
 pub(crate) mod columns;
 pub(crate) mod columns_read;
 pub(crate) mod common_type;
+pub(crate) mod item_rows;
 pub(crate) mod labels;
 pub(crate) mod nested;
 pub(crate) mod number;

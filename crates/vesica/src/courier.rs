@@ -11,6 +11,7 @@
 //! - **A copy is no run.** The file says which file it is ([`FileId`](vesica_files::FileId)), so that one which was copied or
 //!   restored, and may be older than the run, is refused. A roll-back of the whole file system is not noticed.
 
+use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -43,17 +44,29 @@ pub enum CourierStep {
     Finish,
 }
 
+impl CourierStep {
+    const ALL: [(CourierStep, &'static str); 4] = [
+        (CourierStep::Offer, "offer"),
+        (CourierStep::Start, "start"),
+        (CourierStep::Answer, "answer"),
+        (CourierStep::Finish, "finish"),
+    ];
+}
+
 impl FromStr for CourierStep {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<CourierStep, &'static str> {
-        Ok(match text {
-            "offer" => CourierStep::Offer,
-            "start" => CourierStep::Start,
-            "answer" => CourierStep::Answer,
-            "finish" => CourierStep::Finish,
-            _ => return Err("the steps are offer, start, answer and finish"),
-        })
+        let found = CourierStep::ALL.iter().find(|(_, name)| *name == text);
+        let (step, _) = found.ok_or("the steps are offer, start, answer and finish")?;
+        Ok(*step)
+    }
+}
+
+impl fmt::Display for CourierStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = CourierStep::ALL.iter().find(|(step, _)| step == self);
+        f.write_str(found.map_or("", |(_, name)| name))
     }
 }
 
@@ -165,7 +178,7 @@ impl Party {
             let those = registry.all().iter().filter(|p| goes_by_messages(**p));
             let names: Vec<_> = those.map(|p| p.spec().name).collect();
             return Err(usage(format!(
-                "a run by courier takes one of {}",
+                "a run by files takes one of {}",
                 names.join(", ")
             )));
         }
@@ -178,7 +191,7 @@ impl Party {
         job.check()?;
         let is_plain = job.values.is_empty() && job.labels.is_nothing() && job.offline.is_none();
         if !is_plain || job.terms.get(&LEARNS) == Learns::Aligned {
-            let problem = "a run by courier tells which rows match, and nothing besides";
+            let problem = "a run by files tells which rows match, and nothing besides";
             return Err(usage(problem));
         }
         Ok(job)

@@ -28,7 +28,7 @@ pub enum WorkDirProblem {
     #[error("is on a file system without locks, where two runs could use it at once")]
     NoLocks,
     /// No run by courier has begun in it.
-    #[error("has no run by courier; begin one with an offer, or take one")]
+    #[error("has no run by files; begin one with an offer, or take one")]
     NoRun,
     /// Its journal is not sealed.
     #[error(
@@ -398,10 +398,10 @@ pub enum Error {
     Table(#[from] vesica_tables::Error),
     /// No row of the table has a usable key, and the caller did not allow that.
     #[error(
-        "no row has a usable key: {} blank and {} invalid, of {} in all",
-        .0.blanks, .0.invalid, .0.rows
+        "no row has a usable key: {} blank and {} invalid{}, of {} in all",
+        .0.blanks, .0.invalid, and_denied(.0), .0.rows
     )]
-    NoKeys(vesica_tables::Counts),
+    NoKeys(Box<vesica_tables::Counts>),
     /// Connecting, the contract or the protocol failed.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -482,11 +482,22 @@ impl Error {
         matches!(self, Error::Table(error) if error.may_pass())
     }
 
+    /// Whether the [interrupt](crate::Interrupt) of this side was raised.
+    pub fn is_interrupted(&self) -> bool {
+        self.class() == ErrorClass::Interrupted
+    }
+
+    /// Whether the same call may succeed at another time, without a change to its arguments or table: the peer, a database or
+    /// an object store was out of reach.
+    pub fn is_transient(&self) -> bool {
+        self.class() == ErrorClass::Network || self.may_pass()
+    }
+
     /// Whose fault it is.
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Job {
-                problem: JobProblem::OtherKeys(_) | JobProblem::Damaged(_),
+                problem: JobProblem::NoJob(_) | JobProblem::OtherKeys(_) | JobProblem::Damaged(_),
                 ..
             } => ErrorClass::Data,
             Error::Job {
@@ -616,6 +627,14 @@ impl Error {
     }
 }
 
+/// The rows that are denied, if there are some.
+fn and_denied(counts: &vesica_tables::Counts) -> String {
+    match counts.denied {
+        0 => String::new(),
+        denied => format!(" and {denied} denied"),
+    }
+}
+
 /// What is wrong with keys of other columns or profiles than those of a set.
 fn other_keys(set: &[String], table: &[(String, String)]) -> String {
     match set.len() == table.len() {
@@ -635,13 +654,30 @@ fn other_keys(set: &[String], table: &[(String, String)]) -> String {
     }
 }
 
+const LACKS_PROFILE: &str = "this version of the program lacks one of the set's profiles: run the version that published it";
+
 /// How a table is read with the keys of a set.
 fn keys_of_set(set: &[String], table: &[(String, String)]) -> Advice {
+    if set.iter().any(|id| id.contains('=')) {
+        let profile = |id: &String| {
+            let (name, id) = id.split_once('=')?;
+            Some(format!("{name} ({})", Profile::written(id)?))
+        };
+        return match set.iter().map(profile).collect::<Option<Vec<_>>>() {
+            Some(names) => format!(
+                "match by the identifiers of the set, one after the other: {}",
+                names.join(", ")
+            )
+            .into(),
+            None => LACKS_PROFILE.into(),
+        };
+    }
     let written: Option<Vec<String>> = set.iter().map(|id| Profile::written(id)).collect();
     let Some(profiles) = written else {
-        return "this version of the program lacks one of the set's profiles: run the version that published it".into();
+        return LACKS_PROFILE.into();
     };
-    if set.len() != table.len() {
+    let has_identifiers = table.iter().any(|(_, id)| id.contains('='));
+    if set.len() != table.len() || has_identifiers {
         return advice![
             "name the columns that the set was made from with ",
             Argument::Key,
@@ -694,7 +730,7 @@ mod tests {
                 assert_eq!(error.class(), ErrorClass::Data);
             }
         }
-        let none = Error::NoKeys(vesica_tables::Counts::default());
+        let none = Error::NoKeys(Box::default());
         assert_eq!(none.problem(), Some(Problem::Table));
     }
 

@@ -10,11 +10,11 @@
 //! use vesica::{Destination, Endpoint, Identity, KeySpec, Party, NoProgress, Role, Source, SourceOptions};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let me = Identity::load("charity.key".as_ref())?;
+//!     let me = Identity::load("charity.key")?;
 //!     println!("the other side needs this: {}", me.fingerprint());
 //!     let peer = std::env::args().nth(1).ok_or("give the peer's fingerprint")?.parse()?;
 //!
-//!     let donors = Source::open("donors.csv".as_ref(), SourceOptions::default())?;
+//!     let donors = Source::open("donors.csv", SourceOptions::default())?;
 //!     let key = KeySpec::parse("email", &["email=email"])?;
 //!     let party = Party::new(&me, peer, Endpoint::Connect("shop.example:7340".into()));
 //!     let output = Destination::File("shared.csv".as_ref());
@@ -47,11 +47,14 @@
 //! # }
 //! ```
 //!
-//! A side can also publish its table once ([`Publication`]), and serve it ([`Database::serve`]); others find their rows in
-//! it later, without a run of both tables ([`LookUp`]), or keep it open for single keys ([`OpenLookUp`]).
+//! A side can also publish its table once ([`Publication`]), and serve it ([`lookup::Database::serve`]); others find their rows
+//! in it later, without a run of both tables ([`LookUp`]), or keep it open for single keys ([`OpenLookUp`]).
 //!
-//! The result of a query is a table too (`Query`, feature `adbc`), and rows can go to a table of a database
-//! (`TargetTable`).
+//! The result of a query is a table too (`tables::Query`, feature `adbc`), and rows can go to a table of a database
+//! (`tables::TargetTable`). [`Party::check_table`] says what a run would see of a table.
+//!
+//! The names at the top are what most programs need. [`options`] reads them from text as the command does, and [`tables`],
+//! [`session`], [`lookup`], [`files`] and `offline` are the crates below, with what else is in their fields and errors.
 //!
 //! All of this blocks the thread that calls it, for as long as a run takes: call it from an async function by what its
 //! runtime has for that, such as tokio's `spawn_blocking`. Called directly it works, and holds up the other tasks. A
@@ -69,7 +72,7 @@
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
 //! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has databases, `offline` prepared correlations
-//! (`OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
+//! (`offline::OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 //!
 //! Without optimisation the arithmetic takes 30 to 60 times as long. These two lines in the `Cargo.toml` of a program
 //! optimise it in debug builds too:
@@ -93,7 +96,7 @@ mod kept;
 mod look_up;
 mod memory;
 mod observer;
-mod options;
+pub mod options;
 mod party;
 mod published;
 mod shares;
@@ -109,56 +112,23 @@ pub use items::{intersect, intersect_digests};
 pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};
 pub use memory::{Budget, Division, Storage};
 pub use observer::Observer;
-pub use options::{
-    PayloadColumn, find_protocol, half_of_the_machine, label_exchange, parse_address,
-    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_protocol, parse_quote,
-    text_columns, value_columns,
-};
-pub use party::{Gets, Outcome, Party, RemoteKeys, Resources, collect, no_match_hint};
+pub use party::{Checked, Gets, Outcome, Party, RemoteKeys, Resources, collect, no_match_hint};
 pub use published::{PAYLOAD_BYTES, Publication, Published, Release, SetUpdate, Updated};
 pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
 pub use work_dir::prepare_work_dir;
 
-#[cfg(feature = "adbc")]
-pub use options::{adbc_database, add_database};
-pub use vesica_files::{
-    Advice, Argument, Command, DirectoryKind, ErrorClass, Face, Part, WholeFile, holds_key, spelled,
-};
-pub use vesica_lookup::{
-    Database, Declared, Error as LookUpError, Figures, Header, MAX_QUERIES, ServerEvent, Service,
-    SetProblem, StoreProblem,
-};
-#[cfg(feature = "offline")]
-pub use vesica_offline::{
-    Attester, Error as OfflineError, Expected, HalfRequest, Measurement, OfflineStore,
-    OfflineTerms, Platform, Shown, Simulated, StoredHalf, attester, deal, fetch_half, generate,
-    make_half,
-};
-#[cfg(feature = "tee")]
-pub use vesica_offline::{Product, SevSnp, TcbLevel, Tdx};
+pub use vesica_files::ErrorClass;
 pub use vesica_session::{
-    Admission, Attempt, Begin, BoundListener, ConnectOptions, Connection, Contract, Decimal,
-    Endpoint, Error as SessionError, Fingerprint, FingerprintError, Gateway, GatewayFigures,
-    GatewayOptions, Identity, Incident, Intent, Interrupt, InterruptGuard, LabelExchange,
-    LabelTerms, Learns, Link, Listener, MAX_LABEL_BYTES, MAX_MESSAGE, MAX_STRING_BYTES, Name,
-    NoProgress, OnIncident, OptimizeRequest, POLL, PeerLimits, Problem, Progress, ProtocolRequest,
-    ReadHalf, Readiness, Refused, Registry, Report, Reveal, Reveals, Role, Security, Setting,
-    StartOver, Term, TermValue, Terms, Transport, WriteHalf, connect, discard, read_secret,
-    rfc3339, terms,
-    terms::{parse_items, parse_max_items, parse_size},
+    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Intent, Interrupt, Learns,
+    NoProgress, Progress, ProtocolRequest, Report, Reveal, Role, Security, Terms, Transport,
+    connect,
 };
-#[cfg(feature = "phone")]
-pub use vesica_tables::Region;
-#[cfg(feature = "object-stores")]
-pub use vesica_tables::abort_uploads;
-#[cfg(feature = "adbc")]
-pub use vesica_tables::{
-    AdbcDatabase, IngestMode, Query, TargetTable, database_paths, has_credentials, is_library,
-};
-pub use vesica_tables::{
-    Check, CommonOrder, Compression, Counts, CsvOptions, Destination, DigestSet, Encoding,
-    Error as TableError, Format, KeyColumn, KeySpec, Matched, Overlap, Passes, PathKind, Paths,
-    Profile, RecordBatch, RowSet, Rows, SchemaRef, Source, SourceOptions, TextColumns, ValueColumn,
-    check, check_within, import_batches, is_address, panic_is_caught, redacted, row_digests,
-    select_rows, shown, sort_digests,
+pub use vesica_tables::{Destination, KeySpec, RowSet, Rows, Source, SourceOptions, select_rows};
+
+// What else the types above are made of.
+#[cfg(feature = "offline")]
+pub use vesica_offline as offline;
+pub use {
+    vesica_files as files, vesica_lookup as lookup, vesica_session as session,
+    vesica_tables as tables,
 };

@@ -15,14 +15,14 @@ use vesica_session::{
     Intent, Transport, connect, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Counts, Destination, HandedOver, KeySpec, Matched, Output, PathKind, PeerColumn,
-    RowSet, Rows, Source, arrange,
+    ColumnType, Counts, Destination, HandedOver, ItemRows, KeySpec, Matched, Output, PathKind,
+    PeerColumn, RowSet, Rows, Source, arrange,
 };
 use vesica_wire::{Blame, Error as WireError, Limit};
 
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
-use crate::published::{check_key, split_ascending};
+use crate::published::{as_published, split_ascending};
 use crate::table::{self, Reading, beside};
 use crate::{Error, ErrorClass, Observer};
 
@@ -95,7 +95,11 @@ pub struct LookUpReport {
 /// The rows that were found.
 pub struct LookedUp {
     keys: KeyStore,
-    rows: RowSet,
+    /// What is in the set: rows, or items of rows that have several.
+    found: RowSet,
+    item_rows: ItemRows,
+    /// The rows of those items, if they are others.
+    rows: Option<RowSet>,
     columns: Vec<PeerColumn>,
     report: LookUpReport,
 }
@@ -105,7 +109,10 @@ impl LookedUp {
     pub fn matched(&self) -> Matched<'_> {
         let handed_over =
             (!self.columns.is_empty()).then(|| HandedOver::new(&self.columns, &self.keys));
-        Matched::new(&self.rows, handed_over)
+        match &self.rows {
+            Some(rows) => Matched::new(rows, handed_over).by_items(&self.found, &self.item_rows),
+            None => Matched::new(&self.found, handed_over),
+        }
     }
 
     /// The report.
@@ -182,7 +189,7 @@ impl LookUp {
             false => (PublishedSet::open(&self.set, self.publisher)?, None, 0),
         };
         let header = set.header();
-        check_key(key, &header.declared)?;
+        let key = as_published(key, &header.declared)?;
         let (memory, interrupt) = (self.budget().results, &self.connect.interrupt);
         let state = match &self.state {
             Some(directory) => State::open(directory, &self.identity, &set, memory, interrupt)?,
@@ -197,9 +204,10 @@ impl LookUp {
         }
         Ok(OpenLookUp {
             options: self.clone(),
-            key: key.clone(),
+            key,
             set,
             state,
+            has_met: server.is_some(),
             server,
             fetched,
         })
@@ -244,6 +252,7 @@ enum Then {
 /// A table, about which the server need not be asked any longer.
 struct Asked {
     keys: KeyStore,
+    item_rows: ItemRows,
     /// The directory for what does not fit into memory.
     scratch: PathBuf,
     file: Option<Output>,
@@ -260,6 +269,8 @@ pub struct OpenLookUp {
     server: Option<Server>,
     /// Bytes that were fetched since the last look-up.
     fetched: u64,
+    /// Whether the server was met since the set is open.
+    has_met: bool,
 }
 
 impl OpenLookUp {
@@ -359,16 +370,22 @@ impl OpenLookUp {
         report.counts = *keys.counts();
         // A label is there once more to be kept.
         let key_bytes = KEY_BYTES + 2 * u64::from(self.set.header().declared.payload_bytes);
-        let mut keys = keys.into_store();
+        let (mut keys, item_rows) = keys.into_parts();
         let memory = budget.own_bucket();
         split_ascending(&mut keys, &scratch, key_bytes, memory, interrupt)?;
         self.set.verify_once(&mut self.state)?;
         let missing = self.missing(&mut keys, &scratch)?;
-        if !missing.is_empty() {
-            self.ask(missing, &mut keys, &scratch, &mut report, observer)?;
+        match missing.is_empty() {
+            false => self.ask(missing, &mut keys, &scratch, &mut report, observer)?,
+            true if report.counts.items > 0 && self.may_be_old() => observer.warning(&advice![
+                "all answers are here, so that the server was not met: a newer release of the set is noticed only with ",
+                Argument::Fetch
+            ]),
+            true => {}
         }
         Ok(Asked {
             keys,
+            item_rows,
             scratch,
             file,
             report,
@@ -384,6 +401,7 @@ impl OpenLookUp {
     ) -> Result<LookedUp, Error> {
         let Asked {
             mut keys,
+            item_rows,
             scratch,
             file,
             mut report,
@@ -392,24 +410,26 @@ impl OpenLookUp {
         let payload = self.set.header().declared.payload_bytes as usize;
         let interrupt = &self.options.connect.interrupt;
         let budget = self.options.budget();
-        let mut rows = RowSet::none(keys.counts().rows);
+        let mut in_set = RowSet::none(keys.counts().rows);
         self.set
             .look_up(&self.state, &mut keys, |keys, bucket, found| {
                 interrupt.check().map_err(SessionError::from)?;
                 let matches = found.matched.iter().filter(|matched| **matched);
                 report.matches += matches.count() as u64;
-                keys.mark(bucket, &found.matched, &mut rows)?;
+                keys.mark(bucket, &found.matched, &mut in_set)?;
                 if !columns.is_empty() {
                     keys.keep(bucket, &found.labels, payload, budget.keys, &scratch)?;
                 }
                 Ok::<_, Error>(())
             })?;
         if !columns.is_empty() {
-            arrange(&mut keys, &scratch, &columns, &rows, budget.rows)?;
+            arrange(&mut keys, &scratch, &columns, 1, &in_set, budget.rows)?;
         }
         let mut looked_up = LookedUp {
             keys,
-            rows,
+            rows: item_rows.rows_of(&in_set),
+            found: in_set,
+            item_rows,
             columns,
             report,
         };
@@ -425,6 +445,11 @@ impl OpenLookUp {
             of: ColumnType::TEXT,
         };
         self.columns().iter().map(texts).collect()
+    }
+
+    /// Whether a newer release would be unknown: answers of earlier look-ups sufficed so far.
+    fn may_be_old(&self) -> bool {
+        self.options.state.is_some() && !self.has_met
     }
 
     /// The keys whose values are missing. What was published with keys has its part of the memory only later.
@@ -499,6 +524,7 @@ impl OpenLookUp {
         server.deadline.of_exchange(start, bytes, blocks);
         let client = &mut server.client;
         report.last_release = Some(client.release());
+        self.has_met = true;
         self.state.ask(client, missing, observer)?;
         report.left = Some(client.left());
         (report.bytes_sent, report.bytes_received) = client.bytes();

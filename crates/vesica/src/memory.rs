@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use vesica_files::{Advice, Argument, advice, free_bytes, many};
 use vesica_keys::{KeyBytes, Layout};
 
-/// A number of bytes as [`parse_bytes`](crate::parse_bytes) reads it, rounded up.
+/// A number of bytes as [`parse_bytes`](crate::options::parse_bytes) reads it, rounded up.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     let units = [("G", 30), ("M", 20), ("K", 10)];
     let unit = units.iter().find(|(_, power)| bytes >= 8 << power);
@@ -233,7 +233,7 @@ mod tests {
             (9 << 30, "9G"),
         ] {
             assert_eq!(show_bytes(bytes), shown);
-            assert!(bytes == 0 || crate::parse_bytes(shown).unwrap() >= bytes);
+            assert!(bytes == 0 || crate::options::parse_bytes(shown).unwrap() >= bytes);
         }
         for bucket in [7, LEAST_ADVICE, 9 << 30] {
             let least = Some(memory_for(bucket));

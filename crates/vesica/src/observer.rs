@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use vesica_files::Advice;
-use vesica_session::{Connection, Endpoint, NoProgress, Progress};
+use vesica_session::{Connection, Contract, Endpoint, NoProgress, Progress};
 use vesica_tables::Counts;
 
 use crate::Storage;
@@ -42,6 +42,11 @@ pub trait Observer: Progress {
     /// The peer is connected and is the pinned one.
     fn connected(&mut self, connection: &Connection) {
         let _ = connection;
+    }
+
+    /// Both sides have agreed, and the run begins.
+    fn agreed(&mut self, contract: &Contract) {
+        let _ = contract;
     }
 
     /// An earlier run found the whole answer at this time but did not write its rows. This run writes them

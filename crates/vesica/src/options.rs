@@ -1,79 +1,124 @@
 //! The options of a run as people write them, for every face of this crate: the command's words and defaults.
 
 use std::path::Path;
+use std::time::Duration;
 
 #[cfg(feature = "adbc")]
 use vesica_files::Argument::{Database, DatabaseFile, Driver};
 use vesica_files::Argument::{Offline, Protocol};
 #[cfg(feature = "adbc")]
 use vesica_files::Face;
-use vesica_files::{Advice, Argument, advice, found_at, machine_memory};
+use vesica_files::{Advice, Argument, advice, found_at, machine_memory, read_regular};
 use vesica_psi::Spec;
+#[cfg(feature = "adbc")]
+use vesica_session::read_secret;
 use vesica_session::{
     LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, ProtocolRequest, Registry, Reveal, Reveals, Role,
 };
-use vesica_tables::{KeySpec, TextColumns, ValueColumn};
 #[cfg(feature = "adbc")]
-use vesica_tables::{PathKind, Paths};
+use vesica_tables::{AdbcDatabase, PathKind, Paths, database_paths, is_library};
+use vesica_tables::{KeySpec, TextColumns, ValueColumn};
 
 use crate::Error;
-#[cfg(feature = "adbc")]
-use crate::{AdbcDatabase, database_paths, is_library, read_secret};
 
 /// Bytes of what is handed over with a key, unless others are asked for.
 const LABEL_BYTES: u32 = 64;
 
-/// The columns that a sender would hand over with the keys of a table, if it names some: as texts of the width that
-/// [`label_exchange`] gives them.
+/// The texts that go with the keys of a table, if any do: columns that are handed over, or one of which both sides get
+/// shares.
 ///
 /// # Errors
-/// Usage: columns that do not go together, or a width without them.
-pub fn text_columns(
+/// Usage: columns that do not go together.
+pub(crate) fn text_columns(
     key: &KeySpec,
-    columns: Vec<String>,
-    bytes: Option<u32>,
+    labels: &LabelExchange,
+    payload: Option<&PayloadColumn>,
 ) -> Result<Option<TextColumns>, Error> {
-    match label_exchange(Role::Sender, Reveal::Matches.into(), columns, false, bytes)? {
-        LabelExchange::Offered(terms) => {
-            let bytes = terms.bytes as usize;
-            Ok(Some(TextColumns::labels(key, &terms.columns, bytes)?))
+    Ok(match (labels, payload) {
+        (LabelExchange::Offered(terms), _) => {
+            let labels = TextColumns::labels(key, &terms.columns, terms.bytes as usize)?;
+            Some(labels.of_rows(terms.rows as usize))
         }
-        _ => Ok(None),
-    }
+        (_, Some(payload)) => {
+            let bytes = payload.bytes as usize;
+            Some(TextColumns::payload(key, &payload.name, bytes)?)
+        }
+        _ => None,
+    })
 }
 
-/// What a side does about columns that the sender hands over with the matches: `columns` are those of a sender (columns of
-/// values otherwise), `takes` says that a receiver wants some, and `bytes` is the width that a key's take, or the most
-/// that the receiver accepts.
+/// How much is handed over with a key, or the most that a receiver accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelRoom {
+    /// Bytes that the columns of a row take; 64 if not given.
+    pub bytes: Option<u32>,
+    /// Rows of a key that are handed over; 1 if not given.
+    pub rows: Option<u32>,
+}
+
+/// What becomes of a side's `payload`: columns that a sender hands over with the matches, or the column of which both sides
+/// get shares. `takes` says that a receiver wants what the sender hands over.
 ///
 /// # Errors
 /// Usage: arguments that do not go together.
-pub fn label_exchange(
+pub fn payload_exchange(
     role: Role,
     reveal: Reveals,
     columns: Vec<String>,
     takes: bool,
-    bytes: Option<u32>,
-) -> Result<LabelExchange, Error> {
-    let width = bytes.unwrap_or(LABEL_BYTES);
-    match role {
+    room: LabelRoom,
+) -> Result<(LabelExchange, Option<PayloadColumn>), Error> {
+    let (rows, bytes) = (room.rows.unwrap_or(1), room.bytes);
+    let width = LabelTerms::bytes_of_rows(rows, bytes.unwrap_or(LABEL_BYTES));
+    let is_handed_over = takes || reveal == Reveal::Matches && !columns.is_empty();
+    if room.rows.is_some() && !is_handed_over {
+        return Err(usage(
+            "rows per key are for columns that are handed over with the matches",
+        ));
+    }
+    let labels = match role {
         _ if takes && !columns.is_empty() => {
-            Err(usage("a side that takes columns has no values of its own"))
+            return Err(usage("a side that takes columns has no payload of its own"));
         }
-        Role::Sender if takes => Err(usage("the receiver takes columns, and the sender has them")),
-        Role::Receiver if takes => Ok(LabelExchange::Wanted { most_bytes: width }),
-        Role::Sender if reveal == Reveal::Matches && !columns.is_empty() => {
+        Role::Sender if takes => {
+            return Err(usage("the receiver takes columns, and the sender has them"));
+        }
+        Role::Receiver if takes => LabelExchange::Wanted {
+            most_bytes: width,
+            most_rows: rows,
+        },
+        _ if reveal == Reveal::Shares => {
+            let shared = PayloadColumn::new(&columns, bytes)?;
+            return Ok((LabelExchange::Nothing, shared));
+        }
+        _ if columns.is_empty() && bytes.is_some() => {
+            return Err(usage(
+                "a width is for columns that are handed over with the matches, or shared",
+            ));
+        }
+        _ if columns.is_empty() => LabelExchange::Nothing,
+        _ if reveal != Reveal::Matches => {
+            return Err(usage(format!(
+                "columns are handed over with the matches, or shared with shares, and not with {reveal}"
+            )));
+        }
+        Role::Receiver => {
+            return Err(usage(
+                "the sender hands columns over, and the receiver takes them",
+            ));
+        }
+        Role::Sender => {
             let mut named = columns.iter().enumerate();
             if let Some((_, name)) = named.find(|(i, name)| columns[..*i].contains(name)) {
                 return Err(usage(format!("column {name:?} is named twice")));
             }
-            Ok(LabelExchange::Offered(LabelTerms::texts(width, columns)))
+            LabelExchange::Offered(LabelTerms {
+                rows,
+                ..LabelTerms::texts(width, columns)
+            })
         }
-        _ if bytes.is_some() => Err(usage(
-            "a width is for columns that are handed over with the matches",
-        )),
-        _ => Ok(LabelExchange::Nothing),
-    }
+    };
+    Ok((labels, None))
 }
 
 /// The column of texts of which both sides get shares, as they have shares of the matches.
@@ -81,23 +126,30 @@ pub fn label_exchange(
 pub struct PayloadColumn {
     /// Its name.
     pub name: String,
-    /// Bytes for each key, told to the peer: texts are followed by zeros up to these. From 1 to [`MAX_STRING_BYTES`](crate::MAX_STRING_BYTES).
+    /// Bytes for each key, told to the peer: texts are followed by zeros up to these. From 1 to
+    /// [`MAX_STRING_BYTES`](vesica_session::MAX_STRING_BYTES).
     pub bytes: u32,
 }
 
 impl PayloadColumn {
-    /// The column of this name, if one is given, and its width.
-    ///
-    /// # Errors
-    /// Usage: one without the other.
-    pub fn new(name: Option<&str>, bytes: Option<u32>) -> Result<Option<PayloadColumn>, Error> {
-        match (name, bytes) {
-            (None, None) => Ok(None),
-            (Some(name), Some(bytes)) => Ok(Some(PayloadColumn {
-                name: name.to_owned(),
+    /// The column that is named, if one is, and its width.
+    fn new(names: &[String], bytes: Option<u32>) -> Result<Option<PayloadColumn>, Error> {
+        match (names, bytes) {
+            ([], None) => Ok(None),
+            ([name], Some(bytes)) => Ok(Some(PayloadColumn {
+                name: name.clone(),
                 bytes,
             })),
-            _ => Err(usage("a payload is a column and its width")),
+            _ => {
+                let remedy = advice![
+                    "name one column with ",
+                    Argument::Payload,
+                    ", and its bytes with ",
+                    Argument::PayloadWidth,
+                ];
+                let problem = "what both sides get shares of is one column of a known width";
+                Err(refused(problem, remedy))
+            }
         }
     }
 }
@@ -129,6 +181,23 @@ pub fn value_columns(
         Ok(ValueColumn::new(name, scale, bound, sums_repeated)?)
     };
     names.iter().enumerate().map(column).collect()
+}
+
+/// Most bytes of a file of values that are denied.
+const MAX_DENIED: u64 = 64 << 20;
+
+/// The values in a file for [`KeySpec::with_denied`](crate::KeySpec::with_denied), one a line; empty lines are none.
+///
+/// # Errors
+/// Usage: no such file, more than 64 MiB, or no UTF-8.
+pub fn denied_values(path: &Path) -> Result<Vec<String>, Error> {
+    let bytes = read_regular(path, MAX_DENIED);
+    let bytes = bytes.map_err(|e| usage(format!("{}: {e}", path.display())))?;
+    let text =
+        str::from_utf8(&bytes).map_err(|_| usage(format!("{}: no UTF-8", path.display())))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = text.lines().filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
 }
 
 /// The database whose URI is `database`, or in `file`, which only its owner may read. `driver` is as in
@@ -315,6 +384,29 @@ pub fn parse_bytes(text: &str) -> Result<u64, Error> {
         .ok_or_else(|| usage("a size is a number of bytes, as 800M or 4G"))
 }
 
+/// A time: a number of seconds, or one with a unit, as in 500ms, 30s, 5m, 2h and 7d; more than 0 and at most 1000000 seconds.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_duration(text: &str) -> Result<Duration, Error> {
+    let units = [
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+        ("d", 86_400.0),
+    ];
+    let of_unit = |(unit, factor): &(&str, f64)| Some((text.strip_suffix(unit)?, *factor));
+    let (number, factor) = units.iter().find_map(of_unit).unwrap_or((text, 1.0));
+    let seconds = number.parse::<f64>().ok().map(|number| number * factor);
+    let seconds = seconds.filter(|seconds| *seconds > 0.0 && *seconds <= 1e6);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        usage(
+            "give a number of seconds, or one with a unit as 500ms, 30s, 5m, 2h or 7d: more than 0 and at most 1000000 seconds",
+        )
+    })
+}
+
 /// Half of this machine's memory in bytes, or of this process's limit, where that is known.
 pub fn half_of_the_machine() -> Option<u64> {
     machine_memory().map(|bytes| bytes / 2)
@@ -407,6 +499,29 @@ mod tests {
             "", "200", "mbps", "-1mbps", "0.1kbps", "1001gbps", "nanbps", "infgbps",
         ] {
             assert_eq!(rate(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_seconds_unless_they_have_a_unit() {
+        let millis = |text| parse_duration(text).ok().map(|time| time.as_millis());
+        for (text, time) in [
+            ("0.5", 500),
+            ("120", 120_000),
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("1.5m", 90_000),
+            ("2h", 7_200_000),
+            ("7d", 604_800_000),
+            ("1000000", 1_000_000_000),
+        ] {
+            assert_eq!(millis(text), Some(time), "{text}");
+        }
+        for wrong in [
+            "", "0", "-1", "nan", "inf", "1e300", "1000001", "12d", "m", "0s", "5 m", "5M", "5w",
+            "1h30m", "5sm",
+        ] {
+            assert_eq!(millis(wrong), None, "{wrong}");
         }
     }
 

@@ -13,14 +13,15 @@ use vesica_session::{
 };
 use vesica_tables::{KeySpec, Passes, Rows, ValueColumn};
 
+use crate::Error;
 use crate::memory::{Budget, Division};
-use crate::{Error, PayloadColumn};
+use crate::options::PayloadColumn;
 
 mod meeting;
 mod run;
 mod tasks;
 
-pub use self::run::{Outcome, no_match_hint};
+pub use self::run::{Checked, Outcome, no_match_hint};
 pub(crate) use self::run::{warn_of_classes, with_column_types};
 pub use self::tasks::{RemoteKeys, collect};
 
@@ -147,7 +148,7 @@ impl Party {
     /// # Errors
     /// Usage: a protocol weaker than the security asked for, a number out of range, or values that do not go with what is
     /// revealed.
-    pub fn check(&self, role: Role) -> Result<(), Error> {
+    pub fn check(&self, role: Role, key: &KeySpec) -> Result<(), Error> {
         self.check_endpoint()?;
         let is_shared = self.labels.string_bytes() > 0;
         if is_shared || self.payload.is_some() && !self.labels.is_nothing() {
@@ -155,10 +156,12 @@ impl Party {
                 "a side shares a payload, which `payload` names, or hands over or takes columns";
             return Err(SessionError::Usage(problem.into()).into());
         }
-        let job = self.without_table(role);
-        Ok(job
-            .with(&NORMALIZATION, vec!["exact/1".to_owned()])
-            .check()?)
+        Ok(self.without_table(role, key).check()?)
+    }
+
+    /// What the peer hears of the columns of values.
+    pub fn value_terms(&self) -> Vec<ValueTerms> {
+        self.values.iter().map(value_terms).collect()
     }
 
     fn check_endpoint(&self) -> Result<(), Error> {
@@ -182,31 +185,32 @@ impl Party {
     }
 
     /// The job but for what the table and the store determine.
-    fn without_table(&self, role: Role) -> Job {
+    fn without_table(&self, role: Role, key: &KeySpec) -> Job {
         let shared = |payload: &PayloadColumn| LabelExchange::Shared {
             bytes: payload.bytes,
         };
         Job {
             protocol: self.protocol.clone(),
             terms: self.terms.clone(),
-            values: self.values.iter().map(value_terms).collect(),
+            values: self.value_terms(),
             peer_limits: self.peer_limits,
             labels: self.payload.as_ref().map_or(self.labels.clone(), shared),
             ..Job::new(role, Vec::new())
         }
+        .with(&NORMALIZATION, key.normalization())
+        .with(&KEY_BITS, key.bits())
     }
 
     /// The job but for what the table determines; `rows` if they are known.
     pub(crate) fn job(&self, role: Role, key: &KeySpec, rows: Rows) -> Result<Job, Error> {
         let mut job = Job {
             offline: self.halves()?,
-            ..self.without_table(role)
+            ..self.without_table(role, key)
         };
-        job.terms.set(&NORMALIZATION, key.normalization());
-        job.terms.set(&KEY_BITS, key.bits());
         if rows == Rows::Aligned {
             job.terms.set(&LEARNS, Learns::Aligned);
         }
+        check_identifiers(key, &job.terms)?;
         job.check()?;
         job.check_offline()?;
         if job.terms.has_more() && self.resources.work_dir.is_some() {
@@ -242,6 +246,23 @@ impl Party {
     fn halves(&self) -> Result<Option<Arc<dyn HalfSource>>, Error> {
         Ok(None)
     }
+}
+
+/// Fails for what cannot be had of rows that match by any of several identifiers.
+fn check_identifiers(key: &KeySpec, terms: &Terms) -> Result<(), Error> {
+    let reveals_matches = terms.get(&REVEAL) == Reveal::Matches;
+    let problem = match terms.get(&LEARNS) {
+        _ if key.identifiers().is_empty() => return Ok(()),
+        Learns::Aligned if reveals_matches => {
+            "rows that match by any of several identifiers are in no order that both sides share"
+        }
+        _ if reveals_matches => return Ok(()),
+        _ => {
+            "rows that match by any of several identifiers can be found, and not counted, summed or shared: a row with two \
+             matches would count twice"
+        }
+    };
+    Err(SessionError::Usage(problem.into()).into())
 }
 
 /// How a job divides its memory: whether more than the protocol needs its keys while it runs.

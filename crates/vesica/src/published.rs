@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
-use vesica_files::{Advice, DirectoryKind, directory_of};
+use vesica_files::{Advice, Argument, DirectoryKind, advice, directory_of, many};
 use vesica_keys::KeyStore;
 use vesica_lookup::{
-    Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, declared_queries,
-    has_begun,
+    Content, Declared, Earlier, Error as LookUpError, SetBuilder, Update, declared_in, has_begun,
 };
 use vesica_session::{
     Error as SessionError, Fingerprint, Identity, Interrupt, LabelTerms, NoProgress, with_threads,
@@ -81,6 +80,25 @@ pub struct Published {
     pub publisher: Fingerprint,
 }
 
+/// Says what a set does not have any more that its publisher may take for kept.
+fn warn_of_less(former: &Declared, declared: &Declared, observer: &mut dyn Observer) {
+    if declared.max_keys < former.max_keys {
+        let before = format!(
+            "the set had room for {} before, and has room for {} now: ",
+            many(former.max_keys, "key"),
+            declared.max_keys
+        );
+        observer.warning(&advice![before, Argument::MaxKeys, " says for how many"]);
+    }
+    if declared.payload.is_empty() && !former.payload.is_empty() {
+        let before = format!(
+            "the set had the columns {} before, and has none now: ",
+            former.payload.join(", ")
+        );
+        observer.warning(&advice![before, Argument::Payload, " names them"]);
+    }
+}
+
 impl Publication {
     /// Publishes the keys of a table, and writes the set to `output`. Goes on with what the database has of the same
     /// publication, if that was cut.
@@ -125,14 +143,15 @@ impl Publication {
         };
         let keys = reading.keys(source, observer)?;
         let counts = *keys.counts();
-        let former = match (self.queries, self.rotates) {
-            (None, true) => declared_queries(&self.database, &self.identity)?,
-            _ => None,
+        let former = match self.rotates {
+            true => declared_in(&self.database, &self.identity)?,
+            false => None,
         };
+        let queries = former.as_ref().map(|former| former.queries);
         let declared = Declared {
             normalization: key.normalization(),
             lambda: self.lambda,
-            queries: self.queries.or(former).unwrap_or(QUERIES),
+            queries: self.queries.or(queries).unwrap_or(QUERIES),
             max_keys: self.max_keys.unwrap_or(counts.items),
             payload: self
                 .payload
@@ -141,6 +160,9 @@ impl Publication {
                 .collect(),
             payload_bytes: self.payload.as_ref().map_or(0, |terms| terms.bytes),
         };
+        if let Some(former) = former {
+            warn_of_less(&former, &declared, observer);
+        }
         let label = declared.payload_bytes as usize;
         let mut walk = Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt)?;
         let content = Content {
@@ -286,7 +308,7 @@ impl SetUpdate {
         let budget = Budget::new(self.memory, Division::Publication);
         let mut update = Update::new(&self.database, &self.identity, &self.set, budget.results)?;
         let declared = update.declared().clone();
-        check_key(key, &declared)?;
+        let key = &as_published(key, &declared)?;
         let walk =
             |keys, label| Walk::new(keys, label, budget.own_bucket(), scratch, &self.interrupt);
         let mut updated = Updated::default();
@@ -408,12 +430,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Fails if the keys of this side are not of the kind of those that were published.
-pub(crate) fn check_key(key: &KeySpec, declared: &Declared) -> Result<(), Error> {
-    let table: Vec<_> = key.names().into_iter().zip(key.normalization()).collect();
+/// The key, normalised in the versions of a published set where those are still here. Fails if its keys are not of the kind of
+/// the set's.
+pub(crate) fn as_published(key: &KeySpec, declared: &Declared) -> Result<KeySpec, Error> {
+    let key = key.clone().in_versions_of(&declared.normalization);
+    let names = key.names_in_turn().map(str::to_owned);
+    let table: Vec<_> = names.zip(key.normalization()).collect();
     let set = &declared.normalization;
     match table.iter().map(|(_, profile)| profile).eq(set) {
-        true => Ok(()),
+        true => Ok(key),
         false => Err(Error::OtherKeys {
             set: set.clone(),
             table,

@@ -9,8 +9,8 @@ use vesica_psi::{Output, Shares, matched_items};
 use vesica_session::terms::{MIN_SIZE, REVEAL};
 use vesica_session::{Assignment, Checkpoint, KeySet, LabelTerms, Reveal, Role, State};
 use vesica_tables::{
-    ColumnType, Counts, HandedOver, Matched, Output as TableFile, PeerColumn, RowSet, TableKeys,
-    arrange,
+    ColumnType, Counts, HandedOver, ItemRows, Matched, Output as TableFile, PeerColumn, RowSet,
+    TableKeys, arrange,
 };
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -27,11 +27,15 @@ pub(crate) struct Stored {
     counts: Counts,
     /// The directory for files of keys.
     directory: PathBuf,
-    /// The rows that matched in the finished buckets.
+    /// What matched in the finished buckets: rows, or items of rows that have several.
     matched: RowSet,
+    /// The way from items to rows, and the rows of those that matched if they are others, once all is over.
+    item_rows: ItemRows,
+    rows: Option<RowSet>,
     budget: Budget,
-    /// The columns that the peer hands over, once they are agreed.
+    /// The columns that the peer hands over, once they are agreed, for up to so many of its rows with one key.
     of_peer: Vec<PeerColumn>,
+    rows_of_peer: usize,
     /// Whether the peer has handed over labels, which are arranged.
     has_labels: bool,
     /// The key of the order that the matches have on both sides, if they have one.
@@ -85,13 +89,17 @@ impl Stored {
         checkpoints: Option<CheckpointStore>,
     ) -> Stored {
         let counts = *keys.counts();
+        let (keys, item_rows) = keys.into_parts();
         Stored {
-            keys: keys.into_store(),
+            matched: RowSet::none(keys.counts().rows),
+            keys,
             counts,
             directory,
-            matched: RowSet::none(counts.rows),
+            item_rows,
+            rows: None,
             budget,
             of_peer: Vec::new(),
+            rows_of_peer: 1,
             has_labels: false,
             order_key: None,
             shares: None,
@@ -113,21 +121,30 @@ impl Stored {
     /// The rows that match, with what the peer has handed over and [`Stored::arrange`] has arranged, and with the order that
     /// both sides share if they agreed to one.
     pub(crate) fn matched_rows(&self) -> Matched<'_> {
-        let handed_over = HandedOver::new(&self.of_peer, &self.keys);
-        let matched = Matched::new(&self.matched, self.has_labels.then_some(handed_over));
+        let handed_over = HandedOver::new(&self.of_peer, &self.keys).of_rows(self.rows_of_peer);
+        let handed_over = self.has_labels.then_some(handed_over);
+        let matched = match &self.rows {
+            Some(rows) => Matched::new(rows, handed_over).by_items(&self.matched, &self.item_rows),
+            None => Matched::new(&self.matched, handed_over),
+        };
         self.order_key.map_or(matched, |key| {
             matched.in_order(self.keys.common_order(key, self.budget.rows))
         })
     }
 
-    /// Puts what the peer has handed over under the contract where the rows that match find it.
+    /// Finds the rows that match, once nothing is left that does, and puts what the peer has handed over under the contract
+    /// where they find it.
     pub(crate) fn arrange(&mut self, terms: Option<&LabelTerms>) -> Result<(), Error> {
+        self.rows = self.item_rows.rows_of(&self.matched);
         let Some(terms) = terms else {
             return Ok(());
         };
         self.of_peer = columns_of_peer(terms);
-        let (directory, columns, memory) = (&self.directory, &self.of_peer, self.budget.rows);
-        self.has_labels = arrange(&mut self.keys, directory, columns, &self.matched, memory)?;
+        self.rows_of_peer = terms.rows as usize;
+        let (columns, rows) = (&self.of_peer, self.rows_of_peer);
+        let (directory, memory) = (&self.directory, self.budget.rows);
+        let matched = &self.matched;
+        self.has_labels = arrange(&mut self.keys, directory, columns, rows, matched, memory)?;
         Ok(())
     }
 
@@ -160,7 +177,7 @@ impl Stored {
 
     /// The rows that matched.
     pub(crate) fn matched(&self) -> &RowSet {
-        &self.matched
+        self.rows.as_ref().unwrap_or(&self.matched)
     }
 
     /// Writes the shares of a bucket.
@@ -338,7 +355,7 @@ impl KeySet for Stored {
                 // A time before 1970 cannot be written.
                 written: SystemTime::now().max(SystemTime::UNIX_EPOCH),
                 confirmed: checkpoints.role == Role::Receiver && is_answer,
-                rows: self.counts.rows,
+                rows: self.matched.rows(),
             };
             match checkpoints.work.write(&head, &self.matched) {
                 // The answer is complete, and only keeping it has failed.

@@ -75,7 +75,7 @@ impl<'a> Reading<'a> {
         observer.read(&counts);
         // The error has all that the warnings would say.
         if counts.items == 0 && !self.allow_empty {
-            return Err(Error::NoKeys(counts));
+            return Err(Error::NoKeys(Box::new(counts)));
         }
         for warning in counts.warnings() {
             observer.warning(&warning);
@@ -92,7 +92,8 @@ impl<'a> Reading<'a> {
 
     /// Says where keys of so many rows go if they do not fit into memory.
     fn announce(&self, rows: u64, observer: &mut dyn Observer) {
-        let keys = KeyBytes::of(rows, &layout(self.key, self.values, self.texts.as_ref()));
+        let items = rows * self.key.identifiers().len().max(1) as u64;
+        let keys = KeyBytes::of(items, &layout(self.key, self.values, self.texts.as_ref()));
         let Some(limit) = self.budget.exceeded_by(keys.in_memory) else {
             return;
         };

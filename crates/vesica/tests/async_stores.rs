@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
-use vesica::terms::LEARNS;
+use vesica::session::terms::LEARNS;
+use vesica::tables::{abort_uploads, check, row_digests};
 use vesica::{
     CourierStep, Destination, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec, Learns,
-    NoProgress, Party, Publication, Role, Rows, Source, SourceOptions, abort_uploads, check,
-    row_digests,
+    NoProgress, Party, Publication, Role, Rows, Source, SourceOptions,
 };
 use vesica_testing::{Answer, ObjectServer};
 
@@ -36,7 +36,7 @@ fn inside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 fn open(address: &str) -> Result<Source, Error> {
-    Ok(Source::open(address.as_ref(), SourceOptions::default())?)
+    Ok(Source::open(address, SourceOptions::default())?)
 }
 
 fn key() -> KeySpec {
@@ -47,9 +47,9 @@ fn key() -> KeySpec {
 fn run(places: [&'static str; 2]) -> [Result<u64, Error>; 2] {
     let [ours, theirs] = [(); 2].map(|()| Identity::generate().unwrap());
     let endpoints = {
-        let listener = vesica::Listener::bind("127.0.0.1:0").unwrap();
+        let listener = vesica::session::Listener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().to_string();
-        let listener = vesica::BoundListener::new(listener);
+        let listener = vesica::session::BoundListener::new(listener);
         [Endpoint::Bound(listener), Endpoint::Connect(address)]
     };
     let peers = [theirs.fingerprint(), ours.fingerprint()];

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use vesica::terms::LEARNS;
+use vesica::session::terms::LEARNS;
+use vesica::session::{LabelExchange, LabelTerms, Listener};
+use vesica::tables::{Counts, RecordBatch};
 use vesica::{
-    ConnectOptions, Connection, Counts, Destination, Endpoint, Error, ErrorClass, Identity, Intent,
-    Interrupt, KeySpec, LabelExchange, LabelTerms, Learns, Listener, NoProgress, Observer, Party,
-    Progress, ProtocolRequest, RecordBatch, Role, Security, Source, SourceOptions, Transport,
-    connect, intersect, intersect_digests, select_rows,
+    ConnectOptions, Connection, Destination, Endpoint, Error, ErrorClass, Identity, Intent,
+    Interrupt, KeySpec, Learns, NoProgress, Observer, Party, Progress, ProtocolRequest, Role,
+    Security, Source, SourceOptions, Transport, connect, intersect, intersect_digests, select_rows,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -142,14 +143,14 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
 
     party.protocol = ProtocolRequest::Auto;
     party.labels = LabelExchange::Offered(LabelTerms::texts(64, vec!["city".into()]));
-    assert!(party.check(Role::Sender).is_ok());
-    let receiver = party.check(Role::Receiver).unwrap_err();
+    assert!(party.check(Role::Sender, &key).is_ok());
+    let receiver = party.check(Role::Receiver, &key).unwrap_err();
     assert_eq!(receiver.class(), ErrorClass::Usage);
     party.labels = LabelExchange::Nothing;
     assert_eq!(fail(&party, "/nowhere/out.csv").class(), ErrorClass::Usage);
 
     party.plaintext_for_benchmarks_only = true;
-    assert!(party.check(Role::Receiver).is_ok());
+    assert!(party.check(Role::Receiver, &key).is_ok());
     for elsewhere in ["0.0.0.0:7340", "192.0.2.1:7340", "localhost:7340", "[::]:0"] {
         for endpoint in [Endpoint::Connect, Endpoint::Listen].map(|of| of(elsewhere.into())) {
             let party = Party {
@@ -158,7 +159,7 @@ fn a_job_that_cannot_be_fails_before_anything_happens() {
             };
             assert_eq!(fail(&party, "out.csv").class(), ErrorClass::Usage);
             assert_eq!(
-                party.check(Role::Sender).unwrap_err().class(),
+                party.check(Role::Sender, &key).unwrap_err().class(),
                 ErrorClass::Usage
             );
         }
@@ -311,9 +312,9 @@ fn sets_meet_over_a_connection_of_the_callers() {
     use std::io::{self, Read, Write};
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream;
-    use std::time::Instant;
 
-    use vesica::{Connection, Fingerprint, POLL, ReadHalf, WriteHalf, discard};
+    use vesica::session::{POLL, ReadHalf, WriteHalf, discard};
+    use vesica::{Connection, Fingerprint};
 
     struct Half(UnixStream);
 
@@ -322,9 +323,9 @@ fn sets_meet_over_a_connection_of_the_callers() {
             self.0.read(buf)
         }
 
-        fn finish(&mut self, until: Instant) {
+        fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
             let mut sink = [0; 4096];
-            discard(until, || self.0.read(&mut sink));
+            discard(goes_on, || self.0.read(&mut sink));
         }
     }
 

@@ -3,19 +3,22 @@
 use std::num::NonZeroUsize;
 
 use clap::{Args, Subcommand, ValueEnum};
-use vesica::terms::{KEY_BITS, REVEAL, SECURITY};
-use vesica::{MAX_STRING_BYTES, Reveal, Role, Terms, find_protocol, parse_size};
+use vesica::options::find_protocol;
+use vesica::{Reveal, Role, Terms};
 use vesica_kernels::Backend;
 use vesica_plan::Registry;
+use vesica_plan::buckets::MAX_ITEMS;
 use vesica_psi::Spec;
+use vesica_session::MAX_STRING_BYTES;
+use vesica_session::terms::{KEY_BITS, REVEAL, SECURITY, parse_items, parse_size};
 
-use super::parse_threads;
 use super::runs::{Receive, Send};
 use super::terms::{TermOptions, typed};
 use super::values::Network;
 use crate::failure::Failure;
 use crate::offline::{Dealer, Generator, Offline};
-use crate::paths::{InputPath, OutputPath};
+use crate::options::parse_threads;
+use crate::paths::{InputPath, OutputFile};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -177,13 +180,19 @@ pub(crate) enum Measured {
     Generator(Generator),
 }
 
+/// The size of a set of any run.
+fn parse_any_size(text: &str) -> Result<u64, &'static str> {
+    let size = parse_items(text).filter(|size| *size <= MAX_ITEMS);
+    size.ok_or("a size is a number up to 2^31, as 65536, 1M or 2^16")
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// Items of the receiver, such as 65536 or 2^16
-    #[arg(long, value_name = "N", value_parser = parse_size, required_unless_present = "calibrate")]
+    /// Items of the receiver, such as 65536, 1M or 2^16, up to 2^31. Sets beyond what a protocol takes at once run in buckets
+    #[arg(long, value_name = "N", value_parser = parse_any_size, required_unless_present = "calibrate")]
     pub(crate) receiver_size: Option<u64>,
     /// Items of the sender; as many as the receiver has if not given
-    #[arg(long, value_name = "N", value_parser = parse_size)]
+    #[arg(long, value_name = "N", value_parser = parse_any_size)]
     pub(crate) sender_size: Option<u64>,
     /// Items are numbers of this many bits, up to 64, as with `--normalize COL=integer:BITS`
     #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -212,7 +221,7 @@ pub(crate) struct Plan {
     pub(crate) calibrate: bool,
     /// File for these times; vesica/calibration.json below XDG_CONFIG_HOME or ~/.config if not given
     #[arg(long, value_name = "FILE.json")]
-    pub(crate) calibration: Option<OutputPath>,
+    pub(crate) calibration: Option<OutputFile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,77 +1,76 @@
 //! Options of runs: `receive`, `send`, `exchange`, and `check`, which looks at a table for one.
 
-use std::num::NonZeroUsize;
-use std::str::FromStr;
-use std::time::Duration;
-
-use clap::{ArgGroup, Args, ValueEnum};
-use vesica::terms::{LEARNS, REVEAL};
+use clap::{Args, ValueEnum};
+use vesica::options::{
+    LabelRoom, PayloadColumn, parse_bandwidth, parse_protocol, payload_exchange, value_columns,
+};
+use vesica::tables::ValueColumn;
 use vesica::{
-    ConnectOptions, CourierStep, Endpoint, Fingerprint, Identity, KeySpec, LabelExchange, Learns,
-    MAX_LABEL_BYTES, MAX_STRING_BYTES, Party, PayloadColumn, PeerLimits, Resources, Role, Rows,
-    SourceOptions, Terms, TextColumns, ValueColumn, half_of_the_machine, label_exchange,
-    parse_address, parse_bandwidth, parse_bytes, parse_max_items, parse_protocol, text_columns,
-    value_columns,
+    ConnectOptions, CourierStep, Endpoint, Identity, KeySpec, Learns, Party, Role, SourceOptions,
+    Terms,
 };
 use vesica_plan::Registry;
-use vesica_session::MAX_SCALE;
+use vesica_session::terms::{LEARNS, REVEAL, parse_max_items};
+use vesica_session::{LabelExchange, MAX_LABEL_BYTES, MAX_ROWS_PER_KEY, MAX_SCALE, PeerLimits};
 
-use super::parse_threads;
-use super::table::{OutputTable, Table};
-use super::terms::TermOptions;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::table::Table;
+use super::terms::{All, OfCheck, OfMessages, Selection, TermOptions};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
-use crate::paths::{CourierDirectory, InputPath, OutputPath, StoreDirectory, WorkDirectory};
-use crate::patience::{Patience, seconds};
-use crate::progress::{Progress, ProgressMode};
+use crate::log::{self, Level};
+use crate::options::{
+    AllowEmpty, DeadlineOption, Identified, MeetingPoint, ReportOption, ResourceOptions,
+    ResultOptions,
+};
+use crate::paths::{CourierDirectory, InputPath, OutputFile, StoreDirectory, WorkDirectory};
+use crate::patience::Patience;
+use crate::progress::Progress;
+use crate::report::Reporting;
 use crate::signals::Signals;
 
-/// Where the peer is met.
+/// What both sides agree on.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("endpoint").required(true).args(["listen", "connect"]))]
-pub(crate) struct MeetingPoint {
-    /// Listen for the peer at HOST:PORT; port 0 picks a free port
-    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
-    listen: Option<String>,
-    /// Connect to the peer at HOST:PORT; retries until --wait is over
-    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
-    connect: Option<String>,
+pub(crate) struct Agreed<S: Selection> {
+    #[command(flatten)]
+    terms: TermOptions<S>,
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "auto|NAME", default_value = "auto",
+          help = format!("Protocol: auto, {}", Registry::standard().names()))]
+    protocol: String,
+    /// The sender learns the matches or the number too. Give it on both sides. A dishonest receiver can lie to the sender
+    /// about them. Not with threshold-matches or shares
+    #[arg(help_heading = "Agreed with the peer", long)]
+    pub(crate) both: bool,
 }
 
-impl MeetingPoint {
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
-        match (&self.listen, &self.connect) {
-            (Some(address), None) => Ok(Endpoint::Listen(address.clone())),
-            (None, Some(address)) => Ok(Endpoint::Connect(address.clone())),
-            _ => Err(Failure::usage("give either --listen or --connect")),
+#[derive(Debug, Args)]
+struct PeerItems {
+    /// Most distinct keys that the peer may bring, up to 2^35; each bucket, with its padding, stays below 2^28. This bounds
+    /// what the peer can learn and what it can cost. In a job of tasks it counts all attempts together, each of which may
+    /// bring other keys
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
+    max_peer_items: u64,
+}
+
+impl<S: Selection> Agreed<S> {
+    fn terms(&self) -> Terms {
+        let mut terms = self.terms.terms.clone();
+        if self.both {
+            terms.set(&LEARNS, Learns::Both);
         }
+        terms
     }
 }
 
-/// Who the peer is, how to reach it, and on which terms.
+/// Columns of numbers.
 #[derive(Debug, Args)]
-pub(crate) struct Meeting {
-    #[command(flatten)]
-    point: MeetingPoint,
-    /// This side's identity, made by `vesica keygen`
-    #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: InputPath,
-    /// The peer's fingerprint, vs1:…
-    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
-    pub(crate) peer: Fingerprint,
-    #[command(flatten)]
-    agreed: TermOptions,
-    /// Bandwidth of the link to the peer, such as 200mbps or 1.5gbps; --optimize auto uses it
-    #[arg(help_heading = "Peer", long, value_name = "RATE", value_parser = parse_bandwidth)]
-    pub(crate) bandwidth: Option<u64>,
-    /// With a number: columns to sum, at most eight, or one column to multiply, on the side that has them. With matches:
-    /// columns that the sender hands over with the matching rows. Separated by commas, as in --key
+pub(crate) struct ValueOptions {
+    /// Numbers to compute with: columns to sum, at most eight, or one column to multiply, on the side that has them. Separated
+    /// by commas, as in --key
     #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     value: Option<String>,
-    /// Bytes per key for the columns that are handed over: their texts, and two bytes per column; 64 if not given. The peer
-    /// learns this number. On a receiver with --take-values the most that it accepts
-    #[arg(help_heading = "Values", long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
-    value_width: Option<u32>,
     /// Digits after the decimal point of the values, 0 to 18; 0 if not given. One number for all columns, or one for each
     #[arg(help_heading = "Values", long, value_name = "DIGITS[,DIGITS…]", value_delimiter = ',', requires = "value",
           value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_SCALE)))]
@@ -89,20 +88,248 @@ pub(crate) struct Meeting {
     /// Value of a key that several rows have
     #[arg(help_heading = "Values", long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
-    /// With --reveal shares: a text column, of which both sides get shares, as UTF-8 bytes padded with zeros
-    #[arg(
-        help_heading = "Values",
-        long,
-        value_name = "COL",
-        requires = "payload_width"
-    )]
+}
+
+impl ValueOptions {
+    /// The columns to compute with.
+    fn columns(&self) -> Result<Vec<ValueColumn>, Failure> {
+        let sums_repeated = self.value_repeated == Repeated::Sum;
+        let (scales, bounds) = (&self.value_scale, &self.value_bound);
+        let names = names_of(self.value.as_deref())?;
+        Ok(value_columns(&names, scales, bounds, sums_repeated)?)
+    }
+
+    /// Whether there is more than names.
+    fn computes(&self) -> bool {
+        !self.value_scale.is_empty()
+            || !self.value_bound.is_empty()
+            || self.value_repeated == Repeated::Refuse
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Repeated {
+    /// The sum of the values of its rows
+    Sum,
+    /// A table with such a key is an error
+    Refuse,
+}
+
+/// Columns that go with the keys as texts.
+#[derive(Debug, Args)]
+pub(crate) struct PayloadOptions {
+    /// Columns that the sender hands over with the matching rows, separated by commas as in --key. With --reveal shares: one
+    /// column of texts, of which both sides get shares, as UTF-8 bytes padded with zeros
+    #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     payload: Option<String>,
-    /// Bytes per key of the payload, which the peer learns; longer texts are an error
-    #[arg(help_heading = "Values", long, value_name = "BYTES", requires = "payload", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
+    /// Bytes per key for these columns: their texts, and two bytes per column; 64 if not given. The peer learns this number.
+    /// With --reveal shares: bytes of the text alone, which have to be given
+    #[arg(help_heading = "Values", long, value_name = "BYTES", alias = "value-width",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
     payload_width: Option<u32>,
-    #[arg(help_heading = "Agreed with the peer", long, value_name = "auto|NAME", default_value = "auto",
-          help = format!("Protocol: auto, {}", Registry::standard().names()))]
-    protocol: String,
+}
+
+impl PayloadOptions {
+    pub(super) fn names(&self) -> Result<Vec<String>, Failure> {
+        names_of(self.payload.as_deref())
+    }
+
+    pub(super) fn width(&self) -> Option<u32> {
+        self.payload_width
+    }
+}
+
+#[derive(Debug, Args)]
+struct RowsPerKey {
+    /// Rows of a key that are handed over at most, each with columns of its own in as many bytes as --payload-width says; the
+    /// result has a row for each pair, as a join. More rows of a key are an error. The peer learns this number, and never how
+    /// many a key has unless it matches. With --take-payload the most that this side accepts. 1 if not given: all rows of a
+    /// key are then alike
+    #[arg(help_heading = "Values", long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ROWS_PER_KEY)))]
+    rows_per_key: Option<u32>,
+}
+
+/// The names in a list of columns.
+fn names_of(list: Option<&str>) -> Result<Vec<String>, Failure> {
+    Ok(match list {
+        Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
+        None => Vec::new(),
+    })
+}
+
+/// The columns that go with the keys of a run.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    pub(crate) labels: LabelExchange,
+    pub(crate) payload: Option<PayloadColumn>,
+    pub(crate) values: Vec<ValueColumn>,
+}
+
+impl Columns {
+    /// Those of a job of tasks, which has numbers alone.
+    pub(crate) fn of_tasks(link: &Meeting) -> Result<Columns, Failure> {
+        let values = link.values.columns()?;
+        match values.is_empty() || !link.terms().get(&REVEAL).is_matches() {
+            true => Ok(Columns {
+                labels: LabelExchange::Nothing,
+                payload: None,
+                values,
+            }),
+            false => Err(Failure::usage(NUMBERS_WITH_MATCHES)),
+        }
+    }
+
+    /// As these options say; `takes` says that a receiver wants what the sender hands over.
+    fn of(
+        role: Role,
+        terms: &Terms,
+        takes: bool,
+        (payload, rows): (&PayloadOptions, &RowsPerKey),
+        values: &ValueOptions,
+    ) -> Result<Columns, Failure> {
+        let reveal = terms.get(&REVEAL);
+        let room = LabelRoom {
+            bytes: payload.width(),
+            rows: rows.rows_per_key,
+        };
+        let hands_over = role == Role::Sender && reveal == vesica::Reveal::Matches;
+        // What --payload was called.
+        let former = values.value.as_deref().filter(|_| hands_over);
+        let is_number = values.computes() || payload.payload.is_some() || former.is_none();
+        if values.value.is_some() && reveal.is_matches() && is_number {
+            return Err(Failure::usage(NUMBERS_WITH_MATCHES));
+        }
+        let names = match former {
+            Some(names) => {
+                log::say(Level::Warning, FORMER_NAME);
+                names_of(Some(names))?
+            }
+            None => payload.names()?,
+        };
+        let (labels, shared) = payload_exchange(role, reveal, names, takes, room)?;
+        Ok(Columns {
+            labels,
+            payload: shared,
+            values: match former {
+                Some(_) => Vec::new(),
+                None => values.columns()?,
+            },
+        })
+    }
+
+    fn give(self, party: &mut Party) {
+        party.labels = self.labels;
+        party.payload = self.payload;
+        party.values = self.values;
+    }
+}
+
+const FORMER_NAME: &str = "columns to hand over are called --payload; --value is for numbers to compute with, and a later \
+                           release takes it for nothing else";
+const NUMBERS_WITH_MATCHES: &str = "--value, --value-scale, --value-bound and --value-repeated are for numbers to compute with, \
+                                    which go with a size, a sum, an inner product or shares (--reveal)";
+
+/// Who the peer is, how to reach it, and on which terms.
+#[derive(Debug, Args)]
+pub(crate) struct Meeting {
+    #[command(flatten)]
+    point: MeetingPoint,
+    #[command(flatten)]
+    pub(crate) who: Identified,
+    #[command(flatten)]
+    agreed: Agreed<All>,
+    #[command(flatten)]
+    peer_items: PeerItems,
+    /// Bandwidth of the link to the peer, such as 200mbps or 1.5gbps; --optimize auto uses it
+    #[arg(help_heading = "Peer", long, value_name = "RATE", value_parser = parse_bandwidth)]
+    bandwidth: Option<u64>,
+    #[command(flatten)]
+    pub(crate) values: ValueOptions,
+    /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000 at
+    /// --value-scale 2. The larger the values that a dishonest receiver may choose, the more one result can tell it about
+    /// single keys; no limit if not given
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_peer_value_bound: Option<u64>,
+    /// Most --value columns that the peer may have, 1 to 8. With two, a dishonest receiver can make its sums differ by a
+    /// single key, however small --max-peer-value-bound is
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
+    max_peer_values: u8,
+    #[command(flatten)]
+    pub(crate) resources: ResourceOptions,
+    #[command(flatten)]
+    empty: AllowEmpty,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    deadline: DeadlineOption,
+}
+
+impl Meeting {
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
+        self.point.endpoint()
+    }
+
+    pub(crate) fn learns_both(&self) -> bool {
+        self.agreed.both
+    }
+
+    /// How this side waits and connects.
+    pub(crate) fn connect(
+        &self,
+        progress: &Progress,
+        signals: &Signals,
+        conditions: Conditions,
+    ) -> ConnectOptions {
+        ConnectOptions {
+            deadline: self.deadline.deadline,
+            bandwidth: self.bandwidth,
+            ..self.patience.options(progress, signals, conditions)
+        }
+    }
+
+    /// Gives the party what these options say of a run. `offline` names the source of the protocol's correlations.
+    pub(crate) fn complete(
+        &self,
+        offline: Option<&str>,
+        columns: Columns,
+        party: &mut Party,
+    ) -> Result<(), Failure> {
+        party.protocol = parse_protocol(&self.agreed.protocol, offline)?;
+        party.terms = self.terms();
+        party.peer_limits = PeerLimits {
+            items: self.peer_items.max_peer_items,
+            value_bound: self.max_peer_value_bound,
+            values: self.max_peer_values,
+        };
+        columns.give(party);
+        party.resources = self.resources.resources();
+        party.allow_empty = self.empty.allow_empty;
+        Ok(())
+    }
+
+    /// What is read of the table; `more` has what these options do not determine.
+    pub(crate) fn source(&self, party: &Party, more: SourceOptions) -> SourceOptions {
+        SourceOptions {
+            allow_no_rows: self.empty.allow_empty,
+            memory: party.resources.memory,
+            wait: Some(self.patience.wait),
+            ..more
+        }
+    }
+
+    /// What both sides must agree on.
+    pub(crate) fn terms(&self) -> Terms {
+        self.agreed.terms()
+    }
+}
+
+/// What a run has besides a job of tasks.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    #[command(flatten)]
+    payload: PayloadOptions,
+    #[command(flatten)]
+    rows_per_key: RowsPerKey,
     /// With --protocol ole: where its correlations come from, as in the names ole-NAME
     #[arg(help_heading = "Prepared correlations", long, value_name = "NAME")]
     offline: Option<String>,
@@ -119,158 +346,60 @@ pub(crate) struct Meeting {
         requires = "offline_store"
     )]
     attested: Option<String>,
-    /// Most distinct keys that the peer may bring, up to 2^35; each bucket, with its padding, stays below 2^28. This bounds
-    /// what the peer can learn and what it can cost. In a job of tasks it counts all attempts together, each of which may
-    /// bring other keys
-    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
-    max_peer_items: u64,
-    /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000 at
-    /// --value-scale 2. The larger the values that a dishonest receiver may choose, the more one result can tell it about
-    /// single keys; no limit if not given
-    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_peer_value_bound: Option<u64>,
-    /// Most --value columns that the peer may have, 1 to 8. With two, a dishonest receiver can make its sums differ by a
-    /// single key, however small --max-peer-value-bound is
-    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
-    max_peer_values: u8,
-    /// The sender learns the matches or the number too. Give it on both sides. A dishonest receiver can lie to the sender
-    /// about them. Not with threshold-matches or shares
-    #[arg(help_heading = "Agreed with the peer", long)]
-    pub(crate) both: bool,
-    /// Approximate memory for the run, such as 512M or 4G; half of this machine's if not given. Larger sets run in buckets,
-    /// with their keys encrypted in an unnamed file
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
-    /// Threads to compute on; all of this machine's if not given
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    pub(crate) threads: Option<NonZeroUsize>,
     /// Directory from which a run resumes after a failure: run the same command again, on both sides. A result that was found
     /// but not written is written without the peer. Created if missing, and removed once the result is written
     #[arg(long, value_name = "DIR")]
     work_dir: Option<WorkDirectory>,
-    /// Accept a table without a usable key, which matches nothing; otherwise that is an error
-    #[arg(long)]
-    pub(crate) allow_empty: bool,
     #[command(flatten)]
-    patience: Patience,
-    /// Longest time of the run from when the contract is agreed; then it ends with exit code 4. If not given: ten times what
-    /// the sizes take at 1 Mb/s and at a tenth of this machine's speed (docs/reliability.md), and at least 3600. Agreeing on
-    /// the contract may take as long, or if not given --wait and at least 3600
-    #[arg(help_heading = "Peer", long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) deadline: Option<Duration>,
-    /// File for a JSON report of the run; `-` is standard output, where it replaces a value
-    #[arg(help_heading = "Result", long, value_name = "FILE.json")]
-    pub(crate) report: Option<OutputPath>,
-    /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
-    pub(crate) progress: ProgressMode,
+    pub(crate) result: ResultOptions,
+    /// With --both, on both sides: write the matching rows in the same order on both sides, with a column match_number that
+    /// agrees
+    #[arg(
+        help_heading = "Result",
+        long,
+        conflicts_with = "rows",
+        requires = "both"
+    )]
+    pub(crate) align: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportOption,
 }
 
-impl Meeting {
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
-        self.point.endpoint()
-    }
-
-    /// How this side waits and connects.
-    pub(crate) fn connect(
-        &self,
-        progress: &Progress,
-        signals: &Signals,
-        conditions: Conditions,
-    ) -> ConnectOptions {
-        ConnectOptions {
-            deadline: self.deadline,
-            bandwidth: self.bandwidth,
-            ..self.patience.options(progress, signals, conditions)
+impl RunOptions {
+    pub(crate) fn reporting(&self, role: Role, link: &Meeting) -> Reporting<'_> {
+        Reporting {
+            role: Some(role),
+            peer: Some(link.who.peer),
+            output: self.result.output(),
+            ..self.report.reporting()
         }
     }
 
-    /// Gives the party what these options say of a run; `labels` are those of [`Meeting::labels`].
-    pub(crate) fn complete(&self, labels: LabelExchange, party: &mut Party) -> Result<(), Failure> {
-        party.protocol = parse_protocol(&self.protocol, self.offline.as_deref())?;
-        party.terms = self.terms();
-        party.peer_limits = PeerLimits {
-            items: self.max_peer_items,
-            value_bound: self.max_peer_value_bound,
-            values: self.max_peer_values,
-        };
-        party.values = self.values(&labels)?;
-        party.labels = labels;
-        let (column, width) = (self.payload.as_deref(), self.payload_width);
-        party.payload = PayloadColumn::new(column, width)?;
-        party.resources = Resources {
-            memory: self.memory.or_else(half_of_the_machine),
-            threads: self.threads,
-            work_dir: self.work_dir.as_ref().map(|path| path.to_path_buf()),
-            offline_store: self.offline_store.as_ref().map(|path| path.to_path_buf()),
-            attested: self.attested.clone(),
-        };
-        party.allow_empty = self.allow_empty;
+    /// The columns that go with the keys.
+    pub(crate) fn columns(
+        &self,
+        role: Role,
+        link: &Meeting,
+        takes: bool,
+    ) -> Result<Columns, Failure> {
+        let payload = (&self.payload, &self.rows_per_key);
+        Columns::of(role, &link.terms(), takes, payload, &link.values)
+    }
+
+    /// Gives the party what these options and those of the meeting say.
+    pub(crate) fn complete(
+        &self,
+        link: &Meeting,
+        columns: Columns,
+        party: &mut Party,
+    ) -> Result<(), Failure> {
+        link.complete(self.offline.as_deref(), columns, party)?;
+        let directory = |path: &Path| path.to_path_buf();
+        party.resources.work_dir = self.work_dir.as_deref().map(directory);
+        party.resources.offline_store = self.offline_store.as_deref().map(directory);
+        party.resources.attested.clone_from(&self.attested);
         Ok(())
     }
-
-    /// What is read of the table; `more` has what these options do not determine.
-    pub(crate) fn source(&self, party: &Party, more: SourceOptions) -> SourceOptions {
-        SourceOptions {
-            allow_no_rows: self.allow_empty,
-            memory: party.resources.memory,
-            wait: Some(self.patience.wait),
-            ..more
-        }
-    }
-
-    /// What a side does about columns that are handed over; `takes` says that a receiver wants some.
-    pub(crate) fn labels(&self, role: Role, takes: bool) -> Result<LabelExchange, Failure> {
-        let columns = self.columns()?;
-        let reveal = self.agreed.terms.get(&REVEAL);
-        let labels = label_exchange(role, reveal, columns, takes, self.value_width)?;
-        let computes = !self.value_scale.is_empty()
-            || !self.value_bound.is_empty()
-            || self.value_repeated == Repeated::Refuse;
-        if !labels.is_nothing() && computes {
-            let problem =
-                "--value-scale, --value-bound and --value-repeated are for values to compute with";
-            return Err(Failure::usage(problem));
-        }
-        Ok(labels)
-    }
-
-    /// The names of the columns of values.
-    fn columns(&self) -> Result<Vec<String>, Failure> {
-        names_of(&self.value)
-    }
-
-    /// The columns of values to compute with.
-    fn values(&self, labels: &LabelExchange) -> Result<Vec<ValueColumn>, Failure> {
-        if !labels.is_nothing() {
-            return Ok(Vec::new());
-        }
-        let sums_repeated = self.value_repeated == Repeated::Sum;
-        let (scales, bounds) = (&self.value_scale, &self.value_bound);
-        Ok(value_columns(
-            &self.columns()?,
-            scales,
-            bounds,
-            sums_repeated,
-        )?)
-    }
-
-    /// What both sides must agree on.
-    pub(crate) fn terms(&self) -> Terms {
-        let mut terms = self.agreed.terms.clone();
-        if self.both {
-            terms.set(&LEARNS, Learns::Both);
-        }
-        terms
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Repeated {
-    /// The sum of the values of its rows
-    Sum,
-    /// A table with such a key is an error
-    Refuse,
 }
 
 #[derive(Debug, Args)]
@@ -279,27 +408,11 @@ pub(crate) struct Receive {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// File or object (s3://bucket/key, gs://, az://, abfs://) for the matching rows; its name decides the format, else it is
-    /// that of the input. Shares are CSV. `-`, the default, is standard output. Numbers are only printed
-    #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
-    pub(crate) output_table: OutputTable,
-    /// Rows of this side's table in the result: those that match (the default), the rest, or all with a column in_both
-    #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
-    pub(crate) rows: Option<Rows>,
-    /// With --both, on both sides: write the matching rows in the same order on both sides, with a column match_number that
-    /// agrees
-    #[arg(
-        help_heading = "Result",
-        long,
-        conflicts_with = "rows",
-        requires = "both"
-    )]
-    pub(crate) align: bool,
-    /// Add the columns that the sender hands over (its --value) to the matching rows, as text, with peer_ before their names
-    #[arg(help_heading = "Values", long)]
-    pub(crate) take_values: bool,
+    pub(crate) run: RunOptions,
+    /// Add the columns that the sender hands over (its --payload) to the matching rows, as text, with peer_ before their names
+    #[arg(help_heading = "Values", long, alias = "take-values")]
+    pub(crate) take_payload: bool,
 }
 
 #[derive(Debug, Args)]
@@ -308,31 +421,14 @@ pub(crate) struct Send {
     pub(crate) table: Table,
     #[command(flatten)]
     pub(crate) link: Meeting,
-    /// With --both: file for the matching rows; its name decides the format, else it is that of the input. With --reveal
-    /// shares: CSV file for this side's shares. `-`, the default, is standard output
-    #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<OutputPath>,
     #[command(flatten)]
-    pub(crate) output_table: OutputTable,
-    /// With --both: rows of this side's table in the result: those that match (the default), the rest, or all with a column
-    /// in_both
-    #[arg(help_heading = "Result", long, value_name = "matching|rest|all", value_parser = Rows::from_str)]
-    pub(crate) rows: Option<Rows>,
-    /// With --both, on both sides: write the matching rows in the same order on both sides, with a column match_number that
-    /// agrees
-    #[arg(
-        help_heading = "Result",
-        long,
-        conflicts_with = "rows",
-        requires = "both"
-    )]
-    pub(crate) align: bool,
+    pub(crate) run: RunOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Exchange {
     /// offer begins a run, start takes an offer, answer takes a message and makes the next one, finish takes the last and
-    /// writes the result. Repeat the options of the first step in each
+    /// writes the result. Repeat the options of the first step in each; those of the result are for finish
     #[arg(value_name = "offer|start|answer|finish", value_parser = CourierStep::from_str)]
     pub(crate) step: CourierStep,
     /// This side's role; either may offer, and three messages suffice if the sender does
@@ -340,12 +436,8 @@ pub(crate) struct Exchange {
     pub(crate) role: Role,
     #[command(flatten)]
     pub(crate) table: Table,
-    /// This side's identity, made by `vesica keygen`
-    #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: InputPath,
-    /// The peer's fingerprint, vs1:…
-    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
-    pub(crate) peer: Fingerprint,
+    #[command(flatten)]
+    pub(crate) who: Identified,
     /// Directory for this side's encrypted state between steps; the first step creates it. A copy of it is not accepted.
     /// Remove it when the run is over
     #[arg(long, value_name = "DIR")]
@@ -354,65 +446,44 @@ pub(crate) struct Exchange {
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<InputPath>,
     /// File for the message to the peer. Repeating the last step with the same message and keys writes the same message
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<OutputPath>,
-    /// With finish: file for the matching rows; its name decides the format, else it is that of the input. `-` is standard
-    /// output
-    #[arg(help_heading = "Result", long, value_name = "FILE")]
-    pub(crate) output: Option<OutputPath>,
+    #[arg(long, value_name = "FILE", alias = "out")]
+    pub(crate) message_out: Option<OutputFile>,
     #[command(flatten)]
-    pub(crate) output_table: OutputTable,
+    pub(crate) result: ResultOptions,
     #[command(flatten)]
-    agreed: TermOptions,
-    /// compact-dh, which is secure against malicious peers and takes up to 2^20 keys, or another protocol of two messages
-    #[arg(
-        help_heading = "Agreed with the peer",
-        long,
-        value_name = "auto|NAME",
-        default_value = "auto"
-    )]
-    protocol: String,
-    /// The sender learns the matches too. Give it on both sides. A dishonest receiver can lie to the sender about them
-    #[arg(help_heading = "Agreed with the peer", long)]
-    pub(crate) both: bool,
-    /// Most distinct keys that the peer may bring
-    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = parse_max_items, default_value = "2^28")]
-    max_peer_items: u64,
-    /// Approximate memory for keys, such as 512M or 4G; half of this machine's if not given
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
-    /// Threads to compute on; all of this machine's if not given
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    threads: Option<NonZeroUsize>,
-    /// Accept a table without a usable key, which matches nothing; otherwise that is an error
-    #[arg(long)]
-    allow_empty: bool,
-    /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = ProgressMode::Auto)]
-    pub(crate) progress: ProgressMode,
+    pub(crate) report: ReportOption,
+    #[command(flatten)]
+    pub(crate) agreed: Agreed<OfMessages>,
+    #[command(flatten)]
+    peer_items: PeerItems,
+    #[command(flatten)]
+    pub(crate) resources: ResourceOptions,
+    #[command(flatten)]
+    empty: AllowEmpty,
 }
 
 impl Exchange {
+    pub(crate) fn reporting(&self) -> Reporting<'_> {
+        Reporting {
+            role: Some(self.role),
+            peer: Some(self.who.peer),
+            output: self.result.output(),
+            ..self.report.reporting()
+        }
+    }
+
     /// This side as the options describe it.
     pub(crate) fn party(&self, identity: &Identity) -> Result<Party, Failure> {
-        let mut terms = self.agreed.terms.clone();
-        if self.both {
-            terms.set(&LEARNS, Learns::Both);
-        }
         Ok(Party {
-            protocol: parse_protocol(&self.protocol, None)?,
-            terms,
+            protocol: parse_protocol(&self.agreed.protocol, None)?,
+            terms: self.agreed.terms(),
             peer_limits: PeerLimits {
-                items: self.max_peer_items,
+                items: self.peer_items.max_peer_items,
                 ..PeerLimits::default()
             },
-            resources: Resources {
-                memory: self.memory.or_else(half_of_the_machine),
-                threads: self.threads,
-                ..Resources::default()
-            },
-            allow_empty: self.allow_empty,
-            ..Party::new(identity, self.peer, Endpoint::Courier)
+            resources: self.resources.resources(),
+            allow_empty: self.empty.allow_empty,
+            ..Party::new(identity, self.who.peer, Endpoint::Courier)
         })
     }
 }
@@ -429,44 +500,62 @@ fn role(text: &str) -> Result<Role, &'static str> {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) table: Table,
-    /// Columns to hand over with the matching rows, separated by commas as in --key: reports rows that do not fit
-    #[arg(long, value_name = "COL[,COL…]")]
-    value: Option<String>,
-    /// Bytes per key for these columns: their texts, and two bytes per column; 64 if not given
-    #[arg(long, value_name = "BYTES", requires = "value",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LABEL_BYTES)))]
-    value_width: Option<u32>,
+    #[command(flatten)]
+    agreed: Agreed<OfCheck>,
+    #[command(flatten)]
+    payload: PayloadOptions,
+    #[command(flatten)]
+    rows_per_key: RowsPerKey,
+    #[command(flatten)]
+    values: ValueOptions,
+    /// As a receiver that takes the columns that the sender hands over
+    #[arg(help_heading = "Values", long)]
+    take_payload: bool,
+    #[command(flatten)]
+    pub(crate) empty: AllowEmpty,
+    /// Write what this side's options say of a run, for the peer's --against: profiles and terms, and nothing of the table's
+    /// content or size
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "FILE.json")]
+    pub(crate) terms: Option<OutputFile>,
+    /// Compare with what the peer's --terms has written: prints what would end a run, with code 6. What each side limits of
+    /// the other, as --max-peer-items, is not in it
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "FILE.json")]
+    pub(crate) against: Option<InputPath>,
     /// Show the keys of the first N rows, each value as it is and as it is compared
     #[arg(long, value_name = "N")]
     pub(crate) show: Option<usize>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Threads to compute on; all of this machine's if not given
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    pub(crate) threads: Option<NonZeroUsize>,
-    /// Approximate memory for the check, such as 512M or 4G; half of this machine's if not given. Keys that do not fit go to
-    /// an unnamed file, encrypted
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    memory: Option<u64>,
-}
-
-/// The names in a list of columns.
-fn names_of(list: &Option<String>) -> Result<Vec<String>, Failure> {
-    Ok(match list {
-        Some(names) => KeySpec::parse::<&str>(names, &[])?.names(),
-        None => Vec::new(),
-    })
+    #[command(flatten)]
+    pub(crate) resources: ResourceOptions,
 }
 
 impl Check {
-    /// The columns to hand over, if there are some.
-    pub(crate) fn texts(&self, key: &KeySpec) -> Result<Option<TextColumns>, Failure> {
-        Ok(text_columns(key, names_of(&self.value)?, self.value_width)?)
+    /// The side that it is of. What both sides can do is the same for either.
+    pub(crate) fn role(&self) -> Role {
+        match self.take_payload {
+            true => Role::Receiver,
+            false => Role::Sender,
+        }
     }
 
-    /// Approximate memory in bytes; `None` is no limit.
-    pub(crate) fn memory(&self) -> Option<u64> {
-        self.memory.or_else(half_of_the_machine)
+    /// A side of a run with this table, whoever its peer is.
+    pub(crate) fn party(&self) -> Result<Party, Failure> {
+        let (own, peer) = (Identity::generate()?, Identity::generate()?);
+        let mut party = Party::new(&own, peer.fingerprint(), Endpoint::Courier);
+        party.protocol = parse_protocol(&self.agreed.protocol, None)?;
+        party.terms = self.agreed.terms();
+        party.resources = self.resources.resources();
+        party.allow_empty = self.empty.allow_empty;
+        let columns = Columns::of(
+            self.role(),
+            &party.terms,
+            self.take_payload,
+            (&self.payload, &self.rows_per_key),
+            &self.values,
+        )?;
+        columns.give(&mut party);
+        Ok(party)
     }
 }

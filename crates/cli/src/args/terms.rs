@@ -1,22 +1,61 @@
 //! The options that set terms, from the terms' declarations.
 
+use std::marker::PhantomData;
+
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use vesica::{Setting, Terms, spelled};
+use vesica::Terms;
+use vesica_files::spelled;
+use vesica_session::Setting;
 
 use crate::failure::InCommand;
 
+/// Which terms a command sets; their names have `_` between words.
+pub(crate) trait Selection: Clone + Send + Sync + 'static {
+    fn takes(name: &str) -> bool;
+}
+
+macro_rules! selections {
+    ($($(#[$doc:meta])* $selection:ident($name:ident) $takes:expr;)+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug)]
+            pub(crate) struct $selection;
+
+            impl Selection for $selection {
+                fn takes($name: &str) -> bool {
+                    $takes
+                }
+            }
+        )+
+    };
+}
+
+selections! {
+    /// All of them.
+    All(_name) true;
+    /// Of a run whose messages go by files: they tell which rows match, whatever else there is to reveal.
+    OfMessages(name) !["reveal", "min_size", "optimize"].contains(&name);
+    /// What two sides can differ on before they meet.
+    OfCheck(name) name != "optimize";
+}
+
 /// What the options say.
 #[derive(Clone, Debug)]
-pub(crate) struct TermOptions {
+pub(crate) struct TermOptions<S = All> {
     pub(crate) terms: Terms,
     /// Those that were given, with their values.
     given: Vec<(&'static str, String)>,
+    selection: PhantomData<S>,
 }
 
-impl TermOptions {
+impl<S: Selection> TermOptions<S> {
+    fn declared() -> impl Iterator<Item = (&'static str, &'static Setting)> {
+        Terms::options().filter(|(name, _)| S::takes(name))
+    }
+
     /// The options that were given, as they are typed.
     pub(crate) fn typed(&self) -> impl Iterator<Item = String> + '_ {
         let option = |(name, value): &(&str, String)| typed(name, value);
@@ -54,9 +93,9 @@ fn argument((name, setting): (&'static str, &'static Setting)) -> Arg {
     }
 }
 
-impl Args for TermOptions {
+impl<S: Selection> Args for TermOptions<S> {
     fn augment_args(command: Command) -> Command {
-        command.args(Terms::options().map(argument))
+        command.args(Self::declared().map(argument))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -64,18 +103,19 @@ impl Args for TermOptions {
     }
 }
 
-impl FromArgMatches for TermOptions {
+impl<S: Selection> FromArgMatches for TermOptions<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let mut options = TermOptions {
+        let mut options = TermOptions::<S> {
             terms: Terms::default(),
             given: Vec::new(),
+            selection: PhantomData,
         };
         options.update_from_arg_matches(matches)?;
         Ok(options)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        for (name, _) in Terms::options() {
+        for (name, _) in Self::declared() {
             if let Some(text) = matches.get_one::<String>(name) {
                 let set = self.terms.set_option(name, text);
                 set.map_err(|problem| Error::raw(ErrorKind::ValueValidation, problem))?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use vesica::{parse_bandwidth, parse_quote};
+use vesica::options::{parse_bandwidth, parse_quote};
 use vesica_session::Link;
 
 /// The quote of CSV, if there is one.

@@ -10,9 +10,9 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 use vesica::Role;
-use vesica::terms::{NORMALIZATION, REVEAL};
 use vesica_files::many;
 use vesica_psi::{Output, Spec, Values};
+use vesica_session::terms::{NORMALIZATION, REVEAL};
 use vesica_session::{
     Agreement, Checkpoint, Error as SessionError, Job, KeyBlock, ProtocolRequest, Terms, agree,
     run_whole_with, with_threads,

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use vesica::{Reveal, Reveals, Role};
+use vesica::{Reveal, Role};
 use vesica_psi::Values;
+use vesica_session::Reveals;
 
 /// The name of the column of keys.
 pub(super) const KEY: &str = "key";

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use vesica::Registry;
-use vesica::terms::KEY_BITS;
 use vesica_kernels::Backend;
 use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::Origin;
+use vesica_session::Registry;
+use vesica_session::terms::KEY_BITS;
 
 use crate::args::{Bench, BenchParty, Carrier, Measured};
 use crate::conditions::Conditions;

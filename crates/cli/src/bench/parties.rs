@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
-use vesica::terms::{LAMBDA, MIN_SIZE, REVEAL};
-use vesica::{Fingerprint, Identity, Interrupt, Platform, Reveal, Reveals, Role, Simulated, Terms};
+use vesica::offline::{Platform, Simulated};
+use vesica::{Fingerprint, Identity, Interrupt, Reveal, Role, Terms};
 use vesica_psi::{Origin, Values};
+use vesica_session::Reveals;
+use vesica_session::terms::{LAMBDA, MIN_SIZE, REVEAL};
 use vesica_wire::PhaseTraffic;
 
 use super::inputs::{Inputs, KEY, PAYLOAD, VALUE_BOUND, value_names};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use vesica::{Expected, Measurement, Platform, Simulated};
+use vesica::offline::{Expected, Measurement, Platform, Simulated};
 use vesica_psi::Origin;
 
 #[cfg(feature = "tee")]
@@ -165,11 +165,13 @@ impl Expectations {
         }
     }
 
-    pub(super) fn shown(&self) -> vesica::Shown<'_> {
+    pub(super) fn shown(&self) -> vesica::offline::Shown<'_> {
         match self {
-            Expectations::Nothing => vesica::Shown::Nothing,
-            Expectations::Dealer(expected) => vesica::Shown::ByDealer(expected),
-            Expectations::Generators([own, other]) => vesica::Shown::ByGenerators([own, other]),
+            Expectations::Nothing => vesica::offline::Shown::Nothing,
+            Expectations::Dealer(expected) => vesica::offline::Shown::ByDealer(expected),
+            Expectations::Generators([own, other]) => {
+                vesica::offline::Shown::ByGenerators([own, other])
+            }
         }
     }
 }
@@ -222,16 +224,16 @@ impl Shown {
         Ok(match attestation {
             Attestation::Tdx => {
                 let collateral = endorsements.ok_or_else(collateral)?;
-                Expected::new(vesica::Tdx::new(&collateral)?, measurement)
+                Expected::new(vesica::offline::Tdx::new(&collateral)?, measurement)
             }
             _ => {
                 let product = match self.product {
-                    None | Some(Processor::Milan) => vesica::Product::Milan,
-                    Some(Processor::Genoa) => vesica::Product::Genoa,
-                    Some(Processor::Turin) => vesica::Product::Turin,
+                    None | Some(Processor::Milan) => vesica::offline::Product::Milan,
+                    Some(Processor::Genoa) => vesica::offline::Product::Genoa,
+                    Some(Processor::Turin) => vesica::offline::Product::Turin,
                 };
                 let least = self.tcb.as_deref().unwrap_or_default().parse()?;
-                let verifier = vesica::SevSnp::new(product, least, endorsements)?;
+                let verifier = vesica::offline::SevSnp::new(product, least, endorsements)?;
                 let vmpl = self.vmpl.unwrap_or_default();
                 Expected::new(verifier.at_vmpl(vmpl), measurement)
             }

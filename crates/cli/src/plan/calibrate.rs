@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use vesica::WholeFile;
-use vesica_files::many;
+use vesica_files::{WholeFile, many};
 use vesica_plan::{Calibration, Machines, Registry, Request, Sample, yardstick};
 use vesica_psi::{Optimize, Protocol, Reveal, Reveals, Security};
 

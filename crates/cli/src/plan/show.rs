@@ -26,7 +26,7 @@ fn csv(answer: &Answer) -> String {
     let mut text = String::from(
         "protocol,security,optimize,seconds,seconds_low,seconds_high,online_seconds,offline_seconds,basis,\
          receiver_to_sender_bytes,sender_to_receiver_bytes,offline_bytes,dealer_to_receiver_bytes,\
-         delays,receiver_peak_memory_bytes,sender_peak_memory_bytes,memory_bytes,auto",
+         delays,receiver_peak_memory_bytes,sender_peak_memory_bytes,memory_bytes,buckets,auto",
     );
     for setting in &answer.price_settings {
         // A name is any text.
@@ -37,7 +37,7 @@ fn csv(answer: &Answer) -> String {
         let basis = serde_json::to_value(f.basis).unwrap_or_default();
         let _ = write!(
             text,
-            "\n{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "\n{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             f.protocol,
             f.security.name(),
             f.optimize.name(),
@@ -55,6 +55,7 @@ fn csv(answer: &Answer) -> String {
             f.peak_memory_bytes.receiver.unwrap_or_default(),
             f.peak_memory_bytes.sender.unwrap_or_default(),
             f.memory_bytes,
+            f.buckets,
             f.is_auto,
         );
         for setting in &answer.price_settings {
@@ -86,19 +87,19 @@ fn table(answer: &Answer) -> String {
     } = answer;
     let mut text = format!(
         "{reveal} of {receiver_size} and {sender_size} items, lambda {}, {network}, {}\n\n\
-         {:<16} {:<12} {:<8} {:>9} {:>20} {:>9} {:>10} {:>6} {:>13} {:>12}\n",
+         {:<16} {:<16} {:<8} {:>9} {:>20} {:>12} {:>13} {:>11} {:>13} {:>14}  auto\n",
         answer.lambda,
         many((*threads).into(), "thread"),
         "protocol",
         "security",
         "optimize",
-        "seconds",
-        "low to high",
-        "offline",
-        "MB",
-        "RTTs",
-        "MiB each",
-        "USD per 1000"
+        "time (s)",
+        "low to high (s)",
+        "prepared (s)",
+        "traffic (MB)",
+        "round trips",
+        "memory (MiB)",
+        "cost (USD/1k)"
     );
     for f in &answer.forecasts {
         let range = format!("{} to {}", short(f.seconds.low), short(f.seconds.high));
@@ -111,10 +112,10 @@ fn table(answer: &Answer) -> String {
                 )
             })
             .join(", ");
-        let mark = if f.is_auto { "  auto" } else { "" };
+        let mark = if f.is_auto { "  *" } else { "" };
         let _ = writeln!(
             text,
-            "{:<16} {:<12} {:<8} {:>9} {range:>20} {:>9} {:>10.3} {:>6.1} {memory:>13} {:>12.4}{mark}",
+            "{:<16} {:<16} {:<8} {:>9} {range:>20} {:>12} {:>13.3} {:>11.1} {memory:>13} {:>14.4}{mark}",
             f.protocol,
             f.security.name(),
             f.optimize.name(),

@@ -119,8 +119,8 @@ fn columns_of_the_peer_come_in_one_order_from_the_disk_too() {
     let place = place(2000);
     for memory in ["1G", "300K"] {
         let words = format!("--protocol dh --security semi-honest --memory {memory}");
-        let takes = ours().with(&words).with("--take-values");
-        let hands_over = theirs().with(&words).with("--value id --value-width 8");
+        let takes = ours().with(&words).with("--take-payload");
+        let hands_over = theirs().with(&words).with("--payload id --payload-width 8");
         exchange(&place, &takes, &hands_over).expect_success();
         let ours = place.read("ours-out.csv");
         let mut lines = ours.lines();

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use vesica::{Report, Reveal, Reveals};
+use vesica::{Report, Reveal};
 use vesica_psi::{Shares, indices_vartime};
-use vesica_session::MemorySet;
+use vesica_session::{MemorySet, Reveals};
 
 use crate::trial::Table;
 

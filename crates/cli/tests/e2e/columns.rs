@@ -42,8 +42,8 @@ fn matching_rows_come_with_the_senders_columns() {
         };
         let pair = exchange(
             &place,
-            &with(ours(), "--take-values --report report.json"),
-            &with(theirs(), "--value city,age --value-width 16"),
+            &with(ours(), "--take-payload --report report.json"),
+            &with(theirs(), "--payload city,age --payload-width 16"),
         );
         pair.expect_success();
         let expected = "key,x,peer_city,peer_age\n\
@@ -97,8 +97,9 @@ fn columns_keep_their_types() {
         &place,
         &Arguments::new("ours.csv", "key")
             .output("out.parquet")
-            .with("--take-values"),
-        &Arguments::new("theirs.parquet", "key").with("--value count,price,seen --value-width 60"),
+            .with("--take-payload"),
+        &Arguments::new("theirs.parquet", "key")
+            .with("--payload count,price,seen --payload-width 60"),
     )
     .expect_success();
     let file = File::open(place.path("out.parquet")).unwrap();
@@ -121,8 +122,8 @@ fn a_receiver_without_keys_gets_no_columns_filled() {
     place.write("ours.csv", "key,x\n,1\n");
     exchange(
         &place,
-        &ours().with("--take-values --allow-empty --rows all"),
-        &theirs().with("--value city"),
+        &ours().with("--take-payload --allow-empty --rows all"),
+        &theirs().with("--payload city"),
     )
     .expect_success();
     let expected = "key,x,in_both,peer_city\n,1,false,\n";
@@ -189,8 +190,8 @@ fn a_result_has_one_encoding() {
         assert!(!pair.sender.err.contains(warning));
         // The peer's columns are in UTF-8.
         std::fs::remove_file(place.path(output)).unwrap();
-        let sender = theirs().with("--value city --wait 1");
-        let pair = exchange(&place, &receiver.with("--take-values"), &sender);
+        let sender = theirs().with("--payload city --wait 1");
+        let pair = exchange(&place, &receiver.with("--take-payload"), &sender);
         pair.receiver.expect_failure(3, "bytes that are not UTF-8");
         assert!(pair.receiver.hint().contains("--encoding"));
         assert!(!place.path(output).exists());
@@ -203,8 +204,8 @@ fn a_result_has_one_encoding() {
     exchange(&place, &other.with("--encoding latin1"), &theirs()).expect_success();
     let expected = "{\"key\":\"ann\",\"x\":\"Zürich\"}\n{\"key\":\"bob\",\"x\":\"Bern\"}\n";
     assert_eq!(place.read("out.jsonl"), expected);
-    let named = ours().with("--take-values --encoding latin1");
-    exchange(&place, &named, &theirs().with("--value city")).expect_success();
+    let named = ours().with("--take-payload --encoding latin1");
+    exchange(&place, &named, &theirs().with("--payload city")).expect_success();
     let expected = "key,x,peer_city\nann,Zürich,St. Gallen\nbob,Bern,\n";
     assert_eq!(place.read("out.csv"), expected);
 }
@@ -226,11 +227,11 @@ fn columns_in_buckets(memory: &str) {
     let both = &*format!("--both --protocol vole --memory {memory}");
     let pair = exchange(
         &place,
-        &self::ours().with(both).with("--take-values --rows all"),
+        &self::ours().with(both).with("--take-payload --rows all"),
         &Arguments::new("theirs.csv", "key")
             .output("back.csv")
             .with(both)
-            .with("--value v --value-width 9"),
+            .with("--payload v --payload-width 9"),
     );
     pair.expect_success();
     assert!(
@@ -258,19 +259,19 @@ fn a_side_alone_refuses_what_it_cannot_do() {
     let receiver =
         |arguments: &Arguments| place.receiver(arguments, "--connect 127.0.0.1:1").wait();
     for (words, code, said) in [
-        ("--take-values --value x", 2, "no values of its own"),
-        ("--take-values --rows rest", 2, "rows that match"),
-        ("--value-width 9", 2, "a width is for"),
-        ("--take-values --value-width 0", 2, "0"),
-        ("--take-values --quote none", 2, "CSV without quotes"),
-        ("--take-values --work-dir work", 2, "work directory"),
+        ("--take-payload --payload x", 2, "no payload of its own"),
+        ("--take-payload --rows rest", 2, "rows that match"),
+        ("--payload-width 9", 2, "a width is for"),
+        ("--take-payload --payload-width 0", 2, "0"),
+        ("--take-payload --quote none", 2, "CSV without quotes"),
+        ("--take-payload --work-dir work", 2, "work directory"),
         (
-            "--take-values --reveal size --security semi-honest",
+            "--take-payload --reveal size --security semi-honest",
             2,
             "does not hand over columns",
         ),
         (
-            "--take-values --protocol ole-ot --security semi-honest",
+            "--take-payload --protocol ole-ot --security semi-honest",
             2,
             "does not hand over columns",
         ),
@@ -284,23 +285,23 @@ fn a_side_alone_refuses_what_it_cannot_do() {
     let sender = |arguments: &Arguments| place.sender(arguments, "--connect 127.0.0.1:1").wait();
     for (arguments, code, said) in [
         (
-            theirs().with("--value town --wait 1"),
+            theirs().with("--payload town --wait 1"),
             3,
             "no column is called \"town\"",
         ),
         (
-            theirs().with("--value city --value-width 9 --wait 1"),
+            theirs().with("--payload city --payload-width 9 --wait 1"),
             3,
             "take 12 bytes",
         ),
-        (theirs().with("--value city,city"), 2, "twice"),
+        (theirs().with("--payload city,city"), 2, "twice"),
         (
-            theirs().with("--value city --value-scale 2"),
+            theirs().with("--payload city --value-scale 2"),
             2,
-            "to compute with",
+            "--value",
         ),
         (
-            Arguments::new("twice.csv", "key").with("--value a --wait 1"),
+            Arguments::new("twice.csv", "key").with("--payload a --wait 1"),
             3,
             "row 2",
         ),
@@ -314,11 +315,11 @@ fn a_side_alone_refuses_what_it_cannot_do() {
 #[test]
 fn both_sides_ask_for_it() {
     for (receiver, sender) in [
-        ("", "--value city"),
-        ("--take-values", ""),
+        ("", "--payload city"),
+        ("--take-payload", ""),
         (
-            "--take-values --value-width 15",
-            "--value city --value-width 16",
+            "--take-payload --payload-width 15",
+            "--payload city --payload-width 16",
         ),
     ] {
         let place = place();

@@ -45,9 +45,9 @@ fn done(place: &Place, role: &str, name: &str, more: &str) {
 
 /// Three messages of a run that the sender offers, in `m0` to `m2`.
 fn until_the_last(place: &Place) {
-    done(place, "sender", "offer", "--out m0");
-    done(place, "receiver", "start", "--message m0 --out m1");
-    done(place, "sender", "answer", "--message m1 --out m2");
+    done(place, "sender", "offer", "--message-out m0");
+    done(place, "receiver", "start", "--message m0 --message-out m1");
+    done(place, "sender", "answer", "--message m1 --message-out m2");
 }
 
 #[test]
@@ -68,63 +68,87 @@ fn three_messages_tell_the_receiver_what_matches() {
     }
 }
 
+/// Each step says which one the peer takes next.
 #[test]
 fn either_side_offers_and_both_may_learn() {
-    for (first, second) in [("sender", "receiver"), ("receiver", "sender")] {
-        for both in ["", "--both"] {
-            let place = place();
-            done(&place, first, "offer", &format!("{both} --out m0"));
-            done(
-                &place,
-                second,
-                "start",
-                &format!("{both} --message m0 --out m1"),
-            );
-            let mut last = 1;
-            let (mut own, mut other) = (first, second);
-            while own != "receiver" || last < 2 {
-                let take = format!("{both} --message m{last} --out m{}", last + 1);
-                done(&place, own, "answer", &take);
-                last += 1;
-                std::mem::swap(&mut own, &mut other);
+    for (first, both) in [
+        ("sender", false),
+        ("receiver", false),
+        ("sender", true),
+        ("receiver", true),
+    ] {
+        let place = place();
+        let moves = moves(first, both);
+        for (number, (side, name, take)) in moves.iter().enumerate() {
+            let mut more = if both { "--both" } else { "" }.to_owned();
+            if let Some(take) = take {
+                more.push_str(&format!(" --message m{take}"));
             }
-            let told = if both.is_empty() { "" } else { "--out told" };
-            let take = format!("{both} --message m{last} --output receiver.out {told}");
-            done(&place, "receiver", "finish", &take);
-            assert_eq!(place.read("receiver.out"), table(200..300));
-            if !both.is_empty() {
-                done(
-                    &place,
-                    "sender",
-                    "finish",
-                    "--both --message told --output sender.out",
-                );
-                assert_eq!(place.read("sender.out"), table(200..300));
+            if *name == "finish" {
+                more.push_str(&format!(" --output {side}.out"));
+            }
+            let next = moves.get(number + 1);
+            if next.is_some() {
+                more.push_str(&format!(" --message-out m{number}"));
+            }
+            let ended = step(&place, side, name, &more);
+            ended.expect_success();
+            if let Some((_, next, _)) = next {
+                let said = format!("for the peer, whose next step is {next}");
+                assert!(ended.err.contains(&said), "{name}: {}", ended.err);
             }
         }
+        assert_eq!(place.read("receiver.out"), table(200..300));
+        if both {
+            assert_eq!(place.read("sender.out"), table(200..300));
+        }
     }
+    // No table of one's own makes way for a message.
+    let place = place();
+    place.write("mine.csv", "mine");
+    let ended = step(&place, "sender", "offer", "--message-out mine.csv");
+    ended.expect_failure(
+        2,
+        "mine.csv: there is a text file, which a message would replace",
+    );
+    assert_eq!(place.read("mine.csv"), "mine");
 }
 
 #[test]
 fn a_step_again_is_the_same_and_another_message_is_refused() {
     let place = place();
-    done(&place, "sender", "offer", "--out m0");
-    done(&place, "sender", "offer", "--out m0.again");
-    done(&place, "receiver", "start", "--message m0 --out m1");
+    done(&place, "sender", "offer", "--message-out m0");
+    done(&place, "sender", "offer", "--message-out m0.again");
+    done(&place, "receiver", "start", "--message m0 --message-out m1");
     done(
         &place,
         "receiver",
         "start",
-        "--message m0.again --out m1.again",
+        "--message m0.again --message-out m1.again",
     );
     // Another receiver's state, for the same offer.
     fs::rename(place.path("receiver.state"), place.path("first.state")).unwrap();
-    done(&place, "receiver", "start", "--message m0 --out other");
+    done(
+        &place,
+        "receiver",
+        "start",
+        "--message m0 --message-out other",
+    );
     fs::remove_dir_all(place.path("receiver.state")).unwrap();
     fs::rename(place.path("first.state"), place.path("receiver.state")).unwrap();
-    done(&place, "sender", "answer", "--message m1 --out m2");
-    done(&place, "sender", "answer", "--message m1 --out m2.again");
-    let another = step(&place, "sender", "answer", "--message other --out m3");
+    done(&place, "sender", "answer", "--message m1 --message-out m2");
+    done(
+        &place,
+        "sender",
+        "answer",
+        "--message m1 --message-out m2.again",
+    );
+    let another = step(
+        &place,
+        "sender",
+        "answer",
+        "--message other --message-out m3",
+    );
     another.expect_failure(3, "another one was taken in its place");
     for number in 0..3 {
         let bytes = [format!("m{number}"), format!("m{number}.again")];
@@ -161,23 +185,28 @@ fn a_run_that_is_over_stays_over() {
     for (name, more) in [
         ("finish", "--message m2 --output x"),
         ("finish", "--message m0 --output x"),
-        ("answer", "--message m2 --out x"),
-        ("start", "--message m0 --out x"),
-        ("offer", "--out x"),
+        ("answer", "--message m2 --message-out x"),
+        ("start", "--message m0 --message-out x"),
+        ("offer", "--message-out x"),
     ] {
         let ended = step(&place, "receiver", name, more);
         ended.expect_failure(2, "is of a run that is over on this side");
     }
     // The sender does not know whether its answer has arrived.
-    done(&place, "sender", "answer", "--message m1 --out m2.again");
+    done(
+        &place,
+        "sender",
+        "answer",
+        "--message m1 --message-out m2.again",
+    );
     assert_eq!(bytes(&place, "m2.again"), bytes(&place, "m2"));
-    step(&place, "sender", "offer", "--out x").expect_failure(2, "over on this side");
+    step(&place, "sender", "offer", "--message-out x").expect_failure(2, "over on this side");
     // Another table asks for another run.
     let rows = place.read("sender.csv");
     for other in [table(0..400), table([])] {
         place.write("sender.csv", other);
         for allowed in ["", "--allow-empty"] {
-            let take = format!("--message m1 --out x {allowed}");
+            let take = format!("--message m1 --message-out x {allowed}");
             let ended = step(&place, "sender", "answer", &take);
             assert_eq!(ended.code, Some(3), "{}", ended.err);
         }
@@ -191,12 +220,17 @@ fn a_run_goes_on_until_its_rows_are_safe() {
     for both in [false, true] {
         let place = place();
         let both_word = if both { "--both" } else { "" };
-        done(&place, "sender", "offer", &format!("{both_word} --out m0"));
-        let take = format!("{both_word} --message m0 --out m1");
+        done(
+            &place,
+            "sender",
+            "offer",
+            &format!("{both_word} --message-out m0"),
+        );
+        let take = format!("{both_word} --message m0 --message-out m1");
         done(&place, "receiver", "start", &take);
-        let take = format!("{both_word} --message m1 --out m2");
+        let take = format!("{both_word} --message m1 --message-out m2");
         done(&place, "sender", "answer", &take);
-        let told = if both { "--both --out m3" } else { "" };
+        let told = if both { "--both --message-out m3" } else { "" };
         let to_stdout = words(
             &place,
             "receiver",
@@ -211,7 +245,7 @@ fn a_run_goes_on_until_its_rows_are_safe() {
             &place,
             "receiver",
             "answer",
-            &format!("{both_word} --message m2 --out x"),
+            &format!("{both_word} --message m2 --message-out x"),
         );
         other.expect_failure(2, "finish the run with it");
         let take = format!("--message m2 --output out {told}");
@@ -234,10 +268,15 @@ fn a_table_that_has_changed_accuses_nobody() {
         "--protocol dh --security semi-honest",
     ] {
         let place = place();
-        done(&place, "sender", "offer", &format!("{protocol} --out m0"));
-        let take = format!("{protocol} --message m0 --out m1");
+        done(
+            &place,
+            "sender",
+            "offer",
+            &format!("{protocol} --message-out m0"),
+        );
+        let take = format!("{protocol} --message m0 --message-out m1");
         done(&place, "receiver", "start", &take);
-        let take = format!("{protocol} --message m1 --out m2");
+        let take = format!("{protocol} --message m1 --message-out m2");
         done(&place, "sender", "answer", &take);
         let finish = format!("{protocol} --message m2 --output out");
         for others in [1..301, 0..299, 0..301, 1000..1300] {
@@ -253,17 +292,22 @@ fn a_table_that_has_changed_accuses_nobody() {
 #[test]
 fn a_copy_of_the_directory_takes_no_step() {
     let place = place();
-    done(&place, "sender", "offer", "--out m0");
+    done(&place, "sender", "offer", "--message-out m0");
     let (run, backup) = (place.path("sender.state/run"), place.path("backup"));
     fs::copy(&run, &backup).unwrap();
-    done(&place, "receiver", "start", "--message m0 --out m1");
-    done(&place, "sender", "answer", "--message m1 --out m2");
+    done(&place, "receiver", "start", "--message m0 --message-out m1");
+    done(&place, "sender", "answer", "--message m1 --message-out m2");
     // Another question for the same offer.
     fs::rename(place.path("receiver.state"), place.path("first.state")).unwrap();
-    done(&place, "receiver", "start", "--message m0 --out other");
+    done(
+        &place,
+        "receiver",
+        "start",
+        "--message m0 --message-out other",
+    );
     let answered = fs::read(&run).unwrap();
     let refused = |file: &str| {
-        let take = format!("--message {file} --out x");
+        let take = format!("--message {file} --message-out x");
         let ended = step(&place, "sender", "answer", &take);
         ended.expect_failure(2, "was copied, restored or moved");
         assert!(!place.path("x").exists());
@@ -354,11 +398,11 @@ fn due(
 /// The words that a step takes besides: it makes `x`, or writes `y`.
 fn files(side: &str, step: &str, both: bool) -> &'static str {
     match (step, side, both) {
-        ("finish", "receiver", true) => "--both --out x --output y",
+        ("finish", "receiver", true) => "--both --message-out x --output y",
         ("finish", _, true) => "--both --output y",
         ("finish", _, false) => "--output y",
-        (_, _, true) => "--both --out x",
-        (_, _, false) => "--out x",
+        (_, _, true) => "--both --message-out x",
+        (_, _, false) => "--message-out x",
     }
 }
 
@@ -477,20 +521,20 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     let sender = |name: &str, more: &str| step(&place, "sender", name, more);
     let receiver = |name: &str, more: &str| step(&place, "receiver", name, more);
     sender("finish", "--message m1").expect_failure(2, "it answers");
-    sender("answer", "--message m1 --out sender.state/run")
-        .expect_failure(2, "--out is in the directory of --state");
-    receiver("answer", "--message m2 --out x").expect_failure(2, "finish the run with it");
+    sender("answer", "--message m1 --message-out sender.state/run")
+        .expect_failure(2, "--message-out is in the directory of --state");
+    receiver("answer", "--message m2 --message-out x").expect_failure(2, "finish the run with it");
     let said = "this is a message that this side made";
     receiver("finish", "--message m1 --output x.csv").expect_failure(3, said);
-    sender("answer", "--message m0 --out x").expect_failure(3, said);
+    sender("answer", "--message m0 --message-out x").expect_failure(3, said);
     // A result on standard output would be the only one.
     let ended = receiver("finish", "--message m2");
     ended.expect_failure(2, "say where the matching rows go");
     assert!(ended.out.is_empty());
-    receiver("start", "--message m0").expect_failure(2, "--out");
+    receiver("start", "--message m0").expect_failure(2, "--message-out");
     nix::unistd::mkfifo(&place.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    receiver("start", "--message fifo --out x").expect_failure(3, "fifo: cannot be read");
-    receiver("offer", "--out x").expect_failure(2, "other options");
+    receiver("start", "--message fifo --message-out x").expect_failure(3, "fifo: cannot be read");
+    receiver("offer", "--message-out x").expect_failure(2, "other options");
     receiver(
         "finish",
         "--message m2 --output x.csv --protocol dh --security semi-honest",
@@ -500,9 +544,9 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
         .expect_failure(2, "compact-dh");
     receiver(
         "answer",
-        "--reveal size --security semi-honest --message m2 --out x",
+        "--reveal size --security semi-honest --message m2 --message-out x",
     )
-    .expect_failure(2, "size");
+    .expect_failure(2, "unexpected argument '--reveal'");
     let bytes = fs::read(place.path("m2")).unwrap();
     for (name, bytes, said) in [
         (
@@ -552,9 +596,9 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     place.write("receiver.csv", table(0..300));
     // Another run of the same two.
     fs::rename(place.path("sender.state"), place.path("kept")).unwrap();
-    done(&place, "sender", "offer", "--out n0");
-    receiver("start", "--message n0 --out x").expect_failure(3, "another one was taken");
-    sender("answer", "--message m1 --out x").expect_failure(3, "it is of another run");
+    done(&place, "sender", "offer", "--message-out n0");
+    receiver("start", "--message n0 --message-out x").expect_failure(3, "another one was taken");
+    sender("answer", "--message m1 --message-out x").expect_failure(3, "it is of another run");
     assert!(
         !place.names().contains(&"x".to_owned()) && !place.names().contains(&"x.csv".to_owned())
     );
@@ -570,20 +614,20 @@ fn what_does_not_fit_is_refused_and_the_run_goes_on() {
     let nothing = Place::new();
     nothing.write("sender.csv", table(0..9));
     nothing.write("m", "vesicax2\0");
-    let ended = step(&nothing, "sender", "answer", "--message m --out x");
-    ended.expect_failure(2, "has no run by courier");
+    let ended = step(&nothing, "sender", "answer", "--message m --message-out x");
+    ended.expect_failure(2, "has no run by files");
     assert!(!nothing.names().contains(&"sender.state".to_owned()));
 }
 
 #[test]
 fn sides_that_want_different_runs_hear_of_it_before_any_item_leaves() {
     let place = place();
-    done(&place, "sender", "offer", "--out m0");
+    done(&place, "sender", "offer", "--message-out m0");
     let ended = step(
         &place,
         "receiver",
         "start",
-        "--normalize id=integer --message m0 --out m1",
+        "--normalize id=integer --message m0 --message-out m1",
     );
     ended.expect_failure(6, "normalization");
     let hint = "agree with the peer on --normalize, then take this step again, or have the peer begin another run";
@@ -592,12 +636,12 @@ fn sides_that_want_different_runs_hear_of_it_before_any_item_leaves() {
         &place,
         "receiver",
         "start",
-        "--max-peer-items 399 --message m0 --out m1",
+        "--max-peer-items 399 --message m0 --message-out m1",
     );
     ended.expect_failure(7, "399");
     assert!(!place.names().contains(&"m1".to_owned()));
     // The same offer, with options that fit.
-    done(&place, "receiver", "start", "--message m0 --out m1");
+    done(&place, "receiver", "start", "--message m0 --message-out m1");
 }
 
 /// Random runs, with steps repeated, lost, swapped and replayed: `VESICA_COURIER_RUNS` of them.
@@ -630,7 +674,7 @@ fn random_runs_by_courier_find_what_matches() {
             };
             // A message in the place of another one.
             if number == 2 && below(2) == 0 {
-                let swapped = format!("{protocol} --message m0 --out x");
+                let swapped = format!("{protocol} --message m0 --message-out x");
                 assert_eq!(step(&place, role, name, &swapped).code, Some(3));
             }
             // Lost messages are made again.
@@ -639,11 +683,11 @@ fn random_runs_by_courier_find_what_matches() {
                     &place,
                     role,
                     name,
-                    &format!("{protocol} {take} --out m{number}"),
+                    &format!("{protocol} {take} --message-out m{number}"),
                 );
             }
             if number > 0 && below(2) == 0 {
-                let replayed = format!("{protocol} --message m{number} --out x");
+                let replayed = format!("{protocol} --message m{number} --message-out x");
                 assert_eq!(step(&place, role, "answer", &replayed).code, Some(3));
             }
         }

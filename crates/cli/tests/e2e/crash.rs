@@ -81,7 +81,7 @@ fn shared(ours: &str, theirs: &str) -> String {
 }
 
 fn publishing(words: &str) -> String {
-    format!("publish --identity sender.key --database database --output {SET} --key key {words}")
+    format!("publish --identity sender.key --set-dir database --output {SET} --key key {words}")
 }
 
 /// The set has the keys of this table, under the key of its database.

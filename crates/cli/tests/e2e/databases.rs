@@ -295,9 +295,9 @@ fn results_in_tables() {
     place.write("shop.csv", "id,city\n2,Oslo\n1,Bern\n7,Rome\n");
     secret(&place, "uri", &postgresql());
     let receiver = query("SELECT * FROM given ORDER BY id", "id")
-        .with("--database-file uri --take-values")
+        .with("--database-file uri --take-payload")
         .option("--driver", &driver("postgresql"));
-    let sender = Arguments::new("shop.csv", "id").with("--value city");
+    let sender = Arguments::new("shop.csv", "id").with("--payload city");
     let to_table = |words: &str| exchange(&place, &receiver.clone().with(words), &sender);
     to_table("--output-table results --rows all --report report.json").expect_success();
     let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
@@ -391,9 +391,9 @@ fn columns_of_the_peer_that_a_table_does_not_take() {
     let typed = typed.option("--driver", &driver("postgresql"));
     exchange(&place, &typed, &Arguments::new("ours.csv", "id")).expect_success();
     let ours = Arguments::new("ours.csv", "id")
-        .with("--database-file uri --take-values --output-table strict --output-table-mode append")
+        .with("--database-file uri --take-payload --output-table strict --output-table-mode append")
         .option("--driver", &driver("postgresql"));
-    let theirs = Arguments::new("theirs.parquet", "id").with("--value n");
+    let theirs = Arguments::new("theirs.parquet", "id").with("--payload n");
     for (column, words) in [
         (
             ", peer_n double precision",
@@ -451,9 +451,9 @@ fn values_of_the_peer_that_a_database_does_not_keep() {
          CREATE TABLE \"it's\" ({columns} NOT NULL)"
     );
     sqlite(&place, "kept.db", &tables);
-    let theirs = Arguments::new("theirs.parquet", "id").with("--value f,d,n");
+    let theirs = Arguments::new("theirs.parquet", "id").with("--payload f,d,n");
     let run = |name: &str, words: &str| {
-        let ours = Arguments::new("ours.csv", "id").with("--take-values --database-file");
+        let ours = Arguments::new("ours.csv", "id").with("--take-payload --database-file");
         let ours = ours.with(name).with(words);
         exchange(&place, &ours.option("--driver", &driver(name)), &theirs)
     };
@@ -586,14 +586,14 @@ fn more_columns_than_a_database_takes() {
     place.write("wide.db", "");
     place.write("theirs.csv", "id,a,b\n1,p,q\n");
     place.write("clients", place.receiver.to_string());
-    let publish = "publish --identity sender.key --database keys --output set.vset --progress none --input theirs.csv \
+    let publish = "publish --identity sender.key --set-dir keys --output set.vset --progress none --input theirs.csv \
                    --key id --payload a,b";
     place.run(publish).expect_success();
     // As many questions as there are look-ups that come so far.
-    let serve = "serve --identity sender.key --database keys --clients clients --listen 127.0.0.1:0 --quota 2";
+    let serve = "serve --identity sender.key --set-dir keys --clients clients --listen 127.0.0.1:0 --quota 2";
     let mut server = place.start_after("true", serve);
     let endpoint = server.endpoint();
-    let theirs = Arguments::new("theirs.csv", "id").with("--value a,b");
+    let theirs = Arguments::new("theirs.csv", "id").with("--payload a,b");
     for (name, most, words) in [
         ("postgresql", 1600, "at most 1600 columns"),
         ("sqlite", 2000, "too many columns"),
@@ -610,7 +610,7 @@ fn more_columns_than_a_database_takes() {
             let ours = Arguments::new("ours.csv", "id");
             let pair = exchange(
                 &place,
-                &ours.with(&format!("--take-values {}", to("wide"))),
+                &ours.with(&format!("--take-payload {}", to("wide"))),
                 &theirs,
             );
             let looked_up = place.run(&format!(
@@ -644,11 +644,11 @@ fn names_of_the_peer_that_a_database_takes_for_one() {
     secret(&place, "postgresql", &postgresql());
     secret(&place, "sqlite", "sqlite:names.db");
     psql("DROP TABLE IF EXISTS names");
-    let theirs = Arguments::new("theirs.csv", "id").with(&format!("--value {long}1,{long}2,a,A"));
+    let theirs = Arguments::new("theirs.csv", "id").with(&format!("--payload {long}1,{long}2,a,A"));
     for name in ["postgresql", "sqlite"] {
         let ours = Arguments::new("ours.csv", "id")
             .with(&format!(
-                "--database-file {name} --output-table names --take-values"
+                "--database-file {name} --output-table names --take-payload"
             ))
             .option("--driver", &driver(name));
         exchange(&place, &ours, &theirs).expect_success();
@@ -842,15 +842,15 @@ fn results_of_other_commands_in_tables() {
              --state {role}.state --progress none {more}"
         )
     };
-    run(step("sender", "offer", "--out m0"));
+    run(step("sender", "offer", "--message-out m0"));
     let early = step(
         "receiver",
         "start",
-        &format!("--message m0 --out m1 {}", to("t")),
+        &format!("--message m0 --message-out m1 {}", to("t")),
     );
     place.run(&early).expect_failure(2, "are for finish");
-    run(step("receiver", "start", "--message m0 --out m1"));
-    run(step("sender", "answer", "--message m1 --out m2"));
+    run(step("receiver", "start", "--message m0 --message-out m1"));
+    run(step("sender", "answer", "--message m1 --message-out m2"));
     run(step(
         "receiver",
         "finish",
@@ -858,11 +858,11 @@ fn results_of_other_commands_in_tables() {
     ));
     let found = in_sqlite(&place, "out.db", "SELECT * FROM t");
     assert_eq!(found, "[('7', 'a'), ('9', 'c')]");
-    run("publish --identity sender.key --database keys --output set.vset --progress none --input sender.csv --key id \
+    run("publish --identity sender.key --set-dir keys --output set.vset --progress none --input sender.csv --key id \
          --payload city"
         .to_owned());
     place.write("clients", place.receiver.to_string());
-    let serve = "serve --identity sender.key --database keys --clients clients --listen 127.0.0.1:0 --quota 10";
+    let serve = "serve --identity sender.key --set-dir keys --clients clients --listen 127.0.0.1:0 --quota 10";
     let mut server = place.start_after("true", serve);
     let endpoint = server.endpoint();
     run(format!(

@@ -104,11 +104,11 @@ impl Declared {
         if is_given("peer_endorsements") {
             add("peer_attestation");
         }
-        if self.words == ["collect"] && !to_table {
-            add("output");
-        }
         if self.words == ["plan"] {
             add("receiver_size");
+        }
+        if !any(&["identifiers"]) {
+            add("key");
         }
         for arg in self
             .values()

@@ -53,18 +53,18 @@ fn by_courier(place: &Place) {
              --state {role}.state --progress none {more}"
         )));
     };
-    step("sender", "offer", "--out m0");
-    step("receiver", "start", "--message m0 --out m1");
-    step("sender", "answer", "--message m1 --out m2");
+    step("sender", "offer", "--message-out m0");
+    step("receiver", "start", "--message m0 --message-out m1");
+    step("sender", "answer", "--message m1 --message-out m2");
     step("receiver", "finish", "--message m2 --output found.csv");
 }
 
 fn published(place: &Place) {
     warned(&place.run(&format!(
-        "publish --input t.csv {KEY} --identity sender.key --database database --output set.vset --progress none"
+        "publish --input t.csv {KEY} --identity sender.key --set-dir database --output set.vset --progress none"
     )));
     place.write("clients", format!("{} the charity\n", place.receiver));
-    let words = "serve --identity sender.key --database database --clients clients --quota 200 --listen 127.0.0.1:0";
+    let words = "serve --identity sender.key --set-dir database --clients clients --quota 200 --listen 127.0.0.1:0";
     let mut server = place.start_after("true", words);
     let (endpoint, sender) = (server.endpoint(), place.sender);
     warned(&place.run(&format!(

@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vesica::{Budget, Division, OfflineTerms, ProtocolRequest, Role, Security};
+use vesica::{Budget, Division, ProtocolRequest, Role, Security};
+use vesica_offline::OfflineTerms;
 use vesica_session::terms::{MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{ErrorClass, Job, KeyBlock, MemorySet, NoProgress, run_set_over};
 use vesica_testing::digests;

@@ -10,9 +10,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use vesica::{
-    ConnectOptions, Destination, Identity, KeySpec, LookUp, Observer, Progress, Registry, Reveal,
-    Security, Source, SourceOptions,
+    ConnectOptions, Destination, Identity, KeySpec, LookUp, Observer, Progress, Reveal, Security,
+    Source, SourceOptions,
 };
+use vesica_session::Registry;
 use vesica_testing::ObjectServer;
 
 use crate::faults::memory_of_buckets;
@@ -152,7 +153,7 @@ fn a_side_hangs_up_before_it_writes_rows_whatever_is_asked() {
         Run("--both --align", "", "--output o.csv"),
         Run("--both", "--rows all", "--output o.csv"),
         Run("", "--rows rest", ""),
-        Run("", "--take-values", "--value v --value-width 8"),
+        Run("", "--take-payload", "--payload v --payload-width 8"),
         Run("", "--work-dir work", "--work-dir sender.work"),
         Run(
             "--reveal threshold-matches:10 --security semi-honest",
@@ -169,11 +170,11 @@ fn a_side_hangs_up_before_it_writes_rows_whatever_is_asked() {
 
 /// A server of `theirs.csv` for the receiver, and where it listens.
 fn served(place: &Place) -> (Running, String) {
-    let publish = "publish --identity sender.key --database database --output set.vset --input theirs.csv --key key \
+    let publish = "publish --identity sender.key --set-dir database --output set.vset --input theirs.csv --key key \
                    --progress none";
     place.run(publish).expect_success();
     place.write("clients", place.receiver.to_string());
-    let serve = "serve --identity sender.key --database database --set set.vset --clients clients --quota 100000 \
+    let serve = "serve --identity sender.key --set-dir database --set set.vset --clients clients --quota 100000 \
                  --listen 127.0.0.1:0";
     let mut server = Running::start(place.command(&words(serve)));
     let address = server.address();
@@ -235,9 +236,9 @@ fn a_message_is_there_before_rows_are_written() {
         )
     };
     for (role, name, more) in [
-        ("sender", "offer", "--out m0"),
-        ("receiver", "start", "--message m0 --out m1"),
-        ("sender", "answer", "--message m1 --out m2"),
+        ("sender", "offer", "--message-out m0"),
+        ("receiver", "start", "--message m0 --message-out m1"),
+        ("sender", "answer", "--message m1 --message-out m2"),
     ] {
         place.run(&step(role, name, more)).expect_success();
     }
@@ -245,7 +246,7 @@ fn a_message_is_there_before_rows_are_written() {
     let command = place.command(&words(&step(
         "receiver",
         "finish",
-        "--message m2 --out m3 --output -",
+        "--message m2 --message-out m3 --output -",
     )));
     let (tell, told) = channel();
     // Nobody takes its rows before.
@@ -285,7 +286,7 @@ fn a_set_that_stays_open_stays_connected_but_for_the_last_table() {
     let (server, address) = served(&place);
     let tap = Tap::before(&address);
     let look_up = LookUp {
-        identity: Identity::load(&place.path("receiver.key")).unwrap(),
+        identity: Identity::load(place.path("receiver.key")).unwrap(),
         publisher: place.sender,
         address: tap.address(),
         set: place.path("set.vset"),
@@ -297,7 +298,7 @@ fn a_set_that_stays_open_stays_connected_but_for_the_last_table() {
         allow_empty: false,
     };
     let key = KeySpec::parse("key", &[] as &[&str]).unwrap();
-    let source = Source::open(&place.path("ours.csv"), SourceOptions::default()).unwrap();
+    let source = Source::open(place.path("ours.csv"), SourceOptions::default()).unwrap();
     let output = place.path("out.csv");
     let output = Some(Destination::File(&output));
     let mut watch = Watch {
@@ -408,7 +409,8 @@ fn times_on_a_slow_disk(
     times
 }
 
-/// On a slow disk, a side with all its keys in common takes seconds longer than one with none: both hang up as soon.
+/// On a slow disk, a side with all its keys in common takes seconds longer than one with none: both hang up as soon. What
+/// else a machine does makes some runs longer, so the shortest of a few counts.
 #[track_caller]
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 fn expect_as_soon(longer: Duration, ways: &[Option<Run<'_>>], output: &str) {
@@ -418,11 +420,19 @@ fn expect_as_soon(longer: Duration, ways: &[Option<Run<'_>>], output: &str) {
     let near = Duration::from_millis(500);
     for way in ways {
         let times = |common| times_on_a_slow_disk(library, longer, *way, output, common);
-        let [[none, written_none], [all, written_all]] = [0, KEYS].map(times);
-        let what =
-            format!("{way:?}: {none:?} and {all:?}, then {written_none:?} and {written_all:?}");
-        assert!(all.abs_diff(none) < near, "{what}");
-        assert!(written_all > written_none + 2 * near, "a fast disk: {what}");
+        let mut shortest = [[Duration::MAX; 2]; 2];
+        let as_soon = (0..5).any(|_| {
+            for (shortest, common) in shortest.iter_mut().zip([0, KEYS]) {
+                let [kept, written] = times(common);
+                *shortest = [shortest[0].min(kept), shortest[1].min(written)];
+            }
+            let [[none, written_none], [all, written_all]] = shortest;
+            all.abs_diff(none) < near && written_all > written_none + 2 * near
+        });
+        assert!(
+            as_soon,
+            "{way:?}, with no key in common and with all: {shortest:?}"
+        );
     }
 }
 
@@ -464,12 +474,18 @@ fn what_is_written_where_a_peer_waits_is_known() {
             continue;
         }
         let writes = all.iter().filter(|option| {
-            ["--out", "--output", "--output-table", "--message-out"].contains(&option.as_str())
+            [
+                "--message-out",
+                "--output",
+                "--output-table",
+                "--message-out",
+            ]
+            .contains(&option.as_str())
         });
         found.extend(writes.map(|option| format!("{command} {option}")));
     }
     let known = [
-        "exchange --out",
+        "exchange --message-out",
         "exchange --output",
         "exchange --output-table",
         "lookup --output",

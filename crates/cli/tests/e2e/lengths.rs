@@ -7,8 +7,9 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vesica::{Identity, Registry, Reveal};
+use vesica::{Identity, Reveal};
 use vesica_psi::masks::MASKS;
+use vesica_session::Registry;
 use vesica_testing::{Lengths, told_by_lengths};
 use vesica_wire::Kind;
 
@@ -153,8 +154,8 @@ fn bytes_of_other_runs_tell_nothing_of_matches() {
         };
         let words = [
             format!("--protocol compact-dh {whom}"),
-            "--take-values --output ours.out".into(),
-            format!("--value text --value-width 12 {theirs}"),
+            "--take-payload --output ours.out".into(),
+            format!("--payload text --payload-width 12 {theirs}"),
         ];
         tells_nothing("columns", KEYS, &meeting([KEYS, KEYS + MORE], words));
         for sizes in [[20, 2000], [2000, 20]] {
@@ -264,11 +265,11 @@ fn by_courier(place: &Place, [first, second]: [&str; 2], whom: &str, shared: u64
         );
         place.run(&words).expect_success();
     };
-    step(first, "offer", "--out m0");
-    step(second, "start", "--message m0 --out m1");
+    step(first, "offer", "--message-out m0");
+    step(second, "start", "--message m0 --message-out m1");
     let (mut last, mut own, mut other) = (1, first, second);
     while own != "receiver" || last < 2 {
-        let answer = format!("--message m{last} --out m{}", last + 1);
+        let answer = format!("--message m{last} --message-out m{}", last + 1);
         step(own, "answer", &answer);
         last += 1;
         std::mem::swap(&mut own, &mut other);
@@ -277,7 +278,7 @@ fn by_courier(place: &Place, [first, second]: [&str; 2], whom: &str, shared: u64
     let mut finish = format!("--message m{last} --output shared.csv");
     if whom == "--both" {
         messages.push(format!("m{}", last + 1));
-        let _ = write!(finish, " --out m{}", last + 1);
+        let _ = write!(finish, " --message-out m{}", last + 1);
     }
     step("receiver", "finish", &finish);
     let rows = place.read("shared.csv").lines().count() as u64 - 1;
@@ -325,10 +326,10 @@ fn bytes_of_look_ups_tell_nothing_of_matches() {
     });
     place.write("clients", clients.collect::<String>());
     let next = AtomicUsize::new(0);
-    let publish = "publish --identity sender.key --database database --output set.vset --progress none \
+    let publish = "publish --identity sender.key --set-dir database --output set.vset --progress none \
                    --input theirs.csv --key key --payload text";
     place.run(publish).expect_success();
-    let words = "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0 \
+    let words = "serve --identity sender.key --set-dir database --clients clients --listen 127.0.0.1:0 \
                  --set set.vset --quota 100000";
     let mut server = place.start_after("true", words);
     let endpoint = server.endpoint();

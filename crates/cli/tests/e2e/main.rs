@@ -4,6 +4,7 @@ mod align;
 mod answers;
 #[cfg(target_os = "linux")]
 mod cheats;
+mod cleaning;
 #[cfg(target_os = "linux")]
 mod codes;
 mod columns;
@@ -18,10 +19,13 @@ mod declared;
 #[cfg(unix)]
 mod documented;
 mod doubtful;
+mod exports;
 mod faults;
 #[cfg(unix)]
 mod hang_up;
+mod identifiers;
 mod input;
+mod joins;
 mod large;
 mod lengths;
 #[cfg(target_os = "linux")]
@@ -32,6 +36,8 @@ mod limits;
 mod misplaced;
 mod objects;
 mod offline;
+#[cfg(unix)]
+mod options;
 #[cfg(unix)]
 mod paths;
 mod peers;

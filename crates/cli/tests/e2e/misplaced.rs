@@ -7,8 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use clap::Arg;
-use vesica::{DirectoryKind, Fingerprint};
+use vesica::Fingerprint;
 use vesica_cli::{PathKind, PathUse};
+use vesica_files::DirectoryKind;
 
 use crate::declared::{Declared, commands, id};
 use crate::support::{Arguments, Ended, Place, Running, exchange};
@@ -71,16 +72,16 @@ fn directories() -> (Place, [(DirectoryKind, &'static str); 6]) {
     pair.receiver.expect_failure(7, "/dev/full");
     let (peer, table) = (place.sender, "--input ours.csv --key id");
     run(format!(
-        "exchange offer --role receiver {table} --identity receiver.key --peer {peer} --state courier --out offered"
+        "exchange offer --role receiver {table} --identity receiver.key --peer {peer} --state courier --message-out offered"
     ));
     succeed(split_keys(&place, ["job", "far"], ""));
     run(format!(
-        "publish {table} --identity sender.key --database database --output set.vset"
+        "publish {table} --identity sender.key --set-dir database --output set.vset"
     ));
     place.write("clients", place.receiver.to_string());
     let mut server = place.start_after(
         "true",
-        "serve --database database --clients clients --quota 10 --identity sender.key --listen 127.0.0.1:0",
+        "serve --set-dir database --clients clients --quota 10 --identity sender.key --listen 127.0.0.1:0",
     );
     let endpoint = server.endpoint();
     run(format!(

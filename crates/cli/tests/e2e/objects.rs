@@ -111,7 +111,7 @@ fn what_a_store_cannot_do_is_said_before_the_peer_is_met() {
             2,
             "there is no such bucket or container",
         ),
-        ("s3://b/a.csv", "s3://b/a.xlsx", 2, "results are csv"),
+        ("s3://b/a.csv", "s3://b/a.xlsx", 2, "which no result is"),
     ] {
         let output = if output.is_empty() { "out.csv" } else { output };
         let arguments = Arguments::new(input, "id")

@@ -251,7 +251,7 @@ const ATTESTED: &str = "--offline dealer --attestation simulated";
 fn a_dealer_shows_what_it_runs() {
     let place = Place::new();
     let expected = tables(&place);
-    let measurement = vesica::Simulated::MEASUREMENT;
+    let measurement = vesica_offline::Simulated::MEASUREMENT;
     let terms = format!("{ATTESTED} --measurement {measurement} {TERMS}");
     let [receiver, sender, dealer] = place.deal(&terms, "--attestation simulated");
     let name = name(&receiver, &sender);
@@ -273,7 +273,7 @@ fn a_dealer_shows_what_it_runs() {
 /// What anybody can simulate is taken by name alone.
 #[track_caller]
 fn is_taken_by_name_alone(place: &Place, offline: &str, name: &str, expected: &str) {
-    let measurement = vesica::Simulated::MEASUREMENT;
+    let measurement = vesica_offline::Simulated::MEASUREMENT;
     let ours = side("ours.csv", "receiver", offline).output("out.csv");
     let theirs = side("theirs.csv", "sender", offline);
     let pair = exchange(place, &ours, &theirs);
@@ -291,7 +291,7 @@ fn is_taken_by_name_alone(place: &Place, offline: &str, name: &str, expected: &s
 fn two_generators_hand_out_a_pair() {
     let place = Place::new();
     let expected = tables(&place);
-    let measurement = vesica::Simulated::MEASUREMENT;
+    let measurement = vesica_offline::Simulated::MEASUREMENT;
     let shown = format!("--offline tee --attestation simulated --measurement {measurement}");
     let ended = place.generate(&format!("{shown} {TERMS}"));
     let [receiver, sender, ..] = &ended;
@@ -340,7 +340,7 @@ fn a_dealer_that_shows_something_else_is_refused() {
     for ended in refused.clone() {
         let line = format!(
             "its measurement is {}, and {other}",
-            vesica::Simulated::MEASUREMENT
+            vesica_offline::Simulated::MEASUREMENT
         );
         ended.expect_failure(5, &line);
     }

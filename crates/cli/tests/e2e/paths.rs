@@ -554,7 +554,7 @@ fn a_look_up_checks_its_places_before_it_fetches() {
     let place = Place::new();
     place.write("t.csv", "id\n1\n");
     let own = |state: &str| LookUp {
-        identity: Identity::load(&place.path("receiver.key")).unwrap(),
+        identity: Identity::load(place.path("receiver.key")).unwrap(),
         publisher: place.sender,
         address: "127.0.0.1:1".to_owned(),
         set: place.path("own/set"),
@@ -566,7 +566,7 @@ fn a_look_up_checks_its_places_before_it_fetches() {
         allow_empty: false,
     };
     let key = KeySpec::parse("id", &[] as &[&str]).unwrap();
-    let source = Source::open(&place.path("t.csv"), SourceOptions::default()).unwrap();
+    let source = Source::open(place.path("t.csv"), SourceOptions::default()).unwrap();
     for (state, output) in [
         ("state", "own/set.2"),
         ("state", "state/o"),

@@ -47,7 +47,7 @@ fn another_peer_than_the_pinned_one() {
 
     // The receiver has pinned somebody else. Who listens cannot know whether that was its peer, says
     // so at once, and waits on.
-    let mut listening = place.sender(&sender.clone().with("--wait 2"), LISTEN);
+    let mut listening = place.sender(&sender.clone().with("--wait 8"), LISTEN);
     let endpoint = listening.endpoint();
     let connecting = place.receiver(&receiver.clone().with(&wrong), &endpoint);
     let ended = connecting.wait();
@@ -60,11 +60,11 @@ fn another_peer_than_the_pinned_one() {
     let told = listening.wait_for("turned away: ");
     assert!(told.contains("refused this side's identity"), "{told}");
     let listening = listening.wait();
-    listening.expect_failure(4, "within 2 s; turned away: 127.0.0.1:");
+    listening.expect_failure(4, "within 8 s; turned away: 127.0.0.1:");
     assert!(listening.hint().contains("--peer"), "{}", listening.err);
 
     // The listening sender has, and tells at once who came.
-    let mut listening = place.sender(&sender.clone().with(&wrong).with("--wait 2"), LISTEN);
+    let mut listening = place.sender(&sender.clone().with(&wrong).with("--wait 8"), LISTEN);
     let endpoint = listening.endpoint();
     let connecting = place.receiver(&receiver, &endpoint);
     connecting.wait().expect_failure(6, "refused");
@@ -173,7 +173,7 @@ fn contracts_that_differ() {
     assert_eq!(place.names(), before);
 
     // Two receivers: one has called the wrong command, and the other goes on waiting for a sender.
-    let mut first = place.receiver(&receiver.clone().with("--wait 2"), LISTEN);
+    let mut first = place.receiver(&receiver.clone().with("--wait 8"), LISTEN);
     let endpoint = first.endpoint();
     let words = format!(
         "receive --input theirs.csv --key id --identity sender.key --peer {} {endpoint}",
@@ -224,7 +224,7 @@ fn a_peer_killed_after_the_handshake_or_in_the_middle() {
     for mark in ["connected to ", "phase: oprf"] {
         let (place, receiver, sender) = long_place();
         // One that is not ready yet waits for it to come again.
-        let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 2"));
+        let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 8"));
         let before = place.names();
         // The sender goes away.
         let mut listening = place.sender(&sender, LISTEN);
@@ -271,7 +271,7 @@ fn ctrl_c_on_either_side() {
         (Signal::SIGTERM, 143, "told to end by a signal"),
     ] {
         let (place, receiver, sender) = long_place();
-        let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 2"));
+        let [receiver, sender] = [receiver, sender].map(|side| side.with("--wait 8"));
         let before = place.names();
         // The receiver is stopped.
         let mut listening = place.sender(&sender, LISTEN);
@@ -419,7 +419,7 @@ fn a_slow_table_is_no_dead_peer() {
             told.recv().unwrap();
             pipe.write_all(rest.as_bytes()).unwrap();
         });
-        let patience = "--timeout 2 --wait 2";
+        let patience = "--timeout 2 --wait 6";
         let slow = Arguments::new("slow.csv", "id").with(patience);
         let mut sender = place.sender(&slow, "--listen 127.0.0.1:0");
         let ours = Arguments::new("ours.csv", "id")
@@ -428,7 +428,7 @@ fn a_slow_table_is_no_dead_peer() {
         let mut receiver = place.receiver(&ours, &sender.endpoint());
         receiver.wait_for("connected to ");
         // Longer than either side would wait for a dead one.
-        std::thread::sleep(Duration::from_secs(5));
+        std::thread::sleep(Duration::from_secs(7));
         go_on.send(()).unwrap();
         table.join().unwrap();
         let (sender, receiver) = (sender.wait(), receiver.wait());
@@ -463,10 +463,10 @@ fn a_table_that_begins_late_is_no_missing_peer() {
     for slow_listens in [false, true] {
         nix::unistd::mkfifo(&place.path("slow.csv"), Mode::S_IRWXU).unwrap();
         let fifo = place.path("slow.csv");
-        let slow = Arguments::new("slow.csv", "id").with("--wait 2");
+        let slow = Arguments::new("slow.csv", "id").with("--wait 6");
         let quick = Arguments::new("ours.csv", "id")
             .output("out.csv")
-            .with("--wait 2");
+            .with("--wait 6");
         let (mut sender, mut receiver);
         match slow_listens {
             true => {
@@ -481,7 +481,7 @@ fn a_table_that_begins_late_is_no_missing_peer() {
         let mut pipe = std::fs::File::create(fifo).unwrap();
         pipe.write_all(b"id,name\n").unwrap();
         receiver.wait_for("phase: the peer reads its table");
-        std::thread::sleep(Duration::from_secs(3));
+        std::thread::sleep(Duration::from_secs(7));
         pipe.write_all(b"3,c\n").unwrap();
         drop(pipe);
         sender.wait_for("read 1 row,");

@@ -20,7 +20,7 @@ use crate::support::{Ended, Place, Running};
 use crate::trial::{Dice, part};
 
 const PUBLISH: &str =
-    "publish --identity sender.key --database database --output set.vset --progress none";
+    "publish --identity sender.key --set-dir database --output set.vset --progress none";
 
 /// A table of these keys, each with a remark.
 fn table(keys: impl IntoIterator<Item = u64>) -> String {
@@ -49,7 +49,7 @@ fn serve(place: &Place, words: &str) -> Running {
     place.start_after(
         "true",
         &format!(
-            "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0 {words}"
+            "serve --identity sender.key --set-dir database --clients clients --listen 127.0.0.1:0 {words}"
         ),
     )
 }
@@ -114,6 +114,9 @@ fn a_table_is_published_once_and_looked_up_many_times() {
     let again = look_up(&place, &endpoint, &format!("{words} --output found.csv"));
     assert_eq!(report(&again)["asked"], 0);
     assert_eq!(place.read("found.csv"), found);
+    let said = "the server was not met: a newer release of the set is noticed only with --fetch";
+    assert!(again.err.contains(said), "{}", again.err);
+    assert!(!first.err.contains(said), "{}", first.err);
     // The others, without a state.
     let rest = look_up(&place, &endpoint, "--input mine.csv --key id --rows rest");
     rest.expect_success();
@@ -177,7 +180,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     publish(&place, "--input all.csv --key id --lambda 65").expect_failure(2, "40 to 64");
     for option in ["--queries", "--max-keys"] {
         let words = format!("--input all.csv --key id {option} 2^41");
-        publish(&place, &words).expect_failure(2, "at most 2^40");
+        publish(&place, &words).expect_failure(2, "a number up to 2^40");
     }
     let most = "--queries 2^40 --max-keys 2^40";
     publish(
@@ -210,20 +213,20 @@ fn what_cannot_be_is_refused_with_its_code() {
         "export VESICA_DATABASE=postgresql://host/db",
         "publish --identity sender.key --output set.vset --input all.csv --key id",
     );
-    of_queries.expect_failure(2, "is a directory, and not one of --query");
+    of_queries.expect_failure(2, "--set-dir");
     serve(&place, "--quota 2^20")
         .wait()
         .expect_failure(2, "the directory database does not exist");
     assert!(!place.path("set.vset").exists());
     publish(&place, &format!("--input all.csv --key id {most}")).expect_success();
     publish(&place, "--input all.csv --key id").expect_failure(2, "holds a published set already");
-    let words = "serve --identity receiver.key --database database --clients clients --quota 9 --listen 127.0.0.1:0";
+    let words = "serve --identity receiver.key --set-dir database --clients clients --quota 9 --listen 127.0.0.1:0";
     place.run(words).expect_failure(
         3,
         "holds a file key that is damaged, or of another identity",
     );
     place.write("clients", "vs1:nonsense\n");
-    let words = "serve --identity sender.key --database database --clients clients --quota 9 --listen 127.0.0.1:0";
+    let words = "serve --identity sender.key --set-dir database --clients clients --quota 9 --listen 127.0.0.1:0";
     place
         .run(words)
         .expect_failure(2, "clients: line 1: a fingerprint has 56 characters");
@@ -256,7 +259,7 @@ fn what_cannot_be_is_refused_with_its_code() {
     assert_eq!(rotated.hint(), hint);
     serve(&place, "--quota 2^41")
         .wait()
-        .expect_failure(2, "at most 2^40");
+        .expect_failure(2, "a number up to 2^40");
     let ask = |words: &str| look_up(&place, &endpoint, words);
     let columns = ask("--input all.csv --key remark,id");
     let words = "the keys of the published set have 1 column, and those of the table 2";
@@ -361,7 +364,7 @@ fn a_look_up_has_a_deadline() {
     publish(&place, "--input all.csv --key id").expect_success();
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("--connect {}", listener.local_addr());
-    let identity = Identity::load(&place.path("sender.key")).unwrap();
+    let identity = Identity::load(place.path("sender.key")).unwrap();
     for words in ["", "--fetch"] {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -503,6 +506,12 @@ fn a_published_set_changes() {
         "{}",
         rotated.err
     );
+    for less in [
+        "the set had room for 3000 keys before, and has room for 2000 now: --max-keys says",
+        "the set had the columns remark before, and has none now: --payload names them",
+    ] {
+        assert!(rotated.err.contains(less), "{}", rotated.err);
+    }
     assert!(!place.path("set.vset.2").exists() && !place.path("set.vset.3").exists());
     let quotas = place.path("database").read_dir().unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
@@ -904,7 +913,7 @@ impl Crowd {
             .map(|one| format!("{}\n", one.fingerprint()));
         place.write("crowd", list.collect::<String>());
         let words = format!(
-            "serve --identity sender.key --database database --clients crowd --listen 127.0.0.1:0 {words}"
+            "serve --identity sender.key --set-dir database --clients crowd --listen 127.0.0.1:0 {words}"
         );
         let mut server = place.start_after("ulimit -n 10000", &words);
         Crowd {
@@ -1120,7 +1129,7 @@ fn the_files_of_a_set_are_fetched_from_its_server() {
     };
     for words in [
         look_up("got.vset.2", &endpoint),
-        "serve --identity sender.key --database database --clients clients --quota 100 --listen 127.0.0.1:0 --set got.vset.2"
+        "serve --identity sender.key --set-dir database --clients clients --quota 100 --listen 127.0.0.1:0 --set got.vset.2"
             .to_owned(),
         format!("{PUBLISH} --key id --add all.csv").replace("set.vset", "got.vset.2"),
         format!("{PUBLISH} --key id --input all.csv --rotate").replace("set.vset", "got.vset.2"),
@@ -1176,7 +1185,7 @@ fn other_files_are_not_replaced_by_a_set() {
     publish(&place, &format!("{all} --rotate")).expect_success();
     let others = |words: &str| {
         place.run(&format!(
-            "publish --identity receiver.key --database others --progress none {words}"
+            "publish --identity receiver.key --set-dir others --progress none {words}"
         ))
     };
     others(&format!("--output set.vset {all}")).expect_failure(2, words);
@@ -1216,7 +1225,7 @@ fn what_others_have_beside_a_set_and_in_its_database_stays() {
     place.write("all.csv", table(0..10));
     let from = |database: &str, set: &str| {
         place.run(&format!(
-            "publish --identity sender.key --database {database} --output {set} --input all.csv --key id --progress none"
+            "publish --identity sender.key --set-dir {database} --output {set} --input all.csv --key id --progress none"
         ))
     };
     from("first", "n.vset.20251127").expect_success();
@@ -1239,7 +1248,7 @@ fn what_others_have_beside_a_set_and_in_its_database_stays() {
     std::fs::create_dir(place.path("second/quotas-2025")).unwrap();
     from("second", "set.vset").expect_success();
     place
-        .run("publish --identity sender.key --database second --output set.vset --input all.csv --key id --rotate --progress none")
+        .run("publish --identity sender.key --set-dir second --output set.vset --input all.csv --key id --rotate --progress none")
         .expect_success();
     assert_eq!(place.read("second/quotas-2026.csv"), "mine");
     assert!(place.path("second/quotas-2025").is_dir());

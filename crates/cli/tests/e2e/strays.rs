@@ -87,7 +87,7 @@ fn lines(command: &Declared, connects: bool) -> Vec<Line> {
             line(Wants::Generator, "", &words)
         }
         "serve" => {
-            let words = "--identity sender.key --database database --clients clients --quota 99";
+            let words = "--identity sender.key --set-dir database --clients clients --quota 99";
             line(Wants::Set, "server", words)
         }
         "lookup" => {
@@ -126,7 +126,7 @@ fn ready() -> Place {
         made.expect_success();
         place.write(name, made.text().trim());
     }
-    let published = "publish --identity sender.key --database database --output set.vset";
+    let published = "publish --identity sender.key --set-dir database --output set.vset";
     place.run(&format!("{published} {TABLE}")).expect_success();
     for job in ["", "other-", "third-"] {
         let jobs = ["near", "far"].map(|side| format!("{job}{side}"));
@@ -205,7 +205,7 @@ fn right_peers(place: &Place, listens: &Line, endpoint: &str) -> Vec<Running> {
         Wants::Generator => {
             let party = "--party FOURTH --listen 127.0.0.1:0 --attestation simulated";
             let mut second = start(format!("generator {party} {near} {endpoint}"));
-            let measurement = vesica::Simulated::MEASUREMENT;
+            let measurement = vesica_offline::Simulated::MEASUREMENT;
             let shown = format!("--attestation simulated --measurement {measurement}");
             let of = |generator: &str, of: &str, endpoint: &str| {
                 let from = format!("--offline tee --generator {generator} {shown}");
@@ -346,7 +346,7 @@ fn a_stranger_is_no_peer_that_misbehaves() {
             let wait = if line.wants == Wants::Set {
                 ""
             } else {
-                "--wait 2"
+                "--wait 8"
             };
             let (waiting, endpoint) = listening(&place, line, wait);
             let peer = if line.wants == Wants::Task {

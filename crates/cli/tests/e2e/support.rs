@@ -13,7 +13,7 @@ use vesica::{Fingerprint, Identity};
 use crate::tap::Tap;
 
 /// Longest time that any process of these tests may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A directory with two identities, `receiver.key` and `sender.key`.
 pub(crate) struct Place {
@@ -527,9 +527,19 @@ pub(crate) struct Pair {
 impl Pair {
     #[track_caller]
     pub(crate) fn expect_success(&self) {
+        let codes = [&self.receiver, &self.sender].map(|side| side.code);
+        let said = [&self.receiver, &self.sender].map(|side| &side.err);
+        assert_eq!(codes, [Some(0); 2], "{}\n{}", said[0], said[1]);
         self.receiver.expect_success();
         self.sender.expect_success();
         assert!(self.sender.out.is_empty());
+    }
+
+    /// Expects that both sides fail, as [`Ended::expect_failure`] does.
+    #[track_caller]
+    pub(crate) fn expect_failures(&self, code: i32, words: &str) {
+        self.receiver.expect_failure(code, words);
+        self.sender.expect_failure(code, words);
     }
 }
 

@@ -503,7 +503,7 @@ fn publish_a_table(place: &Place, first: &str) -> Played {
     let is_there = |name: &str| place.path(name).exists();
     let is_over = is_there("set.vset") && !is_there("database/publishing-journal");
     let words = if is_over { "--add" } else { "--input" };
-    let published = "publish --identity sender.key --database database --output set.vset --key key";
+    let published = "publish --identity sender.key --set-dir database --output set.vset --key key";
     alone(place, first, &format!("{published} {words} ours.csv"))
 }
 
@@ -991,11 +991,11 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
     let place = Place::new();
     tables(&place, 10);
     place.write("clients", format!("{}\n", place.receiver));
-    let published = "publish --identity sender.key --database database --output set.vset --key key";
+    let published = "publish --identity sender.key --set-dir database --output set.vset --key key";
     place
         .run(&format!("{published} --input ours.csv --max-keys 20"))
         .expect_success();
-    let serve = "serve --identity sender.key --database database --clients clients --listen 127.0.0.1:0 --quota 9 \
+    let serve = "serve --identity sender.key --set-dir database --clients clients --listen 127.0.0.1:0 --quota 9 \
                  --set set.vset";
     let mut server = place.start_after("true", serve);
     let endpoint = server.endpoint();
@@ -1005,12 +1005,12 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
     let commands = [
         serve.to_owned(),
         format!("{published} --add theirs.csv"),
-        "publish --identity sender.key --database new --output new.vset --key key --input ours.csv"
+        "publish --identity sender.key --set-dir new --output new.vset --key key --input ours.csv"
             .to_owned(),
         format!("{looking} set.vset --state state"),
         format!("{looking} got.vset --fetch"),
         format!("receive {party} --listen 127.0.0.1:0 --work-dir work"),
-        format!("exchange offer {party} --role receiver --state courier --out offered"),
+        format!("exchange offer {party} --role receiver --state courier --message-out offered"),
     ];
     let fault = Fault {
         class: CLASSES
@@ -1040,7 +1040,7 @@ fn nothing_is_shared_where_files_cannot_be_locked() {
 #[test]
 fn no_synchronisation_of_what_must_last_fails_unheard() {
     let Some(library) = library() else { return };
-    let published = "publish --identity sender.key --database database --output set.vset --key key";
+    let published = "publish --identity sender.key --set-dir database --output set.vset --key key";
     let first = format!("{published} --input ours.csv --max-keys 100");
     let commands = [
         ("keygen --out new.key".to_owned(), 0),

@@ -377,6 +377,7 @@ fn every_protocol_and_its_report() {
             "items",
             "duplicates",
             "blanks",
+            "denied",
             "invalid",
             "rows_written",
             "computed",
@@ -653,4 +654,51 @@ fn an_existing_output_is_replaced_and_an_empty_result_is_a_table() {
     )
     .expect_success();
     assert_eq!(place.read("out.csv"), "id\n");
+}
+
+#[test]
+fn directories_that_say_columns() {
+    let place = Place::new();
+    let schema = Arc::new(Schema::new(vec![Field::new("mail", DataType::Utf8, false)]));
+    for (directory, mails) in [
+        ("t/day=2026-01-01", ["a@x.org", "b@x.org"]),
+        ("t/day=2026-01-02", ["a@x.org", "c@x.org"]),
+    ] {
+        std::fs::create_dir_all(place.path(directory)).unwrap();
+        let columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(mails.to_vec()))];
+        let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
+        let file = File::create(place.path(&format!("{directory}/p.parquet"))).unwrap();
+        let mut writer = ArrowWriter::try_new(file, schema.clone(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+    place.write(
+        "theirs.csv",
+        "mail,day\na@x.org,2026-01-02\nb@x.org,2026-01-01\n",
+    );
+    for input in ["t", "t/*/p.parquet"] {
+        exchange(
+            &place,
+            &Arguments::new(input, "mail,day").output("out.csv"),
+            &Arguments::new("theirs.csv", "mail,day"),
+        )
+        .expect_success();
+        let expected = "mail,day\nb@x.org,2026-01-01\na@x.org,2026-01-02\n";
+        assert_eq!(place.read("out.csv"), expected, "{input}");
+    }
+    std::fs::copy(
+        place.path("theirs.csv"),
+        place.path("t/day=2026-01-01/p.csv"),
+    )
+    .unwrap();
+    std::fs::remove_file(place.path("t/day=2026-01-01/p.parquet")).unwrap();
+    let ended = place.run("check --input t --key mail");
+    ended.expect_failure(3, "CSV in directories that say the column \"day\"");
+    let inside = Arguments::new("theirs.csv", "mail").output("t/day=2026-01-03/out.csv");
+    let inside = inside.with("--input t");
+    std::fs::create_dir_all(place.path("t/day=2026-01-03")).unwrap();
+    place
+        .receiver(&inside, "--connect 127.0.0.1:1")
+        .wait()
+        .expect_failure(2, "");
 }

@@ -156,6 +156,44 @@ fn tasks_find_what_one_run_finds() {
     }
 }
 
+/// As a run does, by any of several identifiers.
+#[test]
+fn tasks_find_rows_by_any_of_their_identifiers() {
+    let place = Place::new();
+    let rows = |range: std::ops::Range<u32>, shift: u32| {
+        let row = |i: u32| {
+            let tel = (i * 7 + shift) % 5000;
+            format!("{i},m{};x{shift}-{i},t{tel}\n", i + shift)
+        };
+        format!("id,mail,tel\n{}", range.map(row).collect::<String>())
+    };
+    place.write("ours.csv", rows(0..1500, 0));
+    place.write("theirs.csv", rows(0..1200, 1000));
+    let key = "--match mail=mail --match tel=tel --split mail=;";
+    let words =
+        format!("--protocol dh --security semi-honest --task-memory 180K --progress plain {key}");
+    succeed(split_by(&place, ["near", "far"], &words));
+    let count = buckets(&place, "near");
+    assert!(count > 1, "{count}");
+    for bucket in 0..count {
+        succeed(tasks(&place, ("near", bucket, 0), ("far", bucket, 0)));
+    }
+    let collected =
+        format!("collect --job near --input ours.csv {key} --matched-by how --output out.csv");
+    place.run(&collected).expect_success();
+    let theirs: std::collections::HashSet<u32> = (0..1200).map(|i| (i * 7 + 1000) % 5000).collect();
+    let expected = (0..1500).filter_map(|i: u32| {
+        let by = match (i >= 1000, theirs.contains(&(i * 7 % 5000))) {
+            (true, _) => "mail",
+            (false, true) => "tel",
+            (false, false) => return None,
+        };
+        Some(format!("{i},m{i};x0-{i},t{},{by}\n", i * 7 % 5000))
+    });
+    let expected = format!("id,mail,tel,how\n{}", expected.collect::<String>());
+    assert_eq!(place.read("out.csv"), expected);
+}
+
 #[test]
 fn what_tasks_can_do_wrong_is_an_exact_error() {
     let (place, expected) = place();
@@ -264,7 +302,7 @@ fn what_tasks_can_do_wrong_is_an_exact_error() {
 fn tasks_that_cross_meet_once_the_attempts_are_the_same() {
     let place = place_of_keys(20);
     succeed(split_keys(&place, ["near", "far"], "--attempts 2"));
-    let mut early = task(&place, ("far", 0, 0), "--listen 127.0.0.1:0 --wait 1");
+    let mut early = task(&place, ("far", 0, 0), "--listen 127.0.0.1:0 --wait 8");
     let address = early.address();
     let near = task(
         &place,
@@ -316,7 +354,7 @@ fn drivers_are_those_that_split_the_table() {
     place
         .run("bucket --job near --bucket 0 --connect 127.0.0.1:1")
         .expect_failure(
-            2,
+            3,
             "has no job of this version: its files are of version 2, which the version",
         );
 }

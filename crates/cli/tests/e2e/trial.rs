@@ -15,12 +15,18 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use tempfile::TempDir;
 use vesica::{
-    ConnectOptions, Connection, Endpoint, Expected, Fingerprint, HalfRequest, Identity,
-    LabelExchange, Listener, NoProgress, OfflineStore, OfflineTerms, OptimizeRequest, Platform,
-    Registry, Role, Security, Shown, Simulated, deal, fetch_half, generate,
+    ConnectOptions, Connection, Endpoint, Fingerprint, Identity, NoProgress, Role, Security,
 };
+use vesica_offline::{
+    Expected, HalfRequest, OfflineStore, OfflineTerms, Platform, Shown, Simulated, deal,
+    fetch_half, generate,
+};
+use vesica_plan::buckets::{self, Split};
 use vesica_psi::{Origin, Spec};
-use vesica_session::{HalfSource, Intent, RepeatedKeys, Split, Transport, ValueTerms, connect};
+use vesica_session::{
+    HalfSource, Intent, LabelExchange, Listener, OptimizeRequest, Registry, RepeatedKeys,
+    Transport, ValueTerms, connect,
+};
 use vesica_tables::ValueColumn;
 
 use crate::answers::{Answer, Question, decimal};
@@ -258,7 +264,7 @@ pub(crate) fn split(
     memory: u64,
 ) -> Option<Split> {
     let spec = spec(protocol);
-    vesica_session::split(sizes, lambda, memory, spec.max_items, |sizes, lambda| {
+    buckets::split(sizes, lambda, memory, spec.max_items, |sizes, lambda| {
         spec.working_bytes_of(sizes, bits, lambda)
     })
 }

@@ -160,7 +160,7 @@ fn every_function_prints_its_value_alone() {
         assert_eq!(received.text(), format!("{value}\n"), "{both}");
         if value.contains("fewer") {
             let of_what = match both.contains("sum") {
-                true => " of values other than 0",
+                true => " with a value other than 0",
                 false => "",
             };
             let line = format!("matches         {value}{of_what}\n");
@@ -233,7 +233,7 @@ fn several_numbers_are_printed_with_their_names() {
         let is_both = both.contains("--both");
         let is_short = received
             .err
-            .contains("of values other than 0, for one of the numbers");
+            .contains("with a value other than 0 in one of the columns");
         assert_eq!(is_short, lines.contains("fewer"), "{}", received.err);
         assert_eq!(received.text(), lines, "{both}");
         assert_eq!(sent.text(), if is_both { lines } else { "" }, "{both}");
@@ -559,9 +559,9 @@ fn payloads_that_do_not_fit_are_refused_before_anything_is_sent() {
     assert!(ended.hint().contains("--payload-width"), "{}", ended.err);
     assert!(!place.path("x.csv").exists());
     receive(&format!("{shares} 0")).expect_failure(2, "--payload-width");
-    receive("--reveal shares --output x.csv --payload spent").expect_failure(2, "--payload-width");
+    receive("--reveal shares --output x.csv --payload spent").expect_failure(2, "a known width");
     receive("--reveal size --payload spent --payload-width 8").expect_failure(2, "shares");
-    let both = format!("{shares} 8 --take-values");
+    let both = format!("{shares} 8 --take-payload");
     receive(&both).expect_failure(2, "payload");
 }
 
@@ -752,7 +752,7 @@ fn a_side_with_too_little_memory_is_told_what_would_do() {
     let sides_of = |ours: &str, theirs: &str| sides("--reveal sum", ours, theirs);
     let ended = run(&place, &sides_of("--memory 3M", "--value visits"));
     let enough = ended.map(|ended| {
-        ended.expect_failure(7, "bytes of memory do not suffice for a bucket");
+        ended.expect_failure(7, "bytes of memory, which do not suffice for");
         let words = ended.err.trim_end().strip_suffix(" are enough");
         let words = words.and_then(|words| {
             words.split_once("hint: raise --memory on the side that gives less: half of it or more is for a bucket, and ")

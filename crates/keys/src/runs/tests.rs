@@ -25,6 +25,7 @@ pub(crate) fn layout() -> Layout {
         has_numbers: true,
         columns: Vec::new(),
         label: 3,
+        ..Layout::default()
     }
 }
 
@@ -175,6 +176,7 @@ fn a_full_disk_says_what_is_missing() {
         has_numbers,
         columns: Vec::new(),
         label,
+        ..Layout::default()
     };
     // Bytes of a row in a run, and in a bucket.
     for (layout, [run, bucket]) in [

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::buckets::{MAX_ITEMS, capacity};
 use crate::{Calibration, Sample};
 
 fn request(n: u64, m: u64) -> Request {
@@ -75,13 +76,41 @@ fn what_does_not_serve_is_left_out() {
     assert!(
         large
             .iter()
-            .all(|f| ["vole", "dh", "oprf-dh"].contains(&f.protocol)),
+            .all(|f| ["vole", "dh", "oprf-dh"].contains(&f.protocol) && f.buckets == 1),
         "{large:?}"
     );
     assert!(!large.is_empty());
     let mut wrong = request(10, 10);
     wrong.reveal = Reveal::Sum.into();
     assert!(forecasts(&machines, &wrong).is_empty());
+}
+
+/// Buckets have a bit more than their share of the items, take more bits each, and run one after the other.
+#[test]
+fn larger_sets_run_in_buckets() {
+    let machines = Machines::new(None, None);
+    let at = |n: u64| of(&forecasts(&machines, &request(n, 1000)), "vole").clone();
+    let (one, many) = (at(1 << 28), at(1 << 31));
+    assert_eq!((one.buckets, many.buckets), (1, 16));
+    let times = many.bytes.total() as f64 / one.bytes.total() as f64;
+    assert!((8.0..10.0).contains(&times), "{times}");
+    assert!(many.memory_bytes < 2 * one.memory_bytes);
+    assert_eq!(many.delays % 16, 0);
+    let largest = forecasts(&machines, &request(MAX_ITEMS, MAX_ITEMS));
+    assert!(largest.iter().any(|f| f.is_auto));
+    // No run takes more.
+    for reveal in [Reveal::Matches, Reveal::Size] {
+        let larger = Request {
+            reveal: reveal.into(),
+            ..request(MAX_ITEMS + 1, 1000)
+        };
+        assert!(forecasts(&machines, &larger).is_empty(), "{reveal:?}");
+    }
+    let (buckets, each) = request(1 << 30, 1000).in_buckets(1 << 28).unwrap();
+    let capacity = |items| capacity(items, 8, 42);
+    assert_eq!((buckets, each.lambda), (8, 44));
+    assert_eq!(each.sizes, [capacity(1 << 30), capacity(1000)]);
+    assert!(request(1 << 27, 10).in_buckets(1 << 26).is_none());
 }
 
 /// A link adds what its bytes and its delays take, and a window limits a long one.

@@ -5,6 +5,8 @@ fn sizes_are_numbers_or_powers() {
     let size = |text| parse_size(text).ok();
     assert_eq!((size("2^20"), size("0")), (Some(1 << 20), Some(0)));
     assert_eq!((size("2^64"), size("2^29"), size("-1")), (None, None, None));
+    assert_eq!((size("1k"), size("20M")), (Some(1000), Some(20_000_000)));
+    assert_eq!((size("1G"), size("M"), size("1.5M")), (None, None, None));
 }
 
 #[test]

@@ -4,10 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use vesica_plan::Registry;
+use vesica_plan::buckets::split;
 use vesica_psi::Task;
 use vesica_session::{
     ConnectOptions, Connection, Endpoint, Error, Fingerprint, Identity, Intent, Interrupt, Job,
-    Listener, Role, Transport, connect, split,
+    Listener, Role, Transport, connect,
 };
 use vesica_wire::{ChannelOptions, Error as WireError, FramedChannel, Limit, memory_pair_with};
 

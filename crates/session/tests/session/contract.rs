@@ -7,16 +7,17 @@ use std::time::Duration;
 use crate::common::{connected, job, limit, silent_pair, within};
 use proptest::prelude::*;
 use vesica_plan::Open;
+use vesica_plan::buckets::{MAX_BUCKET_ITEMS, MAX_BUCKETS, MAX_ITEMS, split};
 use vesica_psi::{Protocol, Spec, Task};
 use vesica_session::terms::{
     AUTO, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY,
 };
 use vesica_session::{
     Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, HalfSource, Hello,
-    Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_BUCKET_ITEMS, MAX_BUCKETS,
-    MAX_HELLO, MAX_ITEMS, MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits,
-    Problem, ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security,
-    Terms, VERSION, ValueTerms, agree, confirm_done, split,
+    Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_HELLO, MAX_OFFERS, NO_LIMIT,
+    Name, Offer, Optimize, OptimizeRequest, PeerLimits, Problem, ProtocolRequest, Purpose,
+    Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms, VERSION, ValueTerms, agree,
+    confirm_done,
 };
 use vesica_testing::{bad_value, misbehaviour, pair_within, run_both, too_long};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -290,14 +291,24 @@ fn each_difference_ends_both_sides_with_both_values() {
             "columns handed over",
             "wanted, up to 64 bytes a row",
             "none",
-            Box::new(|j| j.labels = LabelExchange::Wanted { most_bytes: 64 }),
+            Box::new(|j| {
+                j.labels = LabelExchange::Wanted {
+                    most_bytes: 64,
+                    most_rows: 1,
+                }
+            }),
             Box::new(|_| {}),
         ),
         (
             "columns handed over",
             "wanted, up to 64 bytes a row",
             "city,name in 65 bytes",
-            Box::new(|j| j.labels = LabelExchange::Wanted { most_bytes: 64 }),
+            Box::new(|j| {
+                j.labels = LabelExchange::Wanted {
+                    most_bytes: 64,
+                    most_rows: 1,
+                }
+            }),
             Box::new(|j| j.labels = offered(65)),
         ),
         (
@@ -412,9 +423,19 @@ fn differences_name_the_argument_that_sets_them() {
             &[Argument::Key],
         ),
         (
-            &|job| job.labels = LabelExchange::Wanted { most_bytes: 8 },
+            &|job| {
+                job.labels = LabelExchange::Wanted {
+                    most_bytes: 8,
+                    most_rows: 1,
+                }
+            },
             &|_| {},
-            &[Argument::Value, Argument::TakeValues],
+            &[
+                Argument::Payload,
+                Argument::TakePayload,
+                Argument::PayloadWidth,
+                Argument::RowsPerKey,
+            ],
         ),
     ];
     for (change_ours, change_theirs, arguments) in cases {

@@ -91,7 +91,7 @@ fn what_is_no_identity_is_refused_without_showing_it() {
         let words = format!("this is {found}, and not an identity");
         assert!(error.to_string().ends_with(&words), "{error}");
     }
-    let error = Identity::load(&dir.path().join("none")).unwrap_err();
+    let error = Identity::load(dir.path().join("none")).unwrap_err();
     assert!(matches!(error, Error::NoIdentity(_)), "{error}");
     assert!(error.remedy().unwrap().commands().eq([Command::Keygen]));
 }

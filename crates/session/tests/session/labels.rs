@@ -15,7 +15,10 @@ const BYTES: usize = 5;
 
 fn receiver() -> Job {
     Job {
-        labels: LabelExchange::Wanted { most_bytes: 8 },
+        labels: LabelExchange::Wanted {
+            most_bytes: 8,
+            most_rows: 1,
+        },
         ..job(Role::Receiver)
     }
 }
@@ -126,6 +129,7 @@ fn labels_count_against_the_memory() {
     let ours = Job {
         labels: LabelExchange::Wanted {
             most_bytes: 1 << 12,
+            most_rows: 1,
         },
         memory: Some(150_000),
         ..receiver()

@@ -4,7 +4,7 @@ use std::io;
 
 use vesica_files::Argument::{
     Align, Delimiter, Encoding, Input, Memory, NoHeader, Normalize, PayloadWidth, Rotate, Rows,
-    ValueBound, ValueRepeated, ValueScale, ValueWidth, Wait,
+    RowsPerKey, SkipFooter, SkipRows, ValueBound, ValueRepeated, ValueScale, Wait,
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
@@ -34,7 +34,7 @@ impl Error {
             ErrorKind::TextsTooLong { of, needed, .. } => match of {
                 TextsOf::Run => advice![
                     format!("hand over {needed} bytes or more ("),
-                    ValueWidth,
+                    PayloadWidth,
                     "); the peer sees how many",
                 ],
                 TextsOf::Shares => advice![
@@ -55,11 +55,19 @@ impl Error {
                 ],
             },
             ErrorKind::LabelsDiffer { .. } => {
-                "keep one row of each key, or make a key of more columns".into()
+                advice![
+                    "keep one row of each key, make a key of more columns, or hand over those of several rows with ",
+                    RowsPerKey
+                ]
             }
+            ErrorKind::TooManyOfKey { .. } => advice![
+                "raise ",
+                RowsPerKey,
+                ", which the peer sees, or leave rows out",
+            ],
             ErrorKind::NameTaken => {
                 advice![
-                    "rename it, or take other ",
+                    "rename it, or what is to be added if you named that, or take other ",
                     Rows,
                     " than all, and no ",
                     Align
@@ -79,8 +87,18 @@ impl Error {
                 "the first line is read as column names; data follows it".into()
             }
             ErrorKind::AmbiguousDelimiter { .. } => advice!["say which with ", Delimiter],
-            ErrorKind::Ragged { .. } => {
-                "check the delimiter, and that fields holding it are in quotes".into()
+            ErrorKind::Ragged { by_last: true, .. } => {
+                "end the header and all rows with a delimiter, or none of them".into()
+            }
+            ErrorKind::Ragged { .. } => advice![
+                "check the delimiter, and that fields holding it are in quotes; lines above or below the table are left out \
+                 with ",
+                SkipRows,
+                " and ",
+                SkipFooter,
+            ],
+            ErrorKind::NamesBelow { line } => {
+                advice!["leave the lines above it out with ", (SkipRows, (line - 1).to_string())]
             }
             ErrorKind::NotUtf8 | ErrorKind::MixedEncodings { .. } | ErrorKind::OtherEncoding(_) => {
                 advice![

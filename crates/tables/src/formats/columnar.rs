@@ -9,6 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow_select::filter::filter_record_batch;
+use arrow_select::take::take_record_batch;
 use std::fmt::{Debug, Display, Write};
 use std::io;
 use std::ops::Range;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use vesica_files::catching;
 
 use super::fields::{
-    FieldPath, check_each_once, find_field, find_fields, has_text, is_indexed, projection,
+    FieldPath, Projection, check_each_once, chosen_fields, find_field, find_fields, has_text,
+    is_indexed, projection,
 };
 use crate::decimal::write_decimal;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,9 +31,9 @@ use crate::formats::selection::{
     Added, AddedKind, Batches, Selection, Take, WriterWithCause, passes,
 };
 use crate::formats::sink::{At, Facts, Sink};
-use crate::profile::canonical::{Row, Value};
+use crate::profile::canonical::{Element, Row, Value};
 use crate::profile::render::{self, Kind, MS, NS, US};
-use crate::source::options::Rows;
+use crate::source::options::ResultRows;
 use crate::source::part::Part;
 use crate::types::columns::Columns;
 use crate::types::columns_read::ColumnsRead;
@@ -46,6 +48,7 @@ pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
         let (data_type, nullable) = match column.kind {
             AddedKind::Truth => (DataType::Boolean, false),
             AddedKind::Number => (DataType::Int64, false),
+            AddedKind::Name => (DataType::Utf8, true),
             AddedKind::OfPeer(of) => (of.data_type().clone(), true),
         };
         Arc::new(Field::new(&*column.name, data_type, nullable))
@@ -54,12 +57,28 @@ pub(crate) fn with_fields(schema: &Schema, added: &[Added<'_>]) -> Schema {
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
 
-/// The schema of a result: that of the first file, and the columns that are added.
-fn result_schema(first: SchemaRef, added: &[Added<'_>]) -> SchemaRef {
-    match added {
-        [] => first,
-        added => Arc::new(with_fields(&first, added)),
-    }
+/// The schema of a result: these columns of the files, and those that are added.
+fn result_schema(own: SchemaRef, chosen: &[usize], added: &[Added<'_>]) -> Result<SchemaRef> {
+    let is_whole = chosen.iter().copied().eq(0..own.fields().len());
+    let own = match is_whole {
+        true => own,
+        false => projected(&own, chosen)?,
+    };
+    Ok(match added {
+        [] => own,
+        added => Arc::new(with_fields(&own, added)),
+    })
+}
+
+fn projected(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
+    let schema = schema.project(columns).map(Arc::new);
+    schema.map_err(|e| Error::corrupt(e.to_string()))
+}
+
+/// The columns of a table that a result has.
+#[cfg(feature = "adbc")]
+pub(crate) fn with_chosen(schema: &Schema, chosen: &[String]) -> Result<SchemaRef> {
+    projected(schema, &chosen_fields(schema.fields(), chosen)?)
 }
 
 /// A format of record batches.
@@ -83,6 +102,11 @@ pub(crate) trait ColumnFormat {
         Ok(Self::schema(file))
     }
 
+    /// How many columns of a file are its own: those before the others.
+    fn own_columns(file: &Self::File) -> usize {
+        Self::schema(file).fields().len()
+    }
+
     /// An error that a reader told of in words, or panicked with.
     fn wrong(reason: String) -> Error {
         Error::corrupt(reason)
@@ -96,17 +120,19 @@ pub(crate) trait ColumnFormat {
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()>;
 
-    /// Hands rows to `each`, at least all that are selected, and takes the others off `rows` by itself.
+    /// Hands the columns `roots`, which ascend, of rows to `each`, at least of all that are selected, and takes the others off
+    /// `rows` by itself.
     fn select(
         part: &Part,
         file: Self::File,
+        roots: &[usize],
         rows: &mut Selection<'_>,
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()>;
 
-    /// Reads the first rows with all columns, as [`ColumnFormat::select`] does, unless they are very many bytes: so it is known
-    /// early that the library cannot read a column that is no key.
-    fn rehearse(part: &Part, file: &Self::File) -> Result<()>;
+    /// Reads the first rows with the columns `roots`, as [`ColumnFormat::select`] does, unless they are very many bytes: so it is
+    /// known early that the library cannot read a column that is no key.
+    fn rehearse(part: &Part, file: &Self::File, roots: &[usize]) -> Result<()>;
 
     /// Bytes that a row has at most, as [`bytes_of_rows`] counts them; more than it can have where only its values tell.
     fn most_of_row(part: &Part, file: &Self::File) -> u64;
@@ -131,8 +157,8 @@ pub(crate) struct Written<'a> {
     /// The first file.
     pub(crate) part: &'a Part,
     pub(crate) schema: SchemaRef,
-    /// The last columns of the schema, which no file has.
-    pub(crate) added: &'a [Added<'a>],
+    /// Which column of the first file each is, if it is one of its own.
+    pub(crate) from: &'a [Option<usize>],
     pub(crate) container: &'a Container,
 }
 
@@ -202,16 +228,22 @@ fn open_first<F: ColumnFormat>(parts: &[Part], texts: &SchemaRef) -> Result<F::F
     F::open(&parts[0], texts).map_err(|e| parts[0].named(e))
 }
 
-/// The columns that a result of `rows` has besides those of the first file.
-fn added<'a, F: ColumnFormat>(first: &F::File, rows: &Selection<'a>) -> Vec<Added<'a>> {
+/// The columns of the first file that a result of `rows` has, and those that it has besides.
+fn added<'a, F: ColumnFormat>(
+    first: &F::File,
+    rows: &Selection<'a>,
+) -> Result<(Vec<usize>, Vec<Added<'a>>)> {
     let first = F::schema(first);
-    rows.added(|name| first.fields().iter().any(|field| field.name() == name))
+    let added = rows.added(|name| first.column_with_name(name).is_some());
+    Ok((chosen_fields(first.fields(), rows.columns())?, added))
 }
 
 /// The columns of a result.
-struct ResultColumns<'a> {
-    /// Those that no file has.
-    added: Vec<Added<'a>>,
+struct ResultColumns {
+    /// Which column of the first file each is, if it is one of its own.
+    from: Vec<Option<usize>>,
+    /// Those of the files.
+    own: Projection,
     /// All of them as they are read, and as they are written.
     in_memory: SchemaRef,
     written: SchemaRef,
@@ -219,14 +251,14 @@ struct ResultColumns<'a> {
     as_first: bool,
 }
 
-impl<'a> ResultColumns<'a> {
-    /// Of rows of these files in a container.
+impl ResultColumns {
+    /// Of rows of these files in a container, with the chosen columns and those that are added.
     fn of<F: ColumnFormat>(
         parts: &[Part],
         first: &F::File,
-        added: Vec<Added<'a>>,
+        (chosen, added): (Vec<usize>, Vec<Added<'_>>),
         container: &Container,
-    ) -> Result<ResultColumns<'a>> {
+    ) -> Result<ResultColumns> {
         let texts = &container.columns;
         let mut common = common_schema::<F>(parts, first, texts)?;
         let is_same = container.is_of(&parts[0]);
@@ -244,10 +276,15 @@ impl<'a> ResultColumns<'a> {
         let in_memory = schema_in_memory::<F>(first, &common)?;
         let as_first = is_same && common == F::schema(first);
         let written = if as_first { in_memory.clone() } else { common };
+        let own = F::own_columns(first);
+        let of_files = chosen
+            .iter()
+            .map(|column| (*column < own).then_some(*column));
         Ok(ResultColumns {
-            in_memory: result_schema(in_memory, &added),
-            written: result_schema(written, &added),
-            added,
+            in_memory: result_schema(in_memory, &chosen, &added)?,
+            written: result_schema(written, &chosen, &added)?,
+            from: of_files.chain(added.iter().map(|_| None)).collect(),
+            own: Projection::of(chosen.iter().copied()),
             as_first,
         })
     }
@@ -263,7 +300,7 @@ impl<'a> ResultColumns<'a> {
         let written = Written {
             part: &parts[0],
             schema: self.written.clone(),
-            added: &self.added,
+            from: &self.from,
             container,
         };
         match self.as_first {
@@ -291,9 +328,10 @@ pub(super) fn copy<F: ColumnFormat>(
 ) -> Result<u64> {
     let texts = &container.columns;
     let first = open_first::<F>(parts, texts)?;
-    let columns = ResultColumns::of::<F>(parts, &first, added::<F>(&first, &rows), container)?;
+    let columns = ResultColumns::of::<F>(parts, &first, added::<F>(&first, &rows)?, container)?;
     let mut writer = columns.writer::<F>(parts, &first, container, out)?;
-    selected::<F>(parts, texts, &columns.in_memory, &mut rows, |rows| {
+    let to = (&columns.own, &columns.in_memory);
+    selected::<F>(parts, texts, to, &mut rows, |rows| {
         writer.write(&columns.cast(rows)?)
     })?;
     writer.finish()?;
@@ -303,15 +341,17 @@ pub(super) fn copy<F: ColumnFormat>(
 /// Does what [`copy`] does, with no rows, so that what makes a result impossible is known early.
 pub(super) fn rehearse<F: ColumnFormat>(
     parts: &[Part],
-    rows: Rows,
+    rows: ResultRows<'_>,
     of_peer: &[PeerColumn],
     container: &Container,
 ) -> Result<()> {
     let first = open_first::<F>(parts, &container.columns)?;
-    F::rehearse(&parts[0], &first).map_err(|e| parts[0].named(e))?;
     let own = F::schema(&first);
+    let chosen = chosen_fields(own.fields(), rows.columns)?;
+    let roots = Projection::of(chosen.iter().copied()).roots;
+    F::rehearse(&parts[0], &first, &roots).map_err(|e| parts[0].named(e))?;
     let added = Added::all(rows, of_peer, |name| own.column_with_name(name).is_some());
-    let columns = ResultColumns::of::<F>(parts, &first, added, container)?;
+    let columns = ResultColumns::of::<F>(parts, &first, (chosen, added), container)?;
     let none = RecordBatch::new_empty(columns.in_memory.clone());
     let none = columns.cast(&none)?;
     let mut nowhere = io::sink();
@@ -332,12 +372,14 @@ pub(super) fn rehearse<F: ColumnFormat>(
 /// written does not depend on which rows match.
 pub(super) fn check<F: ColumnFormat>(
     parts: &[Part],
+    rows: ResultRows<'_>,
     container: &Container,
     limits: &dyn Limits,
 ) -> Result<()> {
     let texts = &container.columns;
     let first = open_first::<F>(parts, texts)?;
-    let columns = ResultColumns::of::<F>(parts, &first, Vec::new(), container)?;
+    let chosen = chosen_fields(F::schema(&first).fields(), rows.columns)?;
+    let columns = ResultColumns::of::<F>(parts, &first, (chosen.clone(), Vec::new()), container)?;
     let most = match container.format {
         Format::Parquet => parts[0].most_at_once(),
         _ => u64::MAX,
@@ -351,26 +393,25 @@ pub(super) fn check<F: ColumnFormat>(
         let file = F::open(part, texts).map_err(|e| part.named(e))?;
         let has_long_rows = most < u64::MAX && F::most_of_row(part, &file) > most;
         let of_file = F::schema(&file);
-        for ((wanted, from), to) in wanted.iter_mut().zip(of_file.fields()).zip(fields) {
-            *wanted |= has_long_rows || may_refuse(from.data_type(), to.data_type());
+        for ((wanted, from), to) in wanted.iter_mut().zip(&chosen).zip(fields) {
+            let from = of_file.field(*from).data_type();
+            *wanted |= has_long_rows || may_refuse(from, to.data_type());
         }
     }
     let wanted: Vec<usize> = (0..wanted.len()).filter(|column| wanted[*column]).collect();
     if wanted.is_empty() {
         return Ok(());
     }
-    let of = |schema: &SchemaRef| {
-        let schema = schema.project(&wanted).map(Arc::new);
-        schema.map_err(|e| Error::corrupt(e.to_string()))
-    };
-    let (in_memory, written) = (of(&columns.in_memory)?, of(&columns.written)?);
+    let in_memory = projected(&columns.in_memory, &wanted)?;
+    let written = projected(&columns.written, &wanted)?;
+    let read = Projection::of(wanted.iter().map(|column| chosen[*column]));
     for part in parts {
         let mut each = |rows: RecordBatch| {
-            let rows = cast(&cast(&rows, &in_memory)?, &written)?;
+            let rows = cast(&cast(&read.project(&rows)?, &in_memory)?, &written)?;
             check_bytes(&rows, most)?;
             catching(|| limits.check(&rows)).map_err(F::wrong)?
         };
-        let checks = || F::scan(part, F::open(part, texts)?, wanted.clone(), &mut each);
+        let checks = || F::scan(part, F::open(part, texts)?, read.roots.clone(), &mut each);
         part.unchanged(checks).map_err(|e| part.named(e))?;
     }
     Ok(())
@@ -395,7 +436,7 @@ fn can_write(field: &FieldRef, part: &Part, container: &Container) -> bool {
     let written = Written {
         part,
         schema: schema.clone(),
-        added: &[],
+        from: &[Some(0)],
         container,
     };
     let mut nowhere = io::sink();
@@ -410,11 +451,16 @@ fn not_in_format(field: &FieldRef, format: Format) -> Error {
     Error::new(ErrorKind::NotInFormat { found, format }).in_column(field.name())
 }
 
-/// The columns, if the format `to` has room for each.
-pub(super) fn columns<F: ColumnFormat>(parts: &[Part], to: Format) -> Result<SchemaRef> {
+/// The columns, if the format `to` has room for each of the chosen ones.
+pub(super) fn columns<F: ColumnFormat>(
+    parts: &[Part],
+    to: Format,
+    chosen: &[String],
+) -> Result<SchemaRef> {
     let texts = F::texts(parts)?;
     let schema = common_schema::<F>(parts, &open_first::<F>(parts, &texts)?, &texts)?;
-    let fields = schema.fields();
+    let chosen = projected(&schema, &chosen_fields(schema.fields(), chosen)?)?;
+    let fields = chosen.fields();
     if to.is_text() {
         let names: Vec<_> = fields.iter().map(|field| field.name().clone()).collect();
         check_each_once(&names)?;
@@ -448,12 +494,13 @@ pub(super) fn select<F: ColumnFormat>(
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let texts = &F::texts(parts)?;
     let first = open_first::<F>(parts, texts)?;
-    let added = added::<F>(&first, &rows);
+    let (chosen, added) = added::<F>(&first, &rows)?;
     let common = common_schema::<F>(parts, &first, texts)?;
-    let in_memory = result_schema(schema_in_memory::<F>(&first, &common)?, &added);
-    let schema = result_schema(common, &added);
+    let in_memory = result_schema(schema_in_memory::<F>(&first, &common)?, &chosen, &added)?;
+    let schema = result_schema(common, &chosen, &added)?;
     let mut all = Vec::new();
-    selected::<F>(parts, texts, &in_memory, &mut rows, |rows| {
+    let own = Projection::of(chosen.iter().copied());
+    selected::<F>(parts, texts, (&own, &in_memory), &mut rows, |rows| {
         all.push(cast(rows, &schema)?);
         Ok(())
     })?;
@@ -497,17 +544,18 @@ pub(super) fn writer<'w, F: ColumnFormat>(
     F::writer(None, rows, out)
 }
 
-/// Hands the selected rows to `take`, under the schema of the result.
+/// Hands the selected rows to `take`, with these columns of the files and under the schema of the result.
 fn selected<F: ColumnFormat>(
     parts: &[Part],
     texts: &SchemaRef,
-    schema: &SchemaRef,
+    to: (&Projection, &SchemaRef),
     rows: &mut Selection<'_>,
     take: impl FnMut(&RecordBatch) -> Result<()>,
 ) -> Result<()> {
     passes::<Batches>(parts, rows, take, |part, rows, take| {
-        F::select(part, F::open(part, texts)?, rows, &mut |batch, rows| {
-            selected_of(batch, schema, rows, take)
+        let file = F::open(part, texts)?;
+        F::select(part, file, &to.0.roots, rows, &mut |batch, rows| {
+            selected_of(batch, to, rows, take)
         })
     })
 }
@@ -622,7 +670,7 @@ fn add_bytes(array: &ArrayRef, bytes: &mut [usize]) {
 /// of another file than the first, or of a reader that leaves out metadata.
 fn selected_of(
     batch: &RecordBatch,
-    schema: &SchemaRef,
+    to: (&Projection, &SchemaRef),
     rows: &mut Selection<'_>,
     take: &mut Take<'_, RecordBatch>,
 ) -> Result<()> {
@@ -638,7 +686,7 @@ fn selected_of(
         };
         let length = bytes[start..].iter().take_while(fits).count();
         let length = length.clamp(1, most);
-        if let Some(kept) = selected_at_once(&batch.slice(start, length), schema, rows)? {
+        if let Some(kept) = selected_at_once(&batch.slice(start, length), to, rows)? {
             let numbered = rows.last_kept(kept.num_rows());
             take(&kept, numbered)?;
         }
@@ -650,18 +698,22 @@ fn selected_of(
 /// The selected rows of a batch; `None` if there are none.
 fn selected_at_once(
     batch: &RecordBatch,
-    schema: &SchemaRef,
+    (own, schema): (&Projection, &SchemaRef),
     rows: &mut Selection<'_>,
 ) -> Result<Option<RecordBatch>> {
     let wrong = |e: ArrowError| Error::corrupt(e.to_string());
     let Some(mask) = rows.mask(batch.num_rows())? else {
         return Ok(None);
     };
-    let kept = catching(|| filter_record_batch(batch, &mask)).map_err(Error::corrupt)?;
-    let kept = kept.map_err(wrong)?;
+    let places = rows.places(&mask)?;
+    let kept = match rows.has_copies() {
+        false => catching(|| filter_record_batch(batch, &mask)),
+        true => catching(|| take_record_batch(batch, &places)),
+    };
+    let kept = kept.map_err(Error::corrupt)?.map_err(wrong)?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
-    let mut columns = cast_columns(&kept, schema)?;
-    columns.extend(rows.added_arrays(&mask)?);
+    let mut columns = cast_columns(&own.project(&kept)?, schema)?;
+    columns.extend(rows.added_arrays(&mask, &places)?);
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map(Some)
         .map_err(wrong)
@@ -705,14 +757,15 @@ fn scan_batch<S: Sink>(
     })
 }
 
-/// Hands each row of a batch to `take`, with all its columns. Each has a text.
+/// Hands each of so many rows with these columns to `take`. Each column has a text.
 pub(super) fn each_row(
-    batch: &RecordBatch,
+    columns: &[ArrayRef],
+    count: usize,
     take: impl FnMut(&KeyRow<'_>) -> Result<()>,
 ) -> Result<()> {
-    let columns = batch.columns().iter();
+    let columns = columns.iter();
     let columns = columns.map(|array| Column::new(array, Floats::Shortest));
-    rows_of(columns.collect::<Result<_>>()?, batch.num_rows(), take)
+    rows_of(columns.collect::<Result<_>>()?, count, take)
 }
 
 /// Hands each of so many rows with these columns to `take`.
@@ -723,6 +776,7 @@ fn rows_of(
 ) -> Result<()> {
     let mut rows = KeyRow {
         rendered: vec![(None, String::new()); columns.len()],
+        lists: vec![None; columns.len()],
         columns,
         row: 0,
     };
@@ -748,6 +802,8 @@ pub(super) struct KeyRow<'a> {
     columns: Vec<Column<'a>>,
     /// The present row's typed values as text.
     rendered: Vec<(Option<Kind>, String)>,
+    /// The present row's lists.
+    lists: Vec<Option<Vec<Element>>>,
     row: usize,
 }
 
@@ -758,14 +814,18 @@ impl KeyRow<'_> {
             text.clear();
             *kind = column.render(row, text);
         }
+        for (column, list) in self.columns.iter().zip(&mut self.lists) {
+            *list = column.elements(row);
+        }
     }
 }
 
 impl Row for KeyRow<'_> {
     fn value(&self, column: usize) -> Value<'_> {
-        match &self.rendered[column] {
-            (Some(kind), text) => Value::Typed(*kind, text),
-            (None, _) => self.columns[column].plain(self.row),
+        match (&self.rendered[column], &self.lists[column]) {
+            (_, Some(elements)) => Value::List(elements),
+            ((Some(kind), text), None) => Value::Typed(*kind, text),
+            ((None, _), None) => self.columns[column].plain(self.row),
         }
     }
 }
@@ -798,6 +858,11 @@ enum Values<'a> {
     Typed(Rendered<'a>),
     /// Text of decimals, `NaN` and infinities.
     Numeric(&'a StringArray),
+    /// Lists of values of another column.
+    Lists {
+        range: Box<dyn Fn(usize) -> Range<usize> + 'a>,
+        values: Box<Column<'a>>,
+    },
     /// Rows refer to the values of another column.
     Indexed {
         row_values: Vec<usize>,
@@ -851,8 +916,24 @@ impl<'a> Column<'a> {
                 Some(Kind::Decimal)
             }
             Values::Indexed { row_values, values } => values.render(row_values[row], out),
-            Values::Null | Values::Plain(_) => None,
+            Values::Null | Values::Plain(_) | Values::Lists { .. } => None,
         }
+    }
+
+    /// The elements of a list; `None` if it is null, or no list.
+    fn elements(&self, row: usize) -> Option<Vec<Element>> {
+        let Values::Lists { range, values } = &self.values else {
+            return None;
+        };
+        let mut text = String::new();
+        let mut element = |row: usize| {
+            text.clear();
+            Element::of(match values.render(row, &mut text) {
+                Some(kind) => Value::Typed(kind, &text),
+                None => values.plain(row),
+            })
+        };
+        (!self.is_null(row)).then(|| range(row).map(&mut element).collect())
     }
 
     /// A value that `render` does not handle.
@@ -862,7 +943,7 @@ impl<'a> Column<'a> {
             Values::Plain(f) => f(row),
             Values::Numeric(texts) => Value::Text(texts.value(row).as_bytes()),
             Values::Indexed { row_values, values } => values.plain(row_values[row]),
-            Values::Null | Values::Typed(_) => Value::Null,
+            Values::Null | Values::Typed(_) | Values::Lists { .. } => Value::Null,
         }
     }
 }
@@ -944,6 +1025,16 @@ fn runs<T: RunEndIndexType>(array: &ArrayRef, floats: Floats) -> Result<Values<'
     Ok(Values::Indexed {
         row_values: row_values.collect(),
         values: Box::new(Column::new(runs.values(), floats)?),
+    })
+}
+
+/// A column of lists.
+fn lists<O: OffsetSizeTrait>(array: &ArrayRef, floats: Floats) -> Result<Values<'_>> {
+    let lists = array.as_list::<O>();
+    let offsets = lists.value_offsets();
+    Ok(Values::Lists {
+        range: Box::new(|row| offsets[row].as_usize()..offsets[row + 1].as_usize()),
+        values: Box::new(Column::new(lists.values(), floats)?),
     })
 }
 
@@ -1039,6 +1130,16 @@ fn values(array: &ArrayRef, floats: Floats) -> Result<Values<'_>> {
         T::Timestamp(TimeUnit::Millisecond, _) => timestamps::<TimestampMillisecondType>(array, MS),
         T::Timestamp(TimeUnit::Microsecond, _) => timestamps::<TimestampMicrosecondType>(array, US),
         T::Timestamp(TimeUnit::Nanosecond, _) => timestamps::<TimestampNanosecondType>(array, NS),
+        T::List(_) => lists::<i32>(array, floats)?,
+        T::LargeList(_) => lists::<i64>(array, floats)?,
+        T::FixedSizeList(..) => {
+            let lists = array.as_fixed_size_list();
+            let length = lists.value_length() as usize;
+            Values::Lists {
+                range: Box::new(move |row| row * length..(row + 1) * length),
+                values: Box::new(Column::new(lists.values(), floats)?),
+            }
+        }
         T::Dictionary(_, value_type) if !is_indexed(value_type) => {
             let dictionary = array.as_any_dictionary();
             if dictionary.values().is_empty() {

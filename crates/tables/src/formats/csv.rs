@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::lines::{LineFormat, Text};
+use super::lines::{Chosen, LineFormat, Text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::selection::{Added, Selection};
 use crate::formats::sink::Facts;
 use crate::profile::canonical::{Row, Value};
+use crate::profile::key::Identifier;
 use crate::profile::render;
 use crate::source::dialect::Dialect;
 use crate::source::options::Rows as WhichRows;
@@ -26,6 +27,34 @@ pub(crate) struct Columns {
     places: Vec<usize>,
     /// Fields of every record.
     width: usize,
+    /// Whether the header has a delimiter after its last name.
+    ends_with_delimiter: bool,
+}
+
+/// The names of the columns, as the first record has them, or else their numbers.
+fn names(first: &Text, dialect: Dialect) -> Vec<String> {
+    let name = |i| match dialect.csv.header {
+        true => String::from_utf8_lossy(first.field(i)).into_owned(),
+        false => (i + 1).to_string(),
+    };
+    (0..first.len()).map(name).collect()
+}
+
+/// Lines in which names are looked for that the first one lacks.
+const LINES_OF_NAMES: usize = 100;
+
+/// The line that has the names of all wanted columns, below the first, if one has.
+fn names_below(part: &Part, wanted: ColumnsRead<'_>) -> Option<u64> {
+    let mut records = part.records().ok()?;
+    for _ in 0..LINES_OF_NAMES {
+        records.next(true).ok().filter(|more| *more)?;
+        let fields = (0..records.len()).map(|i| String::from_utf8_lossy(records.field(i)));
+        let fields: Vec<_> = fields.collect();
+        if super::fields::has_all(&fields, wanted) {
+            return Some(records.line());
+        }
+    }
+    None
 }
 
 impl LineFormat for Rows {
@@ -43,22 +72,32 @@ impl LineFormat for Rows {
     ) -> Result<Columns> {
         let has_header = part.dialect().csv.header;
         let width = first.len();
-        let names: Vec<String> = (0..width)
-            .map(|i| match has_header {
-                true => String::from_utf8_lossy(first.field(i)).into_owned(),
-                false => (i + 1).to_string(),
-            })
-            .collect();
+        let names = names(first, part.dialect());
         facts.columns.names(part.name(), &names)?;
-        let places = super::fields::find(&names, wanted)?;
-        if let Some(added) = wanted.added {
+        let places = super::fields::find(&names, wanted).map_err(|error| {
+            match names_below(part, wanted).filter(|_| has_header && error.is_of_no_column()) {
+                Some(line) => {
+                    let column = error.place().column.clone().unwrap_or_default();
+                    Error::new(ErrorKind::NamesBelow { line }).in_column(&column)
+                }
+                None => error,
+            }
+        })?;
+        for added in wanted.added.into_iter().flatten() {
+            let identifiers = wanted.key.identifiers().iter();
             let values = match added {
-                WhichRows::NUMBER => "0123456789",
-                _ => "truefalse",
+                WhichRows::NUMBER => "0123456789".to_owned(),
+                WhichRows::IN_BOTH => "truefalse".to_owned(),
+                _ => identifiers.map(Identifier::name).collect(),
             };
-            part.dialect().check_plain(added, values)?;
+            part.dialect().check_plain(added, &values)?;
         }
-        Ok(Columns { places, width })
+        let ends_with_delimiter = has_header && width > 1 && names[width - 1].is_empty();
+        Ok(Columns {
+            places,
+            width,
+            ends_with_delimiter,
+        })
     }
 
     fn row<'r, R: Read>(
@@ -67,9 +106,16 @@ impl LineFormat for Rows {
         _: &mut Facts,
     ) -> Result<Fields<'r, R>> {
         if record.len() != columns.width {
+            let (expected, found) = (columns.width, record.len());
+            let by_last = match found.checked_sub(expected) {
+                Some(1) => record.field(found - 1).is_empty(),
+                None => found + 1 == expected && columns.ends_with_delimiter,
+                Some(_) => false,
+            };
             return Err(Error::new(ErrorKind::Ragged {
-                expected: columns.width,
-                found: record.len(),
+                by_last,
+                expected,
+                found,
             }));
         }
         let places = &columns.places;
@@ -86,7 +132,7 @@ impl LineFormat for Rows {
 
     fn names(parts: &[Part]) -> Result<Vec<String>> {
         for part in parts {
-            let mut records = Records::new(part.text()?, part.dialect());
+            let mut records = part.records()?;
             records.skip_byte_order_mark()?;
             if !records.next(true)? {
                 continue;
@@ -141,9 +187,10 @@ impl LineFormat for Rows {
                 out.push(dialect.delimiter);
             }
             match row.value(column) {
-                Value::Null => {}
-                Value::Text(text) => dialect.put_field(&String::from_utf8_lossy(text), out),
-                Value::Bytes(bytes) => dialect.put_field(&render::hex(bytes), out),
+                // Results in text have no columns of lists.
+                Value::Null | Value::List(_) => {}
+                Value::Text(text) => dialect.put_field(&*String::from_utf8_lossy(text), out),
+                Value::Bytes(bytes) => dialect.put_field(render::hex(bytes), out),
                 Value::Typed(_, text) => dialect.put_field(text, out),
             }
         }
@@ -151,6 +198,37 @@ impl LineFormat for Rows {
             // A blank line is no row.
             dialect.put_field("", out);
         }
+    }
+
+    fn places(first: &Text, dialect: Dialect, chosen: &[String]) -> Result<Vec<usize>> {
+        super::fields::find_chosen(&names(first, dialect), chosen)
+    }
+
+    /// Fields in quotes stay so. A line of one field is never blank, which would be no row.
+    fn put_chosen<R: Read>(
+        record: &Records<R>,
+        chosen: &Chosen<'_>,
+        dialect: Dialect,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let is_alone = chosen.places.len() == 1;
+        for (i, place) in chosen.places.iter().enumerate() {
+            if i > 0 {
+                out.push(dialect.delimiter);
+            }
+            if *place >= record.len() {
+                return Err(Error::new(ErrorKind::Changed));
+            }
+            let field = record.field(*place);
+            match record.is_quoted(*place) || (is_alone && field.is_empty()) {
+                true => dialect.put_quoted(field, out),
+                false if field.is_empty() => {}
+                false => dialect.put_field(field, out),
+            }
+        }
+        let raw = record.raw();
+        out.extend_from_slice(&raw[strip_terminator(raw).0.len()..]);
+        Ok(())
     }
 
     /// Null is nothing at all, and an empty text is quoted.
@@ -168,7 +246,7 @@ impl LineFormat for Rows {
         for field in values {
             out.push(dialect.delimiter);
             if let Some(text) = field {
-                dialect.put_field(text, out);
+                dialect.put_field(&**text, out);
             }
         }
         out.extend_from_slice(&record[body.len()..]);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -10,28 +11,91 @@ use crate::types::columns_read::ColumnsRead;
 /// The index of each wanted column among `names`, which are in the first line of a text.
 pub(crate) fn find<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> Result<Vec<usize>> {
     wanted.check_added(names.iter())?;
-    wanted
-        .names()
-        .map(|column| {
-            let mut places = (0..names.len()).filter(|i| names[*i].as_ref() == column);
-            let kind = match (places.next(), places.next()) {
-                (Some(place), None) => return Ok(place),
-                (Some(_), Some(_)) => ErrorKind::AmbiguousColumn,
-                (None, _) => ErrorKind::MissingColumn {
-                    available: match are_names(names, wanted) {
-                        true => names.iter().map(|n| n.as_ref().to_owned()).collect(),
-                        false => Vec::new(),
-                    },
-                },
-            };
-            Err(Error::new(kind).in_column(column))
-        })
-        .collect()
+    let find = |column: &str| {
+        let kind = match place(names, column) {
+            Ok(Some(place)) => return Ok(place),
+            Err(kind) => kind,
+            Ok(None) => missing(names, wanted.names()),
+        };
+        Err(Error::new(kind).in_column(column))
+    };
+    let mut chosen = wanted.chosen.iter();
+    let places = wanted.names().map(find).collect();
+    chosen.try_for_each(|column| find(column).map(drop))?;
+    places
+}
+
+/// The index of each column of a result among the names in the first line of a text.
+pub(crate) fn find_chosen<S: AsRef<str>>(names: &[S], chosen: &[String]) -> Result<Vec<usize>> {
+    let find = |column: &String| match place(names, column) {
+        Ok(Some(place)) => Ok(place),
+        // The first pass has found it.
+        Ok(None) => Err(Error::new(ErrorKind::Changed)),
+        Err(kind) => Err(Error::new(kind).in_column(column)),
+    };
+    chosen.iter().map(find).collect()
+}
+
+/// The index of each column of a result among those of a table, at the top; of all if none is chosen.
+pub(crate) fn chosen_fields(fields: &Fields, chosen: &[String]) -> Result<Vec<usize>> {
+    if chosen.is_empty() {
+        return Ok((0..fields.len()).collect());
+    }
+    let names: Vec<&String> = fields.iter().map(|field| field.name()).collect();
+    let find = |column: &String| {
+        let kind = match place(&names, column) {
+            Ok(Some(place)) => return Ok(place),
+            Err(kind) => kind,
+            Ok(None) => missing(&names, chosen.iter().map(|name| &**name)),
+        };
+        Err(Error::new(kind).in_column(column))
+    };
+    chosen.iter().map(find).collect()
+}
+
+/// That a column is not among those of these names, which are shown if they are some.
+fn missing<'a, S: AsRef<str>>(
+    names: &[S],
+    wanted: impl Iterator<Item = &'a str> + Clone,
+) -> ErrorKind {
+    let available = match are_names(names, wanted) {
+        true => names.iter().map(|name| name.as_ref().to_owned()).collect(),
+        false => Vec::new(),
+    };
+    ErrorKind::MissingColumn { available }
+}
+
+/// Where a name is, or else one that differs in white space around it alone.
+fn place<S: AsRef<str>>(
+    names: &[S],
+    column: &str,
+) -> std::result::Result<Option<usize>, ErrorKind> {
+    let only = |is_it: &dyn Fn(&str) -> bool| {
+        let mut places = (0..names.len()).filter(|i| is_it(names[*i].as_ref()));
+        match (places.next(), places.next()) {
+            (_, Some(_)) => Err(ErrorKind::AmbiguousColumn),
+            (place, None) => Ok(place),
+        }
+    };
+    match only(&|name| name == column)? {
+        None => only(&|name| name.trim() == column.trim()),
+        place => Ok(place),
+    }
+}
+
+/// Whether these are names of all wanted columns, among others.
+pub(crate) fn has_all<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> bool {
+    let chosen = wanted.chosen.iter().map(|name| &**name);
+    let mut columns = wanted.names().chain(chosen);
+    columns.all(|column| matches!(place(names, column), Ok(Some(_))))
 }
 
 /// Whether the first line has names of columns, and is no row of a table without them, which is not shown: a wanted column is
 /// among them, they are numbers in order, or they are like words.
-fn are_names<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> bool {
+fn are_names<'a, S: AsRef<str>>(
+    names: &[S],
+    wanted: impl Iterator<Item = &'a str> + Clone,
+) -> bool {
     const MAX_DIGITS: usize = 3;
     let is_sign = |c: char| " _-./()#%:".contains(c);
     let is_word = |name: &str| {
@@ -40,7 +104,7 @@ fn are_names<S: AsRef<str>>(names: &[S], wanted: ColumnsRead<'_>) -> bool {
             && name.chars().filter(|c| c.is_numeric()).count() <= MAX_DIGITS
     };
     let mut names = names.iter().map(AsRef::as_ref);
-    let is_wanted = |name: &str| wanted.names().any(|column| column == name);
+    let is_wanted = |name: &str| wanted.clone().any(|column| column == name);
     names.clone().any(is_wanted)
         || (1..)
             .zip(names.clone())
@@ -68,13 +132,20 @@ pub(crate) fn find_fields(fields: &Fields, wanted: ColumnsRead<'_>) -> Result<Ve
             true if !can_be_value(field.data_type()) => {
                 Err(in_column(ErrorKind::ValueType { found: found() }))
             }
-            false if !can_be_key(field.data_type(), wanted.takes_floats(i)) => {
+            false
+                if !can_be_key(
+                    elements_of(field.data_type(), wanted.takes_lists(i)),
+                    wanted.takes_floats(i),
+                ) =>
+            {
                 Err(in_column(ErrorKind::KeyType { found: found() }))
             }
             _ => Ok(path),
         }
     };
-    wanted.names().enumerate().map(find).collect()
+    let found = wanted.names().enumerate().map(find).collect();
+    chosen_fields(fields, wanted.chosen)?;
+    found
 }
 
 /// Where a field is, by its whole name, or else by a path: a struct's name, a dot, and the rest of the path in it.
@@ -154,6 +225,20 @@ fn can_be_key(data_type: &DataType, floats: bool) -> bool {
     }
 }
 
+/// The type of the elements of lists, where such are taken; else the type itself.
+fn elements_of(data_type: &DataType, takes_lists: bool) -> &DataType {
+    match data_type {
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::FixedSizeList(element, _)
+            if takes_lists =>
+        {
+            element.data_type()
+        }
+        other => other,
+    }
+}
+
 /// Numbers with an exact text, and text.
 fn can_be_value(data_type: &DataType) -> bool {
     use DataType as T;
@@ -171,15 +256,43 @@ fn can_be_value(data_type: &DataType) -> bool {
 /// The columns at the top without repetition in rising order, and where each of `wanted` is among them:
 /// projections keep the order of the schema.
 pub(crate) fn projection(wanted: &[FieldPath]) -> (Vec<usize>, Vec<FieldPath>) {
-    let mut roots: Vec<usize> = wanted.iter().map(|path| path.root).collect();
-    roots.sort_unstable();
-    roots.dedup();
-    let places = wanted.iter().map(|path| FieldPath {
-        root: roots.partition_point(|root| *root < path.root),
-        below: path.below.clone(),
-    });
+    let Projection { roots, places } = Projection::of(wanted.iter().map(|path| path.root));
+    let places = places
+        .into_iter()
+        .zip(wanted)
+        .map(|(root, path)| FieldPath {
+            root,
+            below: path.below.clone(),
+        });
     let places = places.collect();
     (roots, places)
+}
+
+/// Columns at the top.
+pub(crate) struct Projection {
+    /// Those that are read, ascending and each once.
+    pub(crate) roots: Vec<usize>,
+    /// Where each of the wanted ones is among them.
+    places: Vec<usize>,
+}
+
+impl Projection {
+    pub(crate) fn of(wanted: impl Iterator<Item = usize> + Clone) -> Projection {
+        let mut roots: Vec<usize> = wanted.clone().collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let places = wanted.map(|wanted| roots.partition_point(|root| *root < wanted));
+        Projection {
+            places: places.collect(),
+            roots,
+        }
+    }
+
+    /// The wanted columns of rows as they are read.
+    pub(crate) fn project(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let projected = rows.project(&self.places);
+        projected.map_err(|e| Error::corrupt(e.to_string()))
+    }
 }
 
 /// Whether rows of such a column refer to values elsewhere; these are not nested.

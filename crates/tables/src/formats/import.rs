@@ -28,8 +28,9 @@ pub fn import_batches(
 ) -> Result<Source> {
     let mut read = || -> Result<Source> {
         let schema = reader.schema();
-        let added = options.rows.added();
-        fields::find_fields(schema.fields(), ColumnsRead::new(key, values, added))?;
+        let result = options.result_rows();
+        let wanted = ColumnsRead::new(key, values, result.added()).with_chosen(result.columns);
+        fields::find_fields(schema.fields(), wanted)?;
         let mut batches = Vec::new();
         while let Some(batch) = catching(|| reader.next()).map_err(unreadable)? {
             let batch = batch.map_err(unreadable)?;

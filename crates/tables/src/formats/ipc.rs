@@ -10,6 +10,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use vesica_files::catching;
 
 use super::columnar::{ColumnFormat, MAX_REHEARSED, RowWriter, Written};
+use super::partitioned::Partitioned;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
 use crate::formats::selection::{Failure, Selection, WriterWithCause};
@@ -90,8 +91,11 @@ impl Batches {
     }
 }
 
+/// The record batches of Arrow files, with the columns that their directories say.
+pub(crate) type Rows = Partitioned<Files>;
+
 /// The record batches of Arrow files and streams, or in memory.
-pub(crate) struct Rows;
+pub(crate) struct Files;
 
 /// A file whose batches can be read.
 pub(crate) struct Opened {
@@ -99,7 +103,7 @@ pub(crate) struct Opened {
     batches: Batches,
 }
 
-impl ColumnFormat for Rows {
+impl ColumnFormat for Files {
     type File = Opened;
 
     fn open(part: &Part, _: &SchemaRef) -> Result<Opened> {
@@ -126,21 +130,28 @@ impl ColumnFormat for Rows {
     }
 
     fn select(
-        _: &Part,
-        mut file: Opened,
+        part: &Part,
+        file: Opened,
+        roots: &[usize],
         rows: &mut Selection<'_>,
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()> {
-        while let Some(batch) = file.batches.next()? {
+        let mut batches = match roots.len() == file.batches.schema().fields().len() {
+            true => file.batches,
+            false => Batches::open(part, &file.layout, Some(roots.to_vec()))?,
+        };
+        while let Some(batch) = batches.next()? {
             each(&batch, rows)?;
         }
         Ok(())
     }
 
-    fn rehearse(part: &Part, file: &Opened) -> Result<()> {
+    fn rehearse(part: &Part, file: &Opened, roots: &[usize]) -> Result<()> {
         match file.layout.bytes_at_once > MAX_REHEARSED {
             true => Ok(()),
-            false => Batches::open(part, &file.layout, None)?.next().map(drop),
+            false => Batches::open(part, &file.layout, Some(roots.to_vec()))?
+                .next()
+                .map(drop),
         }
     }
 

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::sink::{At, Facts, Sink};
-use crate::profile::canonical::{Canonical, Item, Row, RowValues};
+use crate::profile::canonical::{Added, Canonical, Item, Row, RowValues};
 use crate::types::columns::Columns;
 use crate::types::columns_read::ColumnsRead;
 use crate::types::labels::TextColumns;
@@ -51,7 +51,8 @@ impl<'a, T: TakeItems> ItemSink<'a, T> {
         Ok(self.to)
     }
 
-    /// Passes on what came of all rows so far, in order. A row whose values could not be read is left out.
+    /// Passes on what came of all rows so far, in order. A row whose values could not be read is left out. The values of a
+    /// row go with each of its items.
     fn drain(&mut self) -> Result<()> {
         let has_more = self.wanted.has_more_than_key();
         let ItemSink {
@@ -60,10 +61,15 @@ impl<'a, T: TakeItems> ItemSink<'a, T> {
             to,
             ..
         } = self;
-        canonical.drain(|item| match values.pop_front() {
-            Some(values) => to.add(item, values),
-            None if !has_more => to.add(item, RowValues::default()),
-            None => Ok(()),
+        canonical.drain(|item| {
+            if !has_more {
+                return to.add(item, RowValues::default());
+            }
+            let of_row = match item.of().is_last {
+                true => values.pop_front(),
+                false => values.front().cloned(),
+            };
+            of_row.map_or(Ok(()), |of_row| to.add(item, of_row))
         })
     }
 
@@ -94,11 +100,7 @@ impl<T: TakeItems> Sink for ItemSink<'_, T> {
 
     fn row<R: Row>(&mut self, at: At, row: &R) -> Result<()> {
         let in_place = |e: Error| e.at_row(at.row, at.line);
-        let mut has_key = true;
-        let full = self
-            .canonical
-            .add(row, |_, _, verdict| has_key &= verdict.is_valid())
-            .map_err(in_place)?;
+        let Added { has_key, is_full } = (self.canonical.add(row, |_| {})).map_err(in_place)?;
         if self.wanted.has_more_than_key() {
             let columns = (self.wanted.first_value()..).zip(self.wanted.values);
             // The values and texts of a row without a key are not looked at: the row never matches.
@@ -116,7 +118,7 @@ impl<T: TakeItems> Sink for ItemSink<'_, T> {
                 line: at.line,
             });
         }
-        match full {
+        match is_full {
             true => self.drain(),
             false => Ok(()),
         }
@@ -183,7 +185,8 @@ impl Found {
         let mut facts = Facts::default();
         let mut sink = ItemSink::new(wanted, Items::of(wanted));
         scan(&mut facts, &mut sink)?;
-        let (items, columns) = (sink.finish()?, wanted.len());
+        let columns = wanted.len() + wanted.chosen.len();
+        let items = sink.finish()?;
         Ok(Found {
             facts,
             items,

@@ -9,11 +9,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use super::lines::{LineFormat, Text};
+use super::lines::{Chosen, LineFormat, Text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::formats::selection::{Added, AddedKind, Selection};
 use crate::formats::sink::{At, Facts};
-use crate::profile::canonical::{Row, Value};
+use crate::profile::canonical::{Element, Row, Value};
 use crate::profile::render::{self, Kind};
 use crate::source::dialect::Dialect;
 use crate::source::part::Part;
@@ -46,7 +46,8 @@ impl LineFormat for Rows {
         _: &mut Facts,
     ) -> Result<Columns<'a>> {
         check_is_lines(first.raw())?;
-        let paths = Paths::new(wanted.names(), wanted.added);
+        let chosen = wanted.chosen.iter().map(|name| &**name);
+        let paths = Paths::new(wanted.names(), wanted.taken()).with_chosen(chosen);
         Ok(Columns { wanted, paths })
     }
 
@@ -61,9 +62,15 @@ impl LineFormat for Rows {
     ) -> Result<Fields<'r>> {
         let (line, _) = strip_terminator(record.raw());
         let fields = parse(line, &columns.paths, columns.wanted)?;
-        let known = facts.columns.fields(columns.wanted.len());
-        for (seen, value) in known.seen.iter_mut().zip(&fields.values) {
-            *seen |= value.is_some();
+        let wanted = columns.wanted.len() + columns.wanted.chosen.len();
+        let known = facts.columns.fields(wanted);
+        let values = fields.values.iter().map(Option::is_some);
+        for (seen, is_there) in known
+            .seen
+            .iter_mut()
+            .zip(values.chain(fields.chosen.iter().copied()))
+        {
+            *seen |= is_there;
         }
         known.first.get_or_insert_with(|| names(line));
         Ok(fields)
@@ -92,10 +99,8 @@ impl LineFormat for Rows {
 
     fn added<'a>(parts: &[Part], _: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>> {
         let added = rows.added(|_| false);
-        if !added
-            .iter()
-            .any(|column| matches!(column.kind, AddedKind::OfPeer(_)))
-        {
+        let has_of_peer = (added.iter()).any(|column| matches!(column.kind, AddedKind::OfPeer(_)));
+        if !has_of_peer || !rows.columns().is_empty() {
             return Ok(added);
         }
         let mut taken = HashSet::new();
@@ -159,7 +164,8 @@ impl LineFormat for Rows {
             out.extend_from_slice(quoted(name).as_bytes());
             out.push(b':');
             let json: Cow<'_, str> = match row.value(column) {
-                Value::Null => "null".into(),
+                // Results in text have no columns of lists.
+                Value::Null | Value::List(_) => "null".into(),
                 Value::Text(text) => quoted(&String::from_utf8_lossy(text)).into(),
                 Value::Bytes(bytes) => quoted(&render::hex(bytes)).into(),
                 Value::Typed(kind, text) if is_json(kind, text) => text.into(),
@@ -168,6 +174,35 @@ impl LineFormat for Rows {
             out.extend_from_slice(json.as_bytes());
         }
         out.push(b'}');
+    }
+
+    /// The fields that the object has, with their JSON texts.
+    fn put_chosen<R: Read>(
+        record: &Records<R>,
+        chosen: &Chosen<'_>,
+        _: Dialect,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let (line, _) = strip_terminator(record.raw());
+        let mut parser = serde_json::Deserializer::from_slice(line);
+        let names: Vec<&str> = chosen.names.iter().map(|name| &**name).collect();
+        let values = NamedFields(&names).deserialize(&mut parser);
+        let values = values.map_err(|e| bad_line(line, e))?;
+        out.push(b'{');
+        let mut has_fields = false;
+        for (name, value) in names.into_iter().zip(values) {
+            let Some(value) = value else {
+                continue;
+            };
+            if std::mem::replace(&mut has_fields, true) {
+                out.push(b',');
+            }
+            let name = serde_json::Value::from(name);
+            out.extend_from_slice(format!("{name}:{}", value.get()).as_bytes());
+        }
+        out.push(b'}');
+        out.extend_from_slice(&record.raw()[line.len()..]);
+        Ok(())
     }
 
     /// The fields are at the end of the object.
@@ -189,6 +224,9 @@ impl LineFormat for Rows {
             let name = serde_json::Value::from(&*column.name);
             let value: Cow<'_, str> = match (value, column.kind) {
                 (None, _) => "null".into(),
+                (Some(text), AddedKind::Name) => {
+                    serde_json::Value::from(&**text).to_string().into()
+                }
                 (Some(text), AddedKind::OfPeer(of))
                     if !of.kind().is_some_and(|kind| is_json(kind, text)) =>
                 {
@@ -235,7 +273,7 @@ fn each_object(
     part: &Part,
     mut take: impl FnMut(u64, ObjectFields<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut records = Records::new(part.text()?, part.dialect());
+    let mut records = part.records()?;
     records.skip_byte_order_mark()?;
     let mut number = 0;
     while records.next(false)? {
@@ -297,6 +335,8 @@ impl<'de> serde::Deserialize<'de> for ObjectFields<'de> {
 /// The wanted values of one line.
 pub(crate) struct Fields<'a> {
     values: Vec<Option<Scalar<'a>>>,
+    /// Which of the chosen fields there are.
+    chosen: Vec<bool>,
 }
 
 enum Scalar<'a> {
@@ -306,17 +346,28 @@ enum Scalar<'a> {
     Integer(&'a str),
     Decimal(&'a str),
     Float(&'a str),
+    List(Vec<Element>),
+}
+
+impl Scalar<'_> {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Scalar::Null => Value::Null,
+            Scalar::Text(text) => Value::Text(text.as_bytes()),
+            Scalar::Boolean(text) => Value::Typed(Kind::Boolean, text),
+            Scalar::Integer(text) => Value::Typed(Kind::Integer, text),
+            Scalar::Decimal(text) => Value::Typed(Kind::Decimal, text),
+            Scalar::Float(text) => Value::Typed(Kind::Float, text),
+            Scalar::List(elements) => Value::List(elements),
+        }
+    }
 }
 
 impl Row for Fields<'_> {
     fn value(&self, column: usize) -> Value<'_> {
         match &self.values[column] {
-            None | Some(Scalar::Null) => Value::Null,
-            Some(Scalar::Text(text)) => Value::Text(text.as_bytes()),
-            Some(Scalar::Boolean(text)) => Value::Typed(Kind::Boolean, text),
-            Some(Scalar::Integer(text)) => Value::Typed(Kind::Integer, text),
-            Some(Scalar::Decimal(text)) => Value::Typed(Kind::Decimal, text),
-            Some(Scalar::Float(text)) => Value::Typed(Kind::Float, text),
+            None => Value::Null,
+            Some(scalar) => scalar.value(),
         }
     }
 }
@@ -325,8 +376,10 @@ impl Row for Fields<'_> {
 pub(crate) struct Paths<'k> {
     fields: Vec<&'k str>,
     wanted: Vec<FieldPath<'k>>,
-    /// The field that no object may have.
-    taken: Option<usize>,
+    /// Fields that no object may have.
+    taken: Vec<usize>,
+    /// Fields that a result has.
+    chosen: Vec<usize>,
 }
 
 /// A value's place: the field of the whole name, or else below the field before the first dot.
@@ -337,7 +390,7 @@ struct FieldPath<'k> {
 }
 
 impl<'k> Paths<'k> {
-    fn new(names: impl Iterator<Item = &'k str>, taken: Option<&'k str>) -> Self {
+    fn new(names: impl Iterator<Item = &'k str>, taken: impl IntoIterator<Item = &'k str>) -> Self {
         let mut fields: Vec<&'k str> = Vec::new();
         let mut index = |name| match fields.iter().position(|field| *field == name) {
             Some(index) => index,
@@ -351,57 +404,73 @@ impl<'k> Paths<'k> {
             below: name.split_once('.').map(|(head, rest)| (index(head), rest)),
         });
         let wanted = wanted.collect();
-        let taken = taken.map(index);
+        let taken = taken.into_iter().map(index).collect();
         Paths {
             fields,
             wanted,
             taken,
+            chosen: Vec::new(),
         }
     }
 
-    /// The JSON text of each wanted value.
-    fn find<'a>(&self, object: &'a [u8]) -> Result<Vec<Option<&'a RawValue>>> {
+    fn with_chosen(mut self, names: impl Iterator<Item = &'k str>) -> Self {
+        for name in names {
+            let known = self.fields.iter().position(|field| *field == name);
+            self.chosen.push(known.unwrap_or(self.fields.len()));
+            if known.is_none() {
+                self.fields.push(name);
+            }
+        }
+        self
+    }
+
+    /// The JSON text of each wanted value, and which of the chosen fields there are.
+    fn find<'a>(&self, object: &'a [u8]) -> Result<(Vec<Option<&'a RawValue>>, Vec<bool>)> {
         let mut parser = serde_json::Deserializer::from_slice(object);
         let raw = NamedFields(&self.fields)
             .deserialize(&mut parser)
             .and_then(|raw| parser.end().map(|()| raw));
         let raw = raw.map_err(|e| bad_line(object, e))?;
-        if let Some(taken) = self.taken
-            && raw[taken].is_some()
-        {
-            return Err(Error::new(ErrorKind::NameTaken).in_column(self.fields[taken]));
+        if let Some(taken) = self.taken.iter().find(|taken| raw[**taken].is_some()) {
+            return Err(Error::new(ErrorKind::NameTaken).in_column(self.fields[*taken]));
         }
         let find = |path: &FieldPath<'_>| match (raw[path.whole], path.below) {
             (None, Some((field, rest))) => match raw[field].map(RawValue::get) {
                 None | Some("null") => Ok(None),
                 Some(object) if object.starts_with('{') => {
                     let found = Paths::new(std::iter::once(rest), None).find(object.as_bytes())?;
-                    Ok(found.into_iter().next().flatten())
+                    Ok(found.0.into_iter().next().flatten())
                 }
                 Some(_) => Err(Error::new(ErrorKind::NoObject).in_column(self.fields[path.whole])),
             },
             (whole, _) => Ok(whole),
         };
-        self.wanted.iter().map(find).collect()
+        let wanted = self.wanted.iter().map(find).collect::<Result<_>>()?;
+        let chosen = self.chosen.iter().map(|field| raw[*field].is_some());
+        Ok((wanted, chosen.collect()))
     }
 }
 
 fn parse<'a>(line: &'a [u8], paths: &Paths<'_>, wanted: ColumnsRead<'_>) -> Result<Fields<'a>> {
     let mut values = Vec::with_capacity(wanted.len());
-    for (i, (name, raw)) in wanted.names().zip(paths.find(line)?).enumerate() {
-        let scalar = match wanted.is_value(i) {
-            true => Ok(raw.map(|raw| number(raw.get()))),
-            false => raw.map(|raw| scalar(raw.get())).transpose(),
+    let (found, chosen) = paths.find(line)?;
+    for (i, (name, raw)) in wanted.names().zip(found).enumerate() {
+        let of_key = |json| {
+            let takes_points = wanted.takes_floats(i) || wanted.takes_digits(i);
+            match scalar(json)? {
+                Scalar::Float(_) if !takes_points => Err(wrong_type("floating-point number")),
+                found => Ok(found),
+            }
         };
-        if let Ok(Some(Scalar::Float(_))) = scalar
-            && !wanted.takes_floats(i)
-            && !wanted.takes_digits(i)
-        {
-            return Err(wrong_type("floating-point number").in_column(name));
-        }
+        let scalar = match raw.map(RawValue::get) {
+            None => Ok(None),
+            Some(json) if wanted.is_value(i) => Ok(Some(number(json))),
+            Some(json) if json.starts_with('[') && wanted.takes_lists(i) => list(json, of_key),
+            Some(json) => of_key(json).map(Some),
+        };
         values.push(scalar.map_err(|e| e.in_column(name))?);
     }
-    Ok(Fields { values })
+    Ok(Fields { values, chosen })
 }
 
 /// Refuses a document that is JSON, but whose first line is not the whole of an object.
@@ -460,6 +529,17 @@ fn scalar(json: &str) -> Result<Scalar<'_>> {
         number if number.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) => Ok(Scalar::Float(json)),
         _ => Ok(Scalar::Integer(json)),
     }
+}
+
+/// The elements of an array.
+fn list<'a>(
+    json: &'a str,
+    element: impl Fn(&'a str) -> Result<Scalar<'a>>,
+) -> Result<Option<Scalar<'a>>> {
+    let elements: Vec<&RawValue> = serde_json::from_str(json).map_err(bad_json)?;
+    let elements = elements.into_iter();
+    let elements = elements.map(|json| Ok(Element::of(element(json.get())?.value())));
+    Ok(Some(Scalar::List(elements.collect::<Result<_>>()?)))
 }
 
 fn wrong_type(found: &str) -> Error {
@@ -571,7 +651,7 @@ mod tests {
         Ok(match fields.value(0) {
             Value::Text(b) | Value::Bytes(b) => Some(b.to_vec()),
             Value::Typed(_, t) => Some(t.as_bytes().to_vec()),
-            Value::Null => None,
+            Value::Null | Value::List(_) => None,
         })
     }
 

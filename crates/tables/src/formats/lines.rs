@@ -25,7 +25,7 @@ use crate::formats::selection::{Added, Lines, Selection, Take, WriterWithCause, 
 use crate::formats::sink::{At, Facts, Sink};
 use crate::profile::canonical::Row;
 use crate::source::dialect::{CsvOptions, Dialect};
-use crate::source::options::Rows;
+use crate::source::options::ResultRows;
 use crate::source::part::Part;
 use crate::source::records::{PIECE_BYTES, Piece, Records, never_closed};
 use crate::source::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES};
@@ -97,6 +97,19 @@ pub(crate) trait LineFormat: 'static {
     /// Appends the line of a row with these columns, but for its end.
     fn put_row<V: Row>(names: &[String], row: &V, dialect: Dialect, out: &mut Vec<u8>);
 
+    /// Where the chosen columns are, if the first record of a file tells.
+    fn places(_: &Text, _: Dialect, _chosen: &[String]) -> Result<Vec<usize>> {
+        Ok(Vec::new())
+    }
+
+    /// Appends a record with the chosen columns alone.
+    fn put_chosen<R: Read>(
+        record: &Records<R>,
+        chosen: &Chosen<'_>,
+        dialect: Dialect,
+        out: &mut Vec<u8>,
+    ) -> Result<()>;
+
     /// Appends a record with the values of the columns that are added, of which there is at least one.
     fn put_with_fields(
         record: &[u8],
@@ -107,9 +120,31 @@ pub(crate) trait LineFormat: 'static {
     );
 }
 
+/// The columns of the table that a result has, if not all.
+#[derive(Default)]
+pub(crate) struct Chosen<'a> {
+    pub(crate) names: &'a [String],
+    /// Where they are, in formats whose first record tells.
+    pub(crate) places: Vec<usize>,
+}
+
+/// The columns of lines that are written.
+#[derive(Default)]
+struct LineColumns<'a> {
+    chosen: Chosen<'a>,
+    added: Vec<Added<'a>>,
+}
+
+impl LineColumns<'_> {
+    /// The records of a piece, if some columns of them are chosen: otherwise their lines suffice.
+    fn records(&self, piece: &Piece, dialect: Dialect) -> Option<Records<Empty>> {
+        (!self.chosen.names.is_empty()).then(|| piece.records(dialect))
+    }
+}
+
 /// The records of a file, and whether there was a byte-order mark.
 fn open(part: &Part) -> Result<(Text, bool)> {
-    let mut records = Records::new(part.text()?, part.dialect());
+    let mut records = part.records()?;
     let mark = records.skip_byte_order_mark()?;
     Ok((records, mark))
 }
@@ -316,8 +351,8 @@ impl LineWriter<'_, '_> {
     }
 }
 
-/// Copies the header of the first file that has one, and the selected records of all, byte for byte; or writes them in the
-/// format of the container, as columns of texts.
+/// Copies the header of the first file that has one, and the selected records of all, byte for byte if all columns are
+/// wanted; or writes them in the format of the container, as columns of texts.
 pub(super) fn copy<F: LineFormat>(
     parts: &[Part],
     mut rows: Selection<'_>,
@@ -332,29 +367,29 @@ pub(super) fn copy<F: LineFormat>(
         line_end: b"\n",
         unended: false,
     };
-    let mut added = Vec::new();
+    let mut columns = LineColumns::default();
     for part in parts {
         let begun = begin::<F>(part, parts, &rows, &mut out).map_err(|e| part.named(e))?;
         if let Some(begun) = begun {
-            added = begun;
+            columns = begun;
             break;
         }
     }
     let take = |lines: &[u8]| out.put(lines);
     passes::<Lines>(parts, &mut rows, take, |part, rows, take| {
-        copy_part::<F>(part, &added, rows, take)
+        copy_part::<F>(part, &columns, rows, take)
     })?;
     Ok(rows.written())
 }
 
 /// Writes what comes before the rows: the byte-order mark and the header of the first file with a record. Returns the
-/// columns that are added; `None` if this file has no record.
+/// columns of the result; `None` if this file has no record.
 fn begin<'a, F: LineFormat>(
     part: &Part,
     parts: &[Part],
     rows: &Selection<'a>,
     out: &mut LineWriter<'_, '_>,
-) -> Result<Option<Vec<Added<'a>>>> {
+) -> Result<Option<LineColumns<'a>>> {
     let (mut records, byte_order_mark) = open(part)?;
     if !records.next(true)? {
         return Ok(None);
@@ -364,22 +399,30 @@ fn begin<'a, F: LineFormat>(
     }
     let added = F::added(parts, &records, rows)?;
     let dialect = part.dialect();
+    let chosen = Chosen {
+        names: rows.columns(),
+        places: F::places(&records, dialect, rows.columns())?,
+    };
     if dialect.csv.header {
+        let mut header = Vec::new();
+        match chosen.names.is_empty() {
+            true => header.extend_from_slice(records.raw()),
+            false => F::put_chosen(&records, &chosen, dialect, &mut header)?,
+        }
         let names = added.iter().map(|column| Some(column.name.clone()));
         let names: Vec<_> = names.collect();
-        let mut header = Vec::new();
-        match names.is_empty() {
-            true => header.extend_from_slice(records.raw()),
-            false => F::put_with_fields(records.raw(), dialect, &added, &names, &mut header),
+        if !names.is_empty() {
+            let own = std::mem::take(&mut header);
+            F::put_with_fields(&own, dialect, &added, &names, &mut header);
         }
         out.put(&header)?;
     }
-    Ok(Some(added))
+    Ok(Some(LineColumns { chosen, added }))
 }
 
 fn copy_part<F: LineFormat>(
     part: &Part,
-    added: &[Added<'_>],
+    columns: &LineColumns<'_>,
     rows: &mut Selection<'_>,
     take: &mut Take<'_, [u8]>,
 ) -> Result<()> {
@@ -397,13 +440,16 @@ fn copy_part<F: LineFormat>(
     if rows.has_columns_of_peer() {
         // They are read in order, and may take far more memory than the lines.
         return in_pieces(&mut records, with_first, lines, |piece, lines| {
+            let mut records = columns.records(&piece, dialect);
             lines.chunks(WITH_COLUMNS).try_for_each(|lines| {
-                Copied::of::<F>(piece.bytes(), lines, dialect, added, rows)?.hand_to(take)
+                let piece = (&piece, &mut records);
+                Copied::of::<F>(piece, lines, dialect, columns, rows)?.hand_to(take)
             })
         })?;
     }
     let copied = |(piece, lines, rows): &(Piece, Vec<Range<usize>>, Selection<'_>)| {
-        Copied::of::<F>(piece.bytes(), lines, dialect, added, &mut rows.clone())
+        let piece = (piece, &mut columns.records(piece, dialect));
+        Copied::of::<F>(piece, lines, dialect, columns, &mut rows.clone())
     };
     in_parallel(
         BYTES_ABREAST * rayon::current_num_threads(),
@@ -428,30 +474,46 @@ struct Copied {
     lines: Vec<u8>,
     /// Where each of them ends, if they are put in order.
     numbered: Vec<(usize, Numbered)>,
+    /// Where one ends that is followed by a copy and, being the last line of a file, has no end.
+    unended: Vec<usize>,
 }
 
 impl Copied {
-    /// `rows` stands before the first of the lines.
+    /// `rows` stands before the first of the lines, and so do the records of the piece if they are needed.
     fn of<F: LineFormat>(
-        piece: &[u8],
+        (piece, records): (&Piece, &mut Option<Records<Empty>>),
         lines: &[Range<usize>],
         dialect: Dialect,
-        added: &[Added<'_>],
+        columns: &LineColumns<'_>,
         rows: &mut Selection<'_>,
     ) -> Result<Copied> {
         let mut copied = Copied {
             lines: Vec::with_capacity(lines.iter().map(Range::len).sum()),
             numbered: Vec::new(),
+            unended: Vec::new(),
         };
-        let mut values = Vec::new();
+        let (mut values, mut chosen) = (Vec::new(), Vec::new());
         for line in lines {
+            if let Some(records) = records {
+                next_row::<F, _>(records)?;
+            }
             if !rows.next()? {
                 continue;
             }
-            let (line, out) = (&piece[line.clone()], &mut copied.lines);
+            let (mut line, out) = (&piece.bytes()[line.clone()], &mut copied.lines);
+            if let Some(record) = records {
+                chosen.clear();
+                F::put_chosen(record, &columns.chosen, dialect, &mut chosen)?;
+                line = &chosen;
+            }
             if rows.adds() {
-                rows.added_values(&mut values)?;
-                F::put_with_fields(line, dialect, added, &values, out);
+                for copy in 0..rows.copies()? {
+                    if copy > 0 && !line.ends_with(b"\n") {
+                        copied.unended.push(out.len());
+                    }
+                    rows.added_values(copy, &mut values)?;
+                    F::put_with_fields(line, dialect, &columns.added, &values, out);
+                }
             } else {
                 out.extend_from_slice(line);
             }
@@ -463,10 +525,14 @@ impl Copied {
     }
 
     fn hand_to(self, take: &mut Take<'_, [u8]>) -> Result<()> {
-        if self.numbered.is_empty() && !self.lines.is_empty() {
-            return take(&self.lines, None);
-        }
         let mut start = 0;
+        if self.numbered.is_empty() && !self.lines.is_empty() {
+            for end in self.unended {
+                take(&self.lines[start..end], None)?;
+                start = end;
+            }
+            return take(&self.lines[start..], None);
+        }
         for (end, numbered) in self.numbered {
             take(&self.lines[start..end], Some(&[numbered]))?;
             start = end;
@@ -475,8 +541,18 @@ impl Copied {
     }
 }
 
+/// Goes to the next record that is a row.
+fn next_row<F: LineFormat, R: Read>(records: &mut Records<R>) -> Result<()> {
+    while records.next(F::HAS_FIELDS)? {
+        if !F::is_blank(records.raw()) {
+            return Ok(());
+        }
+    }
+    Err(Error::new(ErrorKind::Changed))
+}
+
 /// The columns, which are texts. Every format has room for them.
-pub(super) fn columns<F: LineFormat>(parts: &[Part], _: Format) -> Result<SchemaRef> {
+pub(super) fn columns<F: LineFormat>(parts: &[Part], _: Format, _: &[String]) -> Result<SchemaRef> {
     let names = F::names(parts)?.into_iter();
     let fields = names.map(|name| Field::new(name, DataType::Utf8, true));
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
@@ -490,16 +566,20 @@ pub(super) fn types<F: LineFormat>(_: &[Part], names: &[String]) -> Result<Vec<D
 /// Looks at the texts of all rows if a result may have no room for some.
 pub(super) fn check<F: LineFormat>(
     parts: &[Part],
+    rows: ResultRows<'_>,
     container: &Container,
     limits: &dyn Limits,
 ) -> Result<()> {
-    columnar::check::<AsColumns<F>>(parts, container, limits)
+    match parts.iter().all(|part| container.is_of(part)) {
+        true => Ok(()),
+        false => columnar::check::<AsColumns<F>>(parts, rows, container, limits),
+    }
 }
 
 /// Does what [`copy`] does in another format than the files', with no rows.
 pub(super) fn rehearse<F: LineFormat>(
     parts: &[Part],
-    rows: Rows,
+    rows: ResultRows<'_>,
     of_peer: &[PeerColumn],
     container: &Container,
 ) -> Result<()> {
@@ -533,7 +613,7 @@ impl<F: LineFormat> ColumnFormat for AsColumns<F> {
     type File = SchemaRef;
 
     fn texts(parts: &[Part]) -> Result<SchemaRef> {
-        columns::<F>(parts, parts[0].format())
+        columns::<F>(parts, parts[0].format(), &[])
     }
 
     fn open(_: &Part, texts: &SchemaRef) -> Result<SchemaRef> {
@@ -559,14 +639,18 @@ impl<F: LineFormat> ColumnFormat for AsColumns<F> {
     fn select(
         part: &Part,
         texts: SchemaRef,
+        roots: &[usize],
         rows: &mut Selection<'_>,
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()> {
-        batches::<F>(part, &texts, |batch| each(&batch, rows))
+        batches::<F>(part, &texts, |batch| {
+            let batch = batch.project(roots);
+            each(&batch.map_err(|e| Error::corrupt(e.to_string()))?, rows)
+        })
     }
 
     /// Every column can be read.
-    fn rehearse(_: &Part, _: &SchemaRef) -> Result<()> {
+    fn rehearse(_: &Part, _: &SchemaRef, _: &[usize]) -> Result<()> {
         Ok(())
     }
 
@@ -682,7 +766,8 @@ impl<F: LineFormat> RowWriter for RowsOfText<'_, '_, F> {
             lines.push(b'\n');
             Ok(())
         };
-        catching(|| each_row(rows, put)).map_err(Error::corrupt)??;
+        let written = catching(|| each_row(rows.columns(), rows.num_rows(), put));
+        written.map_err(Error::corrupt)??;
         self.put(&lines)
     }
 

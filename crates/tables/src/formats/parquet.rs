@@ -29,9 +29,10 @@ use vesica_files::catching;
 
 use super::columnar::{self, ColumnFormat, MAX_REHEARSED, RowWriter, Written};
 use super::ipc;
+use super::partitioned::Partitioned;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ARROW_STREAM_START;
-use crate::formats::selection::{Added, Failure, Selection, WriterWithCause};
+use crate::formats::selection::{Failure, Selection, WriterWithCause};
 use crate::source::options::Passes;
 use crate::source::part::Part;
 use crate::types::common_type::with_types_in;
@@ -524,10 +525,13 @@ fn fewer_rows() -> Error {
     Error::corrupt("it has fewer rows than it says")
 }
 
-/// The record batches of Parquet files. Texts and bytes are views while they are in memory.
-pub(crate) struct Rows;
+/// The record batches of Parquet files, with the columns that their directories say.
+pub(crate) type Rows = Partitioned<Files>;
 
-impl ColumnFormat for Rows {
+/// The record batches of Parquet files. Texts and bytes are views while they are in memory.
+pub(crate) struct Files;
+
+impl ColumnFormat for Files {
     type File = ArrowReaderMetadata;
 
     fn open(part: &Part, _: &SchemaRef) -> Result<ArrowReaderMetadata> {
@@ -580,6 +584,7 @@ impl ColumnFormat for Rows {
     fn select(
         part: &Part,
         file: ArrowReaderMetadata,
+        roots: &[usize],
         rows: &mut Selection<'_>,
         each: &mut dyn FnMut(&RecordBatch, &mut Selection<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -589,7 +594,6 @@ impl ColumnFormat for Rows {
             // What is asked for tells a store, and whoever counts bytes on the way, which rows are wanted.
             pieces.iter_mut().for_each(|piece| piece.wanted = true);
         }
-        let roots = 0..metadata.parquet_schema().root_schema().get_fields().len();
         for pieces in pieces.chunk_by(|a, b| a.group == b.group) {
             if !pieces.iter().any(|piece| piece.wanted) {
                 rows.mask(pieces.iter().map(|piece| piece.rows).sum())?;
@@ -599,7 +603,7 @@ impl ColumnFormat for Rows {
                 part,
                 metadata: &metadata,
                 group: pieces[0].group,
-                roots: roots.clone().collect(),
+                roots: roots.to_vec(),
                 selection: Some(selection_of(pieces)),
             })?;
             let mut batch = None;
@@ -626,7 +630,7 @@ impl ColumnFormat for Rows {
         Ok(())
     }
 
-    fn rehearse(part: &Part, file: &ArrowReaderMetadata) -> Result<()> {
+    fn rehearse(part: &Part, file: &ArrowReaderMetadata, roots: &[usize]) -> Result<()> {
         check_columns(part, file, &[])?;
         let metadata = as_views(file)?;
         let Some(group) = metadata.metadata().row_groups().first() else {
@@ -637,12 +641,11 @@ impl ColumnFormat for Rows {
         if group.num_rows() == 0 || (part.is_object() && bytes > MAX_REHEARSED) {
             return Ok(());
         }
-        let roots = 0..metadata.parquet_schema().root_schema().get_fields().len();
         let first = GroupRows {
             part,
             metadata: &metadata,
             group: 0,
-            roots: roots.collect(),
+            roots: roots.to_vec(),
             selection: Some(vec![RowSelector::select(1)].into()),
         };
         first.readers(1)?.next().map(drop)
@@ -688,7 +691,9 @@ impl ColumnFormat for Rows {
         Ok(Box::new(Writer {
             to,
             failure,
-            own: (0..rows.schema.fields().len() - rows.added.len()).collect(),
+            own: (0..rows.from.len())
+                .filter(|column| rows.from[*column].is_some())
+                .collect(),
             most: rows.part.most_at_once(),
         }))
     }
@@ -724,18 +729,21 @@ const ARROW_SCHEMA: &str = "ARROW:schema";
 /// The schema in Spark's own words, which it believes rather than the file's.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
-/// The schema, metadata and compression of `source`, with the columns that are added.
+/// The schema, metadata and compression of `source`, with the columns of the result.
 fn writer_options(source: &ParquetMetaData, rows: &Written<'_>) -> Result<ArrowWriterOptions> {
-    let (file, added) = (source.file_metadata(), rows.added);
+    let file = source.file_metadata();
+    let schema = file.schema_descr();
+    let all = 0..schema.root_schema().get_fields().len();
+    let is_whole = rows.from.iter().copied().eq(all.map(Some));
     let mut entries = file.key_value_metadata().cloned().unwrap_or_default();
-    if !added.is_empty() {
+    if !is_whole {
         entries.retain_mut(|entry| match entry.key.as_str() {
             SPARK_SCHEMA => false,
             ARROW_SCHEMA => {
                 entry.value = entry
                     .value
                     .as_deref()
-                    .and_then(|old| with_fields(old, added));
+                    .and_then(|old| with_columns_of(old, rows));
                 entry.value.is_some()
             }
             _ => true,
@@ -755,10 +763,9 @@ fn writer_options(source: &ParquetMetaData, rows: &Written<'_>) -> Result<ArrowW
         .with_properties(properties)
         .with_skip_arrow_metadata(true);
     // The file's own schema keeps what Arrow has no word for, such as UUID and JSON columns and field numbers.
-    let schema = file.schema_descr();
-    let schema = match added {
-        [] => schema.clone(),
-        added => call(|| with_columns(schema, added))?,
+    let schema = match is_whole {
+        true => schema.clone(),
+        false => call(|| with_columns(schema, rows))?,
     };
     let own = options.clone().with_parquet_schema(schema);
     Ok(match can_write(&rows.schema, own.clone()) {
@@ -776,26 +783,42 @@ fn can_write(schema: &SchemaRef, options: ArrowWriterOptions) -> bool {
     catching(write).is_ok_and(|written| written.is_ok())
 }
 
-/// A schema with columns more.
-fn with_columns(schema: &SchemaDescriptor, added: &[Added<'_>]) -> ParquetResult<SchemaDescriptor> {
+/// The columns of the result, of which the file's are as its schema says.
+fn with_columns(schema: &SchemaDescriptor, rows: &Written<'_>) -> ParquetResult<SchemaDescriptor> {
     let root = schema.root_schema();
-    let mut columns = root.get_fields().to_vec();
-    let added = columnar::with_fields(&Schema::empty(), added);
-    let added = ArrowSchemaConverter::new().convert(&added)?;
-    columns.extend_from_slice(added.root_schema().get_fields());
+    let ours = ArrowSchemaConverter::new().convert(&added_fields(rows))?;
+    let mut added = ours.root_schema().get_fields().iter();
+    let columns = rows.from.iter().filter_map(|from| match from {
+        Some(column) => root.get_fields().get(*column).cloned(),
+        None => added.next().cloned(),
+    });
     let root = Type::group_type_builder(root.name())
-        .with_fields(columns)
+        .with_fields(columns.collect())
         .build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))
 }
 
-/// An embedded Arrow schema with columns more; `None` if it cannot be read.
-fn with_fields(embedded: &str, added: &[Added<'_>]) -> Option<String> {
+/// The columns of the result that are not the file's.
+fn added_fields(rows: &Written<'_>) -> Schema {
+    let fields = rows.schema.fields().iter().zip(rows.from);
+    let added = fields.filter(|(_, from)| from.is_none());
+    Schema::new(added.map(|(field, _)| field.clone()).collect::<Vec<_>>())
+}
+
+/// An embedded Arrow schema with the columns of the result; `None` if it cannot be read.
+fn with_columns_of(embedded: &str, rows: &Written<'_>) -> Option<String> {
     let message = decode_schema(embedded)?;
     let message = root_as_message(&message).ok()?;
     let schema = message.header_as_schema()?;
     let schema = catching(|| try_fb_to_schema(schema)).ok()?.ok()?;
-    Some(encode_arrow_schema(&columnar::with_fields(&schema, added)))
+    let fields = rows.schema.fields().iter().zip(rows.from);
+    let fields = fields.map(|(field, from)| match from {
+        Some(column) => schema.fields().get(*column).cloned(),
+        None => Some(field.clone()),
+    });
+    let fields: Vec<_> = fields.collect::<Option<_>>()?;
+    let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
+    Some(encode_arrow_schema(&schema))
 }
 
 /// The message in the text of an embedded Arrow schema.

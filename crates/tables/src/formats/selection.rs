@@ -2,17 +2,21 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::iter;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    UInt64Array,
+};
 use arrow_schema::ArrowError;
 use arrow_select::interleave::interleave_record_batch;
 use vesica_files::catching;
 use vesica_keys::{CommonOrder, Numbered, Parts};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::options::Rows;
+use crate::source::options::{ResultRows, Rows};
 use crate::source::part::Part;
 use crate::types::column_type::ColumnType;
 use crate::types::nested;
@@ -26,7 +30,7 @@ const ADDED_BYTES: usize = 16 << 20;
 #[derive(Clone)]
 pub(crate) struct Selection<'a> {
     matched: Matched<'a>,
-    rows: Rows,
+    result: ResultRows<'a>,
     /// Whether a pass has begun.
     has_begun: bool,
     next: u64,
@@ -47,8 +51,8 @@ struct Ordered<'a> {
 
 impl<'a> Selection<'a> {
     /// Usage: the rows are to be in an order that is not given.
-    pub(crate) fn new(matched: Matched<'a>, rows: Rows) -> Result<Selection<'a>> {
-        let ordered = match (rows, matched.order) {
+    pub(crate) fn new(matched: Matched<'a>, result: ResultRows<'a>) -> Result<Selection<'a>> {
+        let ordered = match (result.rows, matched.order) {
             (Rows::Aligned, Some(order)) => Some(Ordered {
                 parts: Parts::new(order),
                 left: Arc::default(),
@@ -60,7 +64,7 @@ impl<'a> Selection<'a> {
         };
         Ok(Selection {
             matched,
-            rows,
+            result,
             has_begun: false,
             next: 0,
             written: 0,
@@ -109,7 +113,7 @@ impl<'a> Selection<'a> {
             return Err(Error::new(ErrorKind::Changed));
         }
         let matches = self.matched.rows.contains(self.next);
-        let keep = match (self.rows, &mut self.ordered) {
+        let keep = match (self.result.rows, &mut self.ordered) {
             (_, Some(ordered)) => {
                 let next = ordered.by_row.get(ordered.met);
                 let keep = next.is_some_and(|next| u64::from(next.row) == self.next);
@@ -121,8 +125,27 @@ impl<'a> Selection<'a> {
             (Rows::Matching | Rows::Aligned, None) => matches,
         };
         self.next += 1;
-        self.written += u64::from(keep && self.ordered.is_none());
+        if keep && self.ordered.is_none() {
+            self.written += self.copies()? as u64;
+        }
         Ok(keep)
+    }
+
+    /// How often the last row is written: once for each row of the peer that it matches.
+    pub(crate) fn copies(&self) -> Result<usize> {
+        self.copies_of(self.next.saturating_sub(1))
+    }
+
+    fn copies_of(&self, row: u64) -> Result<usize> {
+        match &self.matched.handed_over {
+            Some(handed) if handed.has_slots() => handed.rows_of(self.matched.item(row)),
+            _ => Ok(1),
+        }
+    }
+
+    /// Whether a row may be written more than once.
+    pub(crate) fn has_copies(&self) -> bool {
+        (self.matched.handed_over).is_some_and(|handed| handed.has_slots())
     }
 
     /// Goes past the next `rows` rows, as [`Selection::next`] does for each.
@@ -131,7 +154,10 @@ impl<'a> Selection<'a> {
         if end > self.matched.rows.rows() {
             return Err(Error::new(ErrorKind::Changed));
         }
-        match (self.rows, &mut self.ordered) {
+        if self.has_copies() {
+            return (0..rows).try_for_each(|_| self.next().map(|_| ()));
+        }
+        match (self.result.rows, &mut self.ordered) {
             (_, Some(ordered)) => {
                 let left = &ordered.by_row[ordered.met..];
                 ordered.met += left.partition_point(|row| u64::from(row.row) < end);
@@ -170,7 +196,12 @@ impl<'a> Selection<'a> {
     /// The columns that are added to those of the table, which are called `taken`.
     pub(crate) fn added(&self, taken: impl Fn(&str) -> bool) -> Vec<Added<'a>> {
         let handed_over = self.matched.handed_over.map(|handed| handed.columns());
-        Added::all(self.rows, handed_over.unwrap_or_default(), taken)
+        Added::all(self.result, handed_over.unwrap_or_default(), taken)
+    }
+
+    /// The columns of the table that are written, if not all.
+    pub(crate) fn columns(&self) -> &'a [String] {
+        self.result.columns
     }
 
     /// How many rows may be put together in memory, with the columns that are added to them.
@@ -188,46 +219,77 @@ impl<'a> Selection<'a> {
 
     /// Whether columns are added.
     pub(crate) fn adds(&self) -> bool {
-        self.rows.added().is_some() || self.matched.handed_over.is_some()
+        self.result.added() != [None, None] || self.matched.handed_over.is_some()
     }
 
-    /// Sets `values` to what the added columns have in the last row; `None` is null.
-    pub(crate) fn added_values(&self, values: &mut Vec<Option<Cow<'a, str>>>) -> Result<()> {
+    /// Sets `values` to what the added columns have in the last row, in one of its [copies](Selection::copies); `None` is
+    /// null.
+    pub(crate) fn added_values(
+        &self,
+        copy: usize,
+        values: &mut Vec<Option<Cow<'a, str>>>,
+    ) -> Result<()> {
         let row = self.next.saturating_sub(1);
         values.clear();
-        match (self.rows, self.last_kept(1)) {
+        match (self.result.rows, self.last_kept(1)) {
             (Rows::Aligned, Some([last])) => values.push(Some(last.number.to_string().into())),
             (Rows::All, _) if self.matched.rows.contains(row) => values.push(Some("true".into())),
             (Rows::All, _) => values.push(Some("false".into())),
             _ => {}
         }
+        if self.result.matched_by.is_some() {
+            values.push(self.matched.identifier(row).map(Cow::Borrowed));
+        }
         if let Some(handed) = &self.matched.handed_over {
-            values.extend(handed.texts(row)?);
+            values.extend(handed.texts(self.matched.item(row), copy)?);
         }
         Ok(())
     }
 
-    /// The added columns of those of the last `rows` rows that are kept.
-    pub(crate) fn added_arrays(&self, mask: &BooleanArray) -> Result<Vec<ArrayRef>> {
+    /// Those of the last rows that are kept, each in all of its [copies](Selection::copies): its place among them. Nothing
+    /// where no columns are added, which alone need them.
+    pub(crate) fn places(&self, mask: &BooleanArray) -> Result<UInt64Array> {
+        if !self.adds() {
+            return Ok(Vec::<u64>::new().into());
+        }
         let first = self.next - mask.len() as u64;
-        let kept = || {
-            (first..)
-                .zip(mask.values())
-                .filter(|(_, kept)| *kept)
-                .map(|(row, _)| row)
-        };
+        let mut places = Vec::with_capacity(mask.true_count());
+        for (place, _) in (0..).zip(mask.values()).filter(|(_, kept)| *kept) {
+            places.extend(iter::repeat_n(place, self.copies_of(first + place)?));
+        }
+        Ok(places.into())
+    }
+
+    /// The added columns of those of the last rows that are kept, which are at these [places](Selection::places).
+    pub(crate) fn added_arrays(
+        &self,
+        mask: &BooleanArray,
+        places: &UInt64Array,
+    ) -> Result<Vec<ArrayRef>> {
+        let first = self.next - mask.len() as u64;
+        let kept = || places.values().iter().map(|place| first + place);
         let mut arrays: Vec<ArrayRef> = Vec::new();
         if let Some(numbered) = self.last_kept(mask.true_count()) {
             let numbers = numbered.iter().map(|row| i64::from(row.number));
             arrays.push(Arc::new(Int64Array::from_iter_values(numbers)));
-        } else if self.rows.added().is_some() {
+        } else if self.result.rows.added().is_some() {
             let matches: Vec<bool> = kept().map(|row| self.matched.rows.contains(row)).collect();
             arrays.push(Arc::new(BooleanArray::from(matches)));
         }
+        if self.result.matched_by.is_some() {
+            let names = kept().map(|row| self.matched.identifier(row));
+            arrays.push(Arc::new(names.collect::<StringArray>()));
+        }
         if let Some(handed) = &self.matched.handed_over {
             let mut columns: Vec<_> = handed.columns().iter().map(|_| Vec::new()).collect();
+            let (mut last, mut copy) = (None, 0);
             for row in kept() {
-                for (column, text) in columns.iter_mut().zip(handed.texts(row)?) {
+                copy = match last.replace(row) == Some(row) {
+                    true => copy + 1,
+                    false => 0,
+                };
+                let texts = handed.texts(self.matched.item(row), copy)?;
+                for (column, text) in columns.iter_mut().zip(texts) {
                     column.push(text);
                 }
             }
@@ -452,16 +514,28 @@ pub(crate) struct Added<'a> {
 impl<'a> Added<'a> {
     /// The columns that these rows have besides those of the table, which are called `taken`: their own, and the peer's.
     pub(crate) fn all(
-        rows: Rows,
+        result: ResultRows<'a>,
         of_peer: &'a [PeerColumn],
         taken: impl Fn(&str) -> bool,
     ) -> Vec<Added<'a>> {
-        let names = result_names(of_peer, taken).into_iter();
+        let is_there = |name: &str| {
+            let of_table = match result.columns {
+                [] => taken(name),
+                columns => columns.iter().any(|column| column == name),
+            };
+            of_table || result.added().contains(&Some(name))
+        };
+        let names = result_names(of_peer, is_there).into_iter();
         let of_peer = names.zip(of_peer).map(|(name, column)| Added {
             name: name.into(),
             kind: AddedKind::OfPeer(&column.of),
         });
-        Added::own(rows).into_iter().chain(of_peer).collect()
+        let matched_by = result.matched_by.map(|name| Added {
+            name: name.into(),
+            kind: AddedKind::Name,
+        });
+        let own = Added::own(result.rows).into_iter().chain(matched_by);
+        own.chain(of_peer).collect()
     }
 
     /// The column that these rows have to say what they are, if there is one.
@@ -483,6 +557,8 @@ pub(crate) enum AddedKind<'a> {
     Truth,
     /// Whole numbers of 64 bits.
     Number,
+    /// Names of identifiers, and nulls.
+    Name,
     /// What the peer has handed over: values of this type, and nulls.
     OfPeer(&'a ColumnType),
 }

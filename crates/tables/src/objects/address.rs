@@ -274,7 +274,6 @@ fn split_secret(scheme: Scheme, key: &str) -> (&str, bool) {
 }
 
 /// The text that percent signs and digits stand for.
-#[cfg(any(feature = "adbc", feature = "object-stores"))]
 pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -12,7 +12,7 @@ use super::object::Object;
 use super::store::{Start, Store, Streamed};
 use crate::error::Problem;
 use crate::error::{Error, ErrorKind, Result};
-use crate::names::{FITTING, is_no_data, names_no_data};
+use crate::names::{FITTING, is_no_data, names_column, names_no_data};
 
 /// Bytes of the beginning of an object, by which its format is told.
 const START_BYTES: u64 = 64 << 10;
@@ -25,6 +25,10 @@ const MAX_STARTS: u64 = 64 << 20;
 pub(crate) struct Found {
     /// As a path, by which tables of several files are ordered.
     pub(crate) path: PathBuf,
+    /// The directory below which names of directories say columns.
+    pub(crate) root: PathBuf,
+    /// Whether it is in a directory below one that was named.
+    pub(crate) is_below: bool,
     pub(crate) content: Content,
 }
 
@@ -93,13 +97,13 @@ impl Finder {
         let keys = search.keys()?;
         let is_of_store = address.scheme != Scheme::Http;
         if let (true, Some(keys)) = (is_of_store, &keys) {
-            search.refuse_lakes(keys)?;
+            search.refuse_lakes(&keys.keys)?;
         }
         match keys {
             Some(keys) => search.open(&keys, found),
             None => {
                 let key = address.key().to_owned();
-                let Err(error) = search.open(&[key], found) else {
+                let Err(error) = search.open(&Keys::one(&key), found) else {
                     return match is_of_store {
                         true => search.refuse_lakes(&[address.key().to_owned()]),
                         false => Ok(()),
@@ -111,12 +115,32 @@ impl Finder {
                 match is_missing && is_of_store && search.store.has(&prefix).unwrap_or(false) {
                     true => {
                         let keys = search.directory(&prefix)?;
-                        search.refuse_lakes(&keys)?;
+                        search.refuse_lakes(&keys.keys)?;
                         search.open(&keys, found)
                     }
                     false => Err(error),
                 }
             }
+        }
+    }
+}
+
+/// Keys of objects.
+#[derive(Default)]
+struct Keys {
+    keys: Vec<String>,
+    /// The key of the directory below which names of directories say columns.
+    root: String,
+    /// Those in directories below one that was named.
+    below: BTreeSet<String>,
+}
+
+impl Keys {
+    fn one(key: &str) -> Keys {
+        Keys {
+            keys: vec![key.to_owned()],
+            root: key.to_owned(),
+            below: BTreeSet::new(),
         }
     }
 }
@@ -129,7 +153,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// The keys of a directory or a pattern; `None` if it is neither by its name.
-    fn keys(&self) -> Result<Option<Vec<String>>> {
+    fn keys(&self) -> Result<Option<Keys>> {
         let key = self.address.key();
         match () {
             () if self.address.scheme == Scheme::Http => Ok(None),
@@ -140,7 +164,7 @@ impl Search<'_> {
     }
 
     /// The objects that fit a pattern, and those of the directories that do.
-    fn fitting(&self, pattern: &str) -> Result<Vec<String>> {
+    fn fitting(&self, pattern: &str) -> Result<Keys> {
         let wanted = pattern.trim_end_matches('/');
         let parsed =
             Pattern::new(wanted).map_err(|e| Error::usage(format!("is no pattern: {}", e.msg)))?;
@@ -154,9 +178,9 @@ impl Search<'_> {
             .list(prefix, is_direct)
             .map_err(Problem::of_input)?;
         if listing.keys.iter().any(|key| key == pattern) {
-            return Ok(vec![pattern.to_owned()]);
+            return Ok(Keys::one(pattern));
         }
-        let mut keys = Vec::new();
+        let (mut keys, mut below) = (Vec::new(), BTreeSet::new());
         let mut directories: BTreeSet<String> = listing.directories.into_iter().collect();
         for key in listing.keys {
             let above = || Path::new(&key).ancestors().skip(1).filter_map(Path::to_str);
@@ -166,29 +190,65 @@ impl Search<'_> {
             }
         }
         for directory in directories.iter().filter(|name| fits(name) && may_be(name)) {
-            keys.extend(self.directory(&format!("{directory}/"))?);
+            let of_directory = self.directory(&format!("{directory}/"))?;
+            keys.extend(of_directory.keys);
+            below.extend(of_directory.below);
         }
         keys.sort_unstable();
         keys.dedup();
         match keys.is_empty() {
             true => Err(Error::new(ErrorKind::NoFiles)),
-            false => Ok(keys),
+            false => Ok(Keys {
+                keys,
+                root: prefix.to_owned(),
+                below,
+            }),
         }
     }
 
-    /// The objects of a directory. Directories in it are refused, as they are on a disk.
-    fn directory(&self, prefix: &str) -> Result<Vec<String>> {
+    /// The objects of a directory, and of those in it that say columns. Others in it are refused, as they are on a disk.
+    fn directory(&self, prefix: &str) -> Result<Keys> {
         let listing = self.store.list(prefix, true).map_err(Problem::of_input)?;
-        let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
         let is_data = |key: &String| key.starts_with(prefix) && !is_no_data(Path::new(key));
-        if let Some(below) = listing.directories.iter().find(|key| is_data(key)) {
-            return Err(Error::new(ErrorKind::Subdirectory { name: name(below) }));
+        let mut keys: Vec<_> = listing.keys.into_iter().filter(is_data).collect();
+        let mut below = BTreeSet::new();
+        if listing.directories.iter().any(is_data) {
+            below = self.below(prefix)?;
+            keys.extend(below.iter().cloned());
         }
-        let keys: Vec<_> = listing.keys.into_iter().filter(is_data).collect();
         match keys.is_empty() {
             true => Err(Error::new(ErrorKind::NoFiles)),
-            false => Ok(keys),
+            false => Ok(Keys {
+                keys,
+                root: prefix.to_owned(),
+                below,
+            }),
         }
+    }
+
+    /// The objects in directories of a directory, which all have to say columns.
+    fn below(&self, prefix: &str) -> Result<BTreeSet<String>> {
+        let listing = self.store.list(prefix, false).map_err(Problem::of_input)?;
+        let mut below = BTreeSet::new();
+        for key in listing.keys {
+            let Some((directories, _)) = key
+                .strip_prefix(prefix)
+                .and_then(|key| key.rsplit_once('/'))
+            else {
+                continue;
+            };
+            let mut names = directories.split('/');
+            if is_no_data(Path::new(&key)) || names.clone().any(|name| is_no_data(Path::new(name)))
+            {
+                continue;
+            }
+            if let Some(other) = names.find(|name| !names_column(name)) {
+                let name = other.to_owned();
+                return Err(Error::new(ErrorKind::Subdirectory { name }));
+            }
+            below.insert(key);
+        }
+        Ok(below)
     }
 
     /// Refuses objects of tables whose log says which of them count. Whoever may not list the bucket may read its objects
@@ -222,7 +282,11 @@ impl Search<'_> {
     }
 
     /// Opens objects.
-    fn open(&self, keys: &[String], found: &mut Vec<Found>) -> Result<()> {
+    fn open(&self, wanted: &Keys, found: &mut Vec<Found>) -> Result<()> {
+        let (keys, root) = (
+            &wanted.keys,
+            format!("{}{}", self.address.base(), wanted.root),
+        );
         let bytes = (MAX_STARTS / keys.len().max(1) as u64).clamp(1 << 10, START_BYTES);
         let starts = self.store.start_all(keys, bytes);
         let starts = starts.map_err(|problem| problem.of_input())?;
@@ -240,8 +304,12 @@ impl Search<'_> {
                     Content::Object(Arc::new(object))
                 }
             };
-            let path = shown.into();
-            found.push(Found { path, content });
+            found.push(Found {
+                path: shown.into(),
+                root: (&root).into(),
+                is_below: wanted.below.contains(key),
+                content,
+            });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::address::Address;
 use super::address::Scheme;
 #[cfg(feature = "object-stores")]
 use super::address::{Address, unescaped};
-use crate::names::{FITTING, is_no_data, names_no_data};
+use crate::names::{FITTING, is_no_data, names_column, names_no_data};
 
 /// What names an object for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,13 @@ impl StoredObject {
             _ => text == wanted,
         };
         let may_be = names_no_data(wanted) || !is_no_data(Path::new(name));
-        let is_among = fits(directory) || is_pattern && fits(&object.key);
+        let mut above = Path::new(directory).ancestors();
+        let is_in = above.find(|above| {
+            let name = above.file_name().unwrap_or_default().to_string_lossy();
+            !names_column(&name) || above.to_str().is_some_and(&fits)
+        });
+        let is_in = is_in.and_then(Path::to_str).is_some_and(&fits);
+        let is_among = is_in || is_pattern && fits(&object.key);
         self.is_listed && self.is_in_same_bucket(object) && may_be && is_among
     }
 }

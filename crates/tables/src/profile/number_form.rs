@@ -25,6 +25,33 @@ pub(super) fn is_number_form(text: &str) -> bool {
     has_exponent(core) || Tail::of(core).is_number_form(before.contains('+'))
 }
 
+/// Whether a text is groups of digits with spaces, the last of three digits, and then a point or comma and one or two zeros,
+/// as `203 966.00`.
+pub(super) fn has_spaced_decimals(text: &str) -> bool {
+    let text = plain(text);
+    let tail = Tail::of(text.trim_matches(|c: char| !c.is_alphanumeric()));
+    let ([.., whole, last], [.., space, point]) = (&tail.groups[..], &tail.separators[..]) else {
+        return false;
+    };
+    *space == b' '
+        && matches!(point, b'.' | b',')
+        && whole.len() == 3
+        && last.len() <= 2
+        && last.bytes().all(|b| b == b'0')
+}
+
+/// The digits of a text that has nothing else but spaces, hyphens, points, slashes and parentheses; not where a zero is the
+/// first of them.
+pub(super) fn bare_digits(text: &str) -> Option<String> {
+    let text = plain(text);
+    let is_between = |c: char| " -./()".contains(c);
+    if !text.chars().all(|c| c.is_ascii_digit() || is_between(c)) {
+        return None;
+    }
+    let digits = text.replace(is_between, "");
+    (!digits.is_empty() && !digits.starts_with('0')).then_some(digits)
+}
+
 /// The text with digits of any script, and what goes with them, in ASCII, and without invisible characters.
 fn plain(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
@@ -251,6 +278,44 @@ mod tests {
             "\u{ff10}\u{ff12}\u{ff10} 7946 0000",
         ] {
             assert!(!is_number_form(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn groups_with_spaces_and_zeros_behind_a_point() {
+        for text in [
+            "203 966.00",
+            "0203 966.00",
+            "30 123.0",
+            "203\u{a0}966,00",
+            "+49 203 966.00",
+        ] {
+            assert!(has_spaced_decimals(text), "{text}");
+        }
+        for text in [
+            "203 966",
+            "203 966.7",
+            "203 966.000",
+            "(030) 1234.0",
+            "030 1234.00",
+            "203966.00",
+        ] {
+            assert!(!has_spaced_decimals(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn digits_alone() {
+        for (text, digits) in [
+            ("4915121964052", Some("4915121964052")),
+            ("(49) 151/2196-40.52", Some("4915121964052")),
+            ("\u{664}\u{669}\u{a0}151", Some("49151")),
+            ("0151", None),
+            ("+49151", None),
+            ("49151x2", None),
+            ("-", None),
+        ] {
+            assert_eq!(bare_digits(text).as_deref(), digits, "{text}");
         }
     }
 

@@ -7,19 +7,10 @@ use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed}
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
 use super::Normalized;
+use super::invisible::{self, JOINERS, readable, typed};
 
 fn nfc(value: &str) -> Cow<'_, str> {
     const { ComposingNormalizerBorrowed::new_nfc() }.normalize(value)
-}
-
-impl Normalized<'_> {
-    fn into_owned(self) -> Normalized<'static> {
-        match self {
-            Normalized::Valid(text) => Normalized::Valid(Cow::Owned(text.into_owned())),
-            Normalized::Blank => Normalized::Blank,
-            Normalized::Invalid => Normalized::Invalid,
-        }
-    }
 }
 
 /// Whether a text is in NFC already.
@@ -28,23 +19,54 @@ pub(crate) fn is_nfc(value: &str) -> bool {
 }
 
 pub(super) fn text(value: &str) -> Normalized<'_> {
+    let seen = readable(value);
+    if seen.is_ascii() {
+        let lower = match seen.bytes().any(|b| b.is_ascii_uppercase()) {
+            true => Cow::Owned(seen.to_ascii_lowercase()),
+            false => seen,
+        };
+        return unmarked(collapse(lower));
+    }
+    let mut folded = fold_twice(&seen, typed);
+    // A joiner may be beside other letters now.
+    while folded.contains(JOINERS) {
+        let next = fold_twice(&readable(&folded), typed);
+        if next == folded {
+            break;
+        }
+        folded = next;
+    }
+    borrowed(value, unmarked(collapse(Cow::Owned(folded))))
+}
+
+/// The first version of [`text`].
+pub(super) fn text_1(value: &str) -> Normalized<'_> {
     if value.is_ascii() {
         if value.bytes().any(|b| b.is_ascii_uppercase()) {
             return collapse(Cow::Owned(value.to_ascii_lowercase()));
         }
         return collapse(Cow::Borrowed(value));
     }
+    let visible: String = value.chars().filter(|c| !is_invisible(*c)).collect();
+    borrowed(value, collapse(Cow::Owned(fold_twice(&visible, |c| c))))
+}
+
+/// The text in NFKC and case folded, and each character as `typed` has it.
+fn fold_twice(text: &str, typed: fn(char) -> char) -> String {
     let nfkc = const { ComposingNormalizerBorrowed::new_nfkc() };
     let nfd = const { DecomposingNormalizerBorrowed::new_nfd() };
     let fold = const { CaseMapper::new() };
     // Unicode's compatibility caseless match (D146) folds twice, since compatibility
-    // decomposition can bring out characters that have case.
-    let visible: String = value.chars().filter(|c| !is_invisible(*c)).collect();
-    let once = nfkc
-        .normalize(&fold.fold_string(&nfd.normalize(&visible)))
-        .into_owned();
+    // decomposition can bring out characters that have case. What is typed otherwise can come from decomposition, too.
+    let decomposed: String = nfd.normalize(text).chars().map(typed).collect();
+    let once = nfkc.normalize(&fold.fold_string(&decomposed)).into_owned();
     let twice = nfkc.normalize(&fold.fold_string(&once)).into_owned();
-    match collapse(Cow::Owned(twice)) {
+    twice.chars().map(typed).collect()
+}
+
+/// The same, borrowed if it is the value.
+fn borrowed<'a>(value: &'a str, normalized: Normalized<'a>) -> Normalized<'a> {
+    match normalized {
         Normalized::Valid(canonical) if canonical == value => {
             Normalized::Valid(Cow::Borrowed(value))
         }
@@ -52,6 +74,23 @@ pub(super) fn text(value: &str) -> Normalized<'_> {
     }
 }
 
+/// Without a spreadsheet's marks in front.
+fn unmarked(normalized: Normalized<'_>) -> Normalized<'_> {
+    let Normalized::Valid(text) = normalized else {
+        return normalized;
+    };
+    let start = text.len() - invisible::unmarked(&text).len();
+    match text {
+        _ if start == text.len() => Normalized::Blank,
+        Cow::Borrowed(text) => Normalized::Valid(Cow::Borrowed(&text[start..])),
+        Cow::Owned(mut text) => {
+            text.drain(..start);
+            Normalized::Valid(Cow::Owned(text))
+        }
+    }
+}
+
+/// What the first versions of the profiles leave out.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}' | '\u{feff}')
 }
@@ -97,10 +136,54 @@ fn visible(value: &str) -> Cow<'_, str> {
 }
 
 pub(super) fn email(value: &str) -> Normalized<'_> {
+    if !invisible::has_invisible(value) {
+        return unquoted_email(without_scheme(value));
+    }
+    // Joiners tell domains apart.
+    let address = match value.rsplit_once('@') {
+        Some((local, domain)) => {
+            let (local, domain) = (invisible::visible(local), invisible::readable(domain));
+            format!("{local}@{domain}")
+        }
+        None => invisible::visible(value).into_owned(),
+    };
+    unquoted_email(without_scheme(&address)).into_owned()
+}
+
+/// An address without typographic quotation marks, but for an apostrophe within its local part: IDNA takes them for symbols of
+/// the domain.
+fn unquoted_email(address: &str) -> Normalized<'_> {
+    let is_single = |c| matches!(c, '\u{2018}'..='\u{201b}');
+    let domain = address.rsplit_once('@').map_or("", |(_, domain)| domain);
+    // Those of ASCII are valid in a local part, if that is in them.
+    let is_quoted = !address.is_ascii()
+        && (address.contains(|c: char| !c.is_ascii() && invisible::is_quotation_mark(c))
+            || address.starts_with(is_single)
+            || domain.contains(is_single));
+    match visible_email(address) {
+        Normalized::Valid(_) if is_quoted => Normalized::Invalid,
+        other => other,
+    }
+}
+
+/// The first version of [`email`].
+pub(super) fn email_1(value: &str) -> Normalized<'_> {
     match visible(value) {
         Cow::Borrowed(value) => visible_email(value),
         Cow::Owned(value) => visible_email(&value).into_owned(),
     }
+}
+
+/// What is behind a spreadsheet's marks and `mailto:`, in whatever order they are.
+fn without_scheme(value: &str) -> &str {
+    const SCHEME: &str = "mailto:";
+    let mut rest = invisible::unmarked(value);
+    while let Some((scheme, behind)) = rest.split_at_checked(SCHEME.len())
+        && scheme.eq_ignore_ascii_case(SCHEME)
+    {
+        rest = invisible::unmarked(behind);
+    }
+    rest
 }
 
 /// Bytes of a local part, at most: RFC 5321, section 4.5.3.1.1.

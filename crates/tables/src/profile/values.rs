@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Normalized, TimeUnit};
+use super::Normalized;
+use super::invisible::{unmarked, visible};
 use crate::profile::render;
 
 /// A whole number in decimal digits, with any sign and leading zeros, and with zeros behind a point. The canonical
@@ -93,10 +94,85 @@ pub(super) fn decimal(value: &str) -> Normalized<'_> {
     })
 }
 
-/// A day as `2024-02-29` or `20240229`, perhaps followed by a midnight without a zone or in UTC. The canonical text is
-/// that of a date column.
-pub(super) fn date(value: &str) -> Normalized<'_> {
-    let trimmed = value.trim();
+/// What a whole number of a timestamp counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeUnit {
+    /// Seconds.
+    Second,
+    /// Thousandths of a second.
+    Millisecond,
+    /// Millionths of a second.
+    Microsecond,
+    /// Billionths of a second.
+    Nanosecond,
+}
+
+impl TimeUnit {
+    const ALL: [(&'static str, TimeUnit, i64); 4] = [
+        ("s", TimeUnit::Second, 1),
+        ("ms", TimeUnit::Millisecond, 1_000),
+        ("us", TimeUnit::Microsecond, 1_000_000),
+        ("ns", TimeUnit::Nanosecond, 1_000_000_000),
+    ];
+
+    pub(super) fn named(name: &str) -> Option<TimeUnit> {
+        let found = TimeUnit::ALL.iter().find(|(own, ..)| *own == name)?;
+        Some(found.1)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        TimeUnit::ALL[self as usize].0
+    }
+
+    fn per_second(self) -> i64 {
+        TimeUnit::ALL[self as usize].2
+    }
+}
+
+/// In which order people write day, month and year.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DateOrder {
+    /// `31.12.1984`.
+    DayMonthYear,
+    /// `12/31/1984`.
+    MonthDayYear,
+    /// `1984/12/31`.
+    YearMonthDay,
+}
+
+impl DateOrder {
+    const ALL: [(&'static str, DateOrder); 3] = [
+        ("DMY", DateOrder::DayMonthYear),
+        ("MDY", DateOrder::MonthDayYear),
+        ("YMD", DateOrder::YearMonthDay),
+    ];
+
+    pub(super) fn named(name: &str) -> Option<DateOrder> {
+        let found = DateOrder::ALL.iter().find(|(own, _)| *own == name)?;
+        Some(found.1)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        DateOrder::ALL[self as usize].0
+    }
+}
+
+/// A day as `2024-02-29` or `20240229`, or with separators and in the order that is named, perhaps followed by a midnight
+/// without a zone or in UTC. The canonical text is that of a date column.
+pub(super) fn date(value: &str, order: Option<DateOrder>) -> Normalized<'_> {
+    let Some(order) = order else {
+        return usual_date(value.trim());
+    };
+    let visible = visible(value);
+    let text = unmarked(&visible);
+    match in_order(text, order) {
+        Some(day) => Normalized::Valid(Cow::Owned(day)),
+        None => usual_date(text).into_owned(),
+    }
+}
+
+/// A day in the order of ISO 8601, without white space around it.
+fn usual_date(trimmed: &str) -> Normalized<'_> {
     if trimmed.is_empty() {
         return Normalized::Blank;
     }
@@ -112,6 +188,47 @@ pub(super) fn date(value: &str) -> Normalized<'_> {
         }
         None => Normalized::Invalid,
     }
+}
+
+/// The canonical text of a day that is written in this order. Month and day follow a year of four digits in front, whatever
+/// the order. Years of two digits are 1950 to 1999; those below 50 may be of either century, and are none.
+fn in_order(text: &str, order: DateOrder) -> Option<String> {
+    let (date, time) = match text
+        .find(':')
+        .and_then(|colon| text[..colon].rfind(['T', ' ']))
+    {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let date = date.trim();
+    let separator = ['.', '/', '-', ' ']
+        .into_iter()
+        .find(|c| date.contains(*c))?;
+    let mut parts = date.split(separator).map(str::trim);
+    let [Some(first), Some(second), Some(third), None] =
+        [parts.next(), parts.next(), parts.next(), parts.next()]
+    else {
+        return None;
+    };
+    let (year, month, day) = match order {
+        _ if first.len() == 4 => (first, second, third),
+        DateOrder::DayMonthYear => (third, second, first),
+        DateOrder::MonthDayYear => (third, first, second),
+        DateOrder::YearMonthDay => (first, second, third),
+    };
+    let number = |digits: &str, lengths: &[usize]| {
+        let is_number =
+            lengths.contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        digits.parse::<u32>().ok().filter(|_| is_number)
+    };
+    let (month, day) = (number(month, &[1, 2])?, number(day, &[1, 2])?);
+    let year = match number(year, &[2, 4])? {
+        full if year.len() == 4 => full,
+        of_last_century @ 50.. => 1900 + of_last_century,
+        _ => return None,
+    };
+    let exists = day > 0 && day <= days(year, month);
+    (exists && time.is_none_or(is_midnight)).then(|| format!("{year:04}-{month:02}-{day:02}"))
 }
 
 /// Year, month and day of `2024-02-29` or `20240229`.
@@ -362,10 +479,20 @@ mod tests {
             let mut text = String::new();
             crate::profile::render::date(day, &mut text);
             let expected = Normalized::Valid(text.clone().into());
-            prop_assert_eq!(date(&text), expected.clone());
+            prop_assert_eq!(date(&text, None), expected.clone());
             let (plain, midnight) = (text.replace('-', ""), format!("{text} 00:00:00.000Z"));
-            prop_assert_eq!(date(&plain), expected.clone());
-            prop_assert_eq!(date(&midnight), expected);
+            prop_assert_eq!(date(&plain, None), expected.clone());
+            prop_assert_eq!(date(&midnight, None), expected.clone());
+            let [year, month, day] = [&text[..4], &text[5..7], &text[8..]];
+            for (order, text) in [
+                (DateOrder::DayMonthYear, format!("{day}.{month}.{year}")),
+                (DateOrder::MonthDayYear, format!("{month}/{day}/{year} 00:00:00")),
+                (DateOrder::YearMonthDay, format!("{year} - {month} - {day}")),
+                (DateOrder::DayMonthYear, text.clone()),
+                (DateOrder::MonthDayYear, plain),
+            ] {
+                prop_assert_eq!(date(&text, Some(order)), expected.clone());
+            }
         }
     }
 }

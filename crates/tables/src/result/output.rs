@@ -12,7 +12,7 @@ use vesica_kernels::process::standard_output_was_open;
 use crate::error::{Error, Result};
 use crate::format::Format;
 #[cfg(feature = "adbc")]
-use crate::formats::columnar::with_fields;
+use crate::formats::columnar::{with_chosen, with_fields};
 use crate::formats::container::Container;
 use crate::formats::limits::{Limits, Unlimited};
 #[cfg(feature = "adbc")]
@@ -145,7 +145,7 @@ impl Output {
                 let name = table.shown();
                 let container = Container::stream(columns(source, Format::Arrow)?);
                 rehearse(source, &[], &container)?;
-                let written = result_columns(&container, source, &[]);
+                let written = result_columns(&container, source, &[])?;
                 let begin = || {
                     source
                         .asked()
@@ -224,7 +224,7 @@ impl Output {
         rehearse(source, of_peer, &self.container)?;
         #[cfg(feature = "adbc")]
         if let Target::Table(rows) = &self.target {
-            let checked = rows.check_columns(&result_columns(&self.container, source, of_peer));
+            let checked = rows.check_columns(&result_columns(&self.container, source, of_peer)?);
             checked.map_err(|e| e.in_path(&self.name))?;
         }
         Ok(())
@@ -245,7 +245,8 @@ impl Output {
             _ => &Unlimited,
         };
         let (format, parts) = (source.format(), source.parts());
-        let checked = format.check(parts, &self.container, limits);
+        let rows = source.result_rows();
+        let checked = format.check(parts, rows, &self.container, limits);
         checked.map_err(|e| e.in_path(source.name()))
     }
 
@@ -307,23 +308,33 @@ impl Output {
 
 /// The columns of a table, if the format `to` has room for each.
 fn columns(source: &Source, to: Format) -> Result<SchemaRef> {
-    let columns = source.format().columns(source.parts(), to);
+    let chosen = source.result_rows().columns;
+    let columns = source.format().columns(source.parts(), to, chosen);
     columns.map_err(|e| e.in_path(source.name()))
 }
 
 /// Fails if a result with columns of these types, and these of the peer, cannot be written.
 fn rehearse(source: &Source, of_peer: &[PeerColumn], container: &Container) -> Result<()> {
-    let (parts, rows) = (source.parts(), source.rows());
+    let (parts, rows) = (source.parts(), source.result_rows());
     let rehearsed = source.format().rehearse(parts, rows, of_peer, container);
     rehearsed.map_err(|e| e.in_path(source.name()))
 }
 
-/// The columns of a table, that which its options add to a result, and the peer's.
+/// The columns of a table that a result has, that which its options add to it, and the peer's.
 #[cfg(feature = "adbc")]
-fn result_columns(container: &Container, source: &Source, of_peer: &[PeerColumn]) -> Schema {
-    let columns = &container.columns;
+fn result_columns(
+    container: &Container,
+    source: &Source,
+    of_peer: &[PeerColumn],
+) -> Result<Schema> {
+    let (columns, rows) = (&container.columns, source.result_rows());
     let taken = |name: &str| columns.column_with_name(name).is_some();
-    with_fields(columns, &Added::all(source.rows(), of_peer, taken))
+    let added = Added::all(rows, of_peer, taken);
+    let chosen = with_chosen(columns, rows.columns);
+    Ok(with_fields(
+        &*chosen.map_err(|e| e.in_path(source.name()))?,
+        &added,
+    ))
 }
 
 /// Writes what was held back to standard output.
@@ -396,7 +407,7 @@ fn check_name(name: &str, container: &Container) -> Result<()> {
     let format = container.format;
     let hint = format!("name the output .{format}");
     if let Some(other) = sniff::never_written(name) {
-        let reason = format!("the name stands for {other}, but results are {format}");
+        let reason = format!("the name stands for {other}, which no result is");
         return Err(Error::usage_with(reason, hint));
     }
     if let Some(other) = sniff::by_name(name)

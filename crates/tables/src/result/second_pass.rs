@@ -52,7 +52,7 @@ fn write_rows_in(
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     verify_unchanged(source)?;
-    let rows = Selection::new(matched, source.rows())?;
+    let rows = Selection::new(matched, source.result_rows())?;
     let mut out = WriterWithCause::new(out);
     let format = source.format();
     let result = format.copy(source.parts(), rows, container, &mut out);
@@ -79,7 +79,7 @@ pub fn select_rows<'a>(
     matched: impl Into<Matched<'a>>,
 ) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     verify_unchanged(source)?;
-    let rows = Selection::new(matched.into(), source.rows())?;
+    let rows = Selection::new(matched.into(), source.result_rows())?;
     let selected = source.format().select(source.parts(), rows);
     verify_unchanged(source)?;
     selected.map_err(|e| e.in_path(source.name()))

@@ -3,17 +3,19 @@
 use std::ops::Deref;
 use std::path::Path;
 
-use vesica_keys::{Gather, KeyStore, Layout, Record};
+use vesica_keys::{Frequent, Gather, KeyStore, Labels, Layout, Record, Repeated};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Place, Result, ValueProblem};
 use crate::formats::items::{ItemSink, TakeItems};
 use crate::profile::canonical::{Item, RowValues};
 use crate::profile::key::KeySpec;
-use crate::scan::counts::Counts;
+use crate::scan::counts::{Counts, RowVerdict};
 use crate::scan::scan;
 use crate::source::Source;
+use crate::source::options::ResultRows;
 use crate::types::columns_read::ColumnsRead;
+use crate::types::item_rows::ItemRows;
 use crate::types::labels::TextColumns;
 use crate::types::number::ValueColumn;
 
@@ -22,6 +24,7 @@ use crate::types::number::ValueColumn;
 pub struct TableKeys {
     store: KeyStore,
     pub(crate) counts: Counts,
+    rows: ItemRows,
 }
 
 impl TableKeys {
@@ -33,6 +36,18 @@ impl TableKeys {
     /// The keys.
     pub fn into_store(self) -> KeyStore {
         self.store
+    }
+
+    /// The keys that most rows have, at most `most` of them, each with two rows or more.
+    pub(crate) fn most_repeated(&self, most: usize) -> Result<Vec<Repeated>> {
+        let repeated = self.store.most_repeated(most)?;
+        let of_rows = repeated.into_iter().map(|key| self.rows.repeated(key));
+        Ok(of_rows.collect())
+    }
+
+    /// The keys, and the way from their numbers to rows.
+    pub fn into_parts(self) -> (KeyStore, ItemRows) {
+        (self.store, self.rows)
     }
 }
 
@@ -50,6 +65,7 @@ pub fn layout(key: &KeySpec, values: &[ValueColumn], texts: Option<&TextColumns>
         has_numbers: key.bits().is_some(),
         columns: values.iter().map(ValueColumn::rule).collect(),
         label: texts.map_or(0, TextColumns::bytes),
+        labels: texts.map_or(Labels::Same, TextColumns::labels_of_key),
     }
 }
 
@@ -60,7 +76,8 @@ pub fn layout(key: &KeySpec, values: &[ValueColumn], texts: Option<&TextColumns>
 ///
 /// # Errors
 /// Data: whatever is wrong with the table, with its place; texts that do not fit, or differ in rows of one key. Usage: a
-/// directory in which no file can be created. Resource: more than 2³² − 1 rows, or a full disk.
+/// directory in which no file can be created; a result with two columns of one name. Resource: more than 2³² − 1 rows, or
+/// a full disk.
 pub fn read_keys_within(
     source: &Source,
     key: &KeySpec,
@@ -69,14 +86,41 @@ pub fn read_keys_within(
     memory: u64,
     directory: &Path,
 ) -> Result<TableKeys> {
-    let wanted = ColumnsRead::new(key, values, source.rows().added()).with_texts(texts);
-    let gathered = KeyGather::new(layout(key, values, texts), values, memory, directory)?;
+    let result = source.result_rows();
+    check_matched_by(result, key)?;
+    let wanted = ColumnsRead::new(key, values, result.added())
+        .with_texts(texts)
+        .with_chosen(result.columns);
+    let gathered = KeyGather::new(key, layout(key, values, texts), values, memory, directory)?;
     let mut sink = ItemSink::new(wanted, gathered);
     let facts = scan(source, wanted, &mut sink)?;
     let rest = sink.finish().and_then(KeyGather::finish);
     let mut keys = rest.map_err(|e| source.locate(e, &facts.ends))?;
     keys.counts.not_utf8 = facts.not_utf8;
     Ok(keys)
+}
+
+/// Refuses to say by what rows match if they have one key, or in a column that cannot be.
+fn check_matched_by(result: ResultRows<'_>, key: &KeySpec) -> Result<()> {
+    let Some(matched_by) = result.matched_by else {
+        return Ok(());
+    };
+    if key.identifiers().is_empty() {
+        return Err(Error::usage(
+            "a result says by what rows match where they have several identifiers",
+        ));
+    }
+    if matched_by.is_empty() {
+        return Err(Error::usage(
+            "the column that says by what rows match has no name",
+        ));
+    }
+    if result.rows.added() == Some(matched_by) {
+        let problem = format!("the result has a column {matched_by:?} of its own");
+        let remedy = "name the column that says by what rows match otherwise";
+        return Err(Error::usage_with(problem, remedy));
+    }
+    Ok(())
 }
 
 /// First pass, into memory: 32 bytes per distinct key and 4 per row.
@@ -88,19 +132,39 @@ pub fn read_keys(source: &Source, key: &KeySpec) -> Result<TableKeys> {
 }
 
 /// An error about keys whose values are those of these columns, and whose files are in this directory.
-fn of_keys(error: vesica_keys::Error, columns: &[ValueColumn], directory: &Path) -> Error {
+fn of_keys(
+    error: vesica_keys::Error,
+    columns: &[ValueColumn],
+    directory: &Path,
+    rows: &ItemRows,
+) -> Error {
     use vesica_keys::Error as E;
     let of_value = |column: usize, problem: &dyn Fn(&ValueColumn) -> ValueProblem, row, line| {
         let column = &columns[column];
-        column.wrong(problem(column)).at_row(row + 1, line)
+        column
+            .wrong(problem(column))
+            .at_row(rows.row(row) + 1, line)
     };
     match error {
         E::LabelsDiffer { first, row, line } => {
             let first = Box::new(Place {
-                row: Some(first + 1),
+                row: Some(rows.row(first) + 1),
                 ..Place::default()
             });
-            Error::new(ErrorKind::LabelsDiffer { first }).at_row(row + 1, line)
+            Error::new(ErrorKind::LabelsDiffer { first }).at_row(rows.row(row) + 1, line)
+        }
+        E::TooManyOfKey {
+            limit,
+            first,
+            row,
+            line,
+        } => {
+            let first = Box::new(Place {
+                row: Some(rows.row(first) + 1),
+                ..Place::default()
+            });
+            let kind = ErrorKind::TooManyOfKey { limit, first };
+            Error::new(kind).at_row(rows.row(row) + 1, line)
         }
         E::Repeated { column, row, line } => {
             of_value(column, &|_| ValueProblem::Repeated, row, line)
@@ -132,6 +196,9 @@ pub(crate) struct KeyGather<'a> {
     gather: Gather,
     columns: &'a [ValueColumn],
     counts: Counts,
+    rows: ItemRows,
+    /// What came of the present row so far.
+    row: RowVerdict,
     directory: &'a Path,
     /// What goes with the key of a row.
     beside: Zeroizing<Vec<u8>>,
@@ -140,6 +207,7 @@ pub(crate) struct KeyGather<'a> {
 impl<'a> KeyGather<'a> {
     /// Gathers keys of this layout, whose values are those of these columns.
     pub(crate) fn new(
+        key: &KeySpec,
         layout: Layout,
         columns: &'a [ValueColumn],
         memory: u64,
@@ -149,32 +217,45 @@ impl<'a> KeyGather<'a> {
             gather: Gather::new(layout, memory, directory)?,
             columns,
             counts: Counts::default(),
+            rows: ItemRows::new(key),
+            row: RowVerdict::default(),
             directory,
             beside: Zeroizing::default(),
         })
     }
 
     pub(crate) fn finish(self) -> Result<TableKeys> {
-        let (columns, directory) = (self.columns, self.directory);
+        let (columns, directory, rows) = (self.columns, self.directory, self.rows);
         let store = self.gather.finish();
-        let store = store.map_err(|e| of_keys(e, columns, directory))?;
+        let store = store.map_err(|e| of_keys(e, columns, directory, &rows))?;
         let found = store.counts();
         let counts = Counts {
-            rows: found.rows,
             items: found.items,
             duplicates: found.with_key - found.items,
-            frequent: found.frequent,
+            frequent: Frequent {
+                most: found.frequent.most.map(|key| rows.repeated(key)),
+                ..found.frequent
+            },
             ..self.counts
         };
-        Ok(TableKeys { store, counts })
+        Ok(TableKeys {
+            store,
+            counts,
+            rows,
+        })
     }
 }
 
 impl TakeItems for KeyGather<'_> {
     fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
-        self.counts.add(&item);
+        let of = item.of();
+        self.rows.add(of);
+        self.row.add(&item);
+        if of.is_last {
+            self.counts.add(std::mem::take(&mut self.row));
+        }
         let record = match item {
-            Item::Blank | Item::Invalid { .. } => None,
+            Item::Blank { .. } | Item::Denied { .. } | Item::Invalid { .. } => None,
             Item::Digest { digest, number, .. } => {
                 let beside = match self.columns {
                     [] => &values.label,
@@ -194,12 +275,12 @@ impl TakeItems for KeyGather<'_> {
             }
         };
         let added = self.gather.add(record.as_ref());
-        added.map_err(|e| of_keys(e, self.columns, self.directory))
+        added.map_err(|e| of_keys(e, self.columns, self.directory, &self.rows))
     }
 
     fn check(&mut self) -> Result<()> {
         let checked = self.gather.check();
-        checked.map_err(|e| of_keys(e, self.columns, self.directory))
+        checked.map_err(|e| of_keys(e, self.columns, self.directory, &self.rows))
     }
 }
 

@@ -15,6 +15,8 @@ pub struct CsvOptions {
     pub quote: Option<u8>,
     /// What stands before a quote inside quotes, besides another quote; one ASCII byte.
     pub escape: Option<u8>,
+    /// Whether spaces at the start of a field mean nothing, so that a quote behind them opens a quoted field.
+    pub skip_initial_space: bool,
 }
 
 impl Default for CsvOptions {
@@ -23,6 +25,7 @@ impl Default for CsvOptions {
             header: true,
             quote: Some(b'"'),
             escape: None,
+            skip_initial_space: false,
         }
     }
 }
@@ -42,6 +45,7 @@ impl Dialect {
             header: false,
             quote: None,
             escape: None,
+            skip_initial_space: false,
         },
     };
 
@@ -75,6 +79,12 @@ impl Dialect {
             } => Err(Error::usage(
                 "an escape is for quoted fields, and there are none without a quote",
             )),
+            CsvOptions {
+                skip_initial_space: true,
+                ..
+            } if named.iter().any(|(_, byte)| *byte == Some(b' ')) => Err(Error::usage(
+                "spaces cannot be skipped and be a delimiter, a quote or an escape",
+            )),
             _ => Ok(()),
         }
     }
@@ -85,19 +95,26 @@ impl Dialect {
     }
 
     /// Appends a field with this text, in quotes if it needs them.
-    pub(crate) fn put_field(self, text: &str, out: &mut Vec<u8>) {
-        let Some(quote) = self.csv.quote else {
-            return out.extend_from_slice(text.as_bytes());
-        };
-        let special = |byte: u8| {
+    pub(crate) fn put_field(self, text: impl AsRef<[u8]>, out: &mut Vec<u8>) {
+        let text = text.as_ref();
+        let special = |byte: &u8| {
             matches!(byte, b'\r' | b'\n')
-                || [Some(self.delimiter), Some(quote), self.csv.escape].contains(&Some(byte))
+                || [Some(self.delimiter), self.csv.quote, self.csv.escape].contains(&Some(*byte))
         };
-        if !text.is_empty() && !text.bytes().any(special) {
-            return out.extend_from_slice(text.as_bytes());
+        let is_spaced = self.csv.skip_initial_space && text.starts_with(b" ");
+        match text.is_empty() || is_spaced || text.iter().any(special) {
+            true => self.put_quoted(text, out),
+            false => out.extend_from_slice(text),
         }
+    }
+
+    /// Appends a field with this text, in quotes if there are any.
+    pub(crate) fn put_quoted(self, text: &[u8], out: &mut Vec<u8>) {
+        let Some(quote) = self.csv.quote else {
+            return out.extend_from_slice(text);
+        };
         out.push(quote);
-        for byte in text.bytes() {
+        for byte in text.iter().copied() {
             if Some(byte) == self.csv.escape {
                 out.push(byte);
             } else if byte == quote {
@@ -148,6 +165,13 @@ mod tests {
             (None, with(Some(b'"'), Some(b'"'))),
             (None, with(None, Some(b'\\'))),
             (Some(b'\\'), with(Some(b'"'), Some(b'\\'))),
+            (
+                Some(b' '),
+                CsvOptions {
+                    skip_initial_space: true,
+                    ..usual
+                },
+            ),
         ] {
             assert!(
                 Dialect::check(delimiter, csv).is_err(),

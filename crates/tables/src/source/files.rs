@@ -7,15 +7,21 @@ use std::path::{Path, PathBuf};
 use glob::{Pattern, glob_with};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::names::{FITTING, is_no_data, names_no_data};
+use crate::names::{FITTING, is_no_data, names_column, names_no_data};
 use crate::objects::address::Address;
 #[cfg(feature = "object-stores")]
 use crate::objects::find;
+use crate::source::partition::Partition;
 
 /// A file of a table, or an object.
 #[derive(Debug)]
 pub(crate) enum Found {
-    File(PathBuf),
+    File {
+        path: PathBuf,
+        /// The directory below which names of directories say columns.
+        root: PathBuf,
+        is_below: bool,
+    },
     #[cfg(feature = "object-stores")]
     Object(find::Found),
 }
@@ -23,9 +29,29 @@ pub(crate) enum Found {
 impl Found {
     fn path(&self) -> &Path {
         match self {
-            Found::File(path) => path,
+            Found::File { path, .. } => path,
             #[cfg(feature = "object-stores")]
             Found::Object(object) => &object.path,
+        }
+    }
+
+    /// The columns that its directories say.
+    pub(crate) fn partition(&self) -> Result<Partition> {
+        let root = match self {
+            Found::File { root, .. } => root,
+            #[cfg(feature = "object-stores")]
+            Found::Object(object) => &object.root,
+        };
+        let partition = Partition::of(self.path(), root);
+        partition.map_err(|e| e.in_path(&self.path().display().to_string()))
+    }
+
+    /// Whether it is in a directory below one that was named.
+    pub(crate) fn is_below(&self) -> bool {
+        match self {
+            Found::File { is_below, .. } => *is_below,
+            #[cfg(feature = "object-stores")]
+            Found::Object(object) => object.is_below,
         }
     }
 }
@@ -40,11 +66,11 @@ pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<Found>> {
         }
         match pattern(input) {
             Some(pattern) => fitting(pattern, &mut files).map_err(|e| e.in_path(pattern))?,
-            None => add(input, &mut files)?,
+            None => add(input, input, &mut files)?,
         }
     }
     refuse_lakes(&files)?;
-    let mut found: Vec<_> = files.into_iter().map(Found::File).collect();
+    let mut found = files;
     find_objects(&addresses, &mut found)?;
     found.sort_by(|a, b| a.path().cmp(b.path()));
     if let Some(twice) = found
@@ -77,9 +103,9 @@ fn find_objects(addresses: &[Address], _: &mut Vec<Found>) -> Result<()> {
 }
 
 /// Refuses files of tables whose log says which of them count, and which of their rows: deleted ones are still in them.
-fn refuse_lakes(files: &[PathBuf]) -> Result<()> {
+fn refuse_lakes(files: &[Found]) -> Result<()> {
     let mut seen = HashSet::new();
-    for file in files {
+    for file in files.iter().map(Found::path) {
         let Ok(place) = file.canonicalize() else {
             continue; // whoever opens it says why
         };
@@ -123,24 +149,30 @@ fn pattern(input: &Path) -> Option<&str> {
     input.symlink_metadata().is_err().then_some(text)
 }
 
-/// A file, or the files of a directory.
-fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// A file, or the files of a directory. Names of directories below `root` say columns.
+fn add(path: &Path, root: &Path, files: &mut Vec<Found>) -> Result<()> {
     if path.is_dir() {
-        return directory(path, files).map_err(|e| e.in_path(&path.display().to_string()));
+        let added = directory(path, root, 0, files);
+        return added.map_err(|e| e.in_path(&path.display().to_string()));
     }
-    files.push(path.to_owned());
+    files.push(Found::File {
+        path: path.to_owned(),
+        root: root.to_owned(),
+        is_below: false,
+    });
     Ok(())
 }
 
 /// The files that fit a pattern, and those of the directories that do.
-fn fitting(pattern: &str, files: &mut Vec<PathBuf>) -> Result<()> {
+fn fitting(pattern: &str, files: &mut Vec<Found>) -> Result<()> {
+    let root = before_wildcards(pattern);
     let paths = glob_with(pattern, FITTING)
         .map_err(|e| Error::usage(format!("is no pattern: {}", e.msg)))?;
     let before = files.len();
     for path in paths {
         let path = path.map_err(|e| Error::new(ErrorKind::Unreadable(e.into())))?;
         if names_no_data(pattern) || !is_no_data(&path) {
-            add(&path, files)?;
+            add(&path, root, files)?;
         }
     }
     match files.len() {
@@ -149,9 +181,19 @@ fn fitting(pattern: &str, files: &mut Vec<PathBuf>) -> Result<()> {
     }
 }
 
-/// The files of a directory. Directories in it are refused: the files in them would be missing, and what the names
-/// of such directories say, as in `year=2024`, is in no file.
-fn directory(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// The directory of a pattern above the first name with a wildcard.
+fn before_wildcards(pattern: &str) -> &Path {
+    let literal = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+    let above = pattern[..literal].rfind('/').map_or(0, |slash| slash + 1);
+    Path::new(&pattern[..above])
+}
+
+/// The deepest directories that say columns.
+const MAX_DEPTH: usize = 32;
+
+/// The files of a directory, and of those in it that say columns, as `year=2024` does. Other directories in it are refused: the
+/// files in them would be missing.
+fn directory(path: &Path, root: &Path, depth: usize, files: &mut Vec<Found>) -> Result<()> {
     let unreadable = |e| Error::new(ErrorKind::Unreadable(e));
     let before = files.len();
     for entry in path.read_dir().map_err(unreadable)? {
@@ -161,10 +203,18 @@ fn directory(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
             continue;
         }
         if found.is_dir() {
-            let name = name.into_owned();
-            return Err(Error::new(ErrorKind::Subdirectory { name }));
+            if depth == MAX_DEPTH || !names_column(&name) {
+                let name = name.into_owned();
+                return Err(Error::new(ErrorKind::Subdirectory { name }));
+            }
+            directory(&found, root, depth + 1, files)?;
+            continue;
         }
-        files.push(found);
+        files.push(Found::File {
+            path: found,
+            root: root.to_owned(),
+            is_below: depth > 0,
+        });
     }
     match files.len() {
         after if after == before => Err(Error::new(ErrorKind::NoFiles)),
@@ -175,14 +225,22 @@ fn directory(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 /// Whether [`expand`] would find a file of this name, if it were there, among those of an input that is a directory or a
 /// pattern. `directory` is without links and detours.
 pub(crate) fn would_find(input: &Path, directory: &Path, name: &OsStr) -> bool {
+    let is_in = |path: &Path| {
+        let below = directory.strip_prefix(path);
+        below.is_ok_and(|below| {
+            let mut names = below.iter().map(OsStr::to_string_lossy);
+            names.all(|name| names_column(&name))
+        })
+    };
+    let is_above = |path: &Path| path.canonicalize().is_ok_and(|path| is_in(&path));
     let is_here = |path: &Path| path.canonicalize().is_ok_and(|path| path == directory);
     let is_data = !is_no_data(Path::new(name));
     let Some(text) = pattern(input) else {
-        return is_data && is_here(input);
+        return is_data && is_above(input);
     };
-    let any_is_here = |pattern: &str| {
+    let any_is = |pattern: &str, is_it: &dyn Fn(&Path) -> bool| {
         let mut paths = glob_with(pattern, FITTING).into_iter().flatten().flatten();
-        paths.any(|path| is_here(&path))
+        paths.any(|path| is_it(&path))
     };
     let fits = match (input.file_name(), name.to_str()) {
         (Some(last), Some(name)) => {
@@ -194,7 +252,8 @@ pub(crate) fn would_find(input: &Path, directory: &Path, name: &OsStr) -> bool {
         None | Some("") => ".",
         Some(parent) => parent,
     };
-    is_data && any_is_here(text) || fits && (is_data || names_no_data(text)) && any_is_here(parent)
+    is_data && any_is(text, &is_above)
+        || fits && (is_data || names_no_data(text)) && any_is(parent, &is_here)
 }
 
 #[cfg(test)]
@@ -246,11 +305,25 @@ mod tests {
             assert!(error.place().path.is_some());
         }
         std::fs::create_dir(at("d/year=2024")).unwrap();
+        std::fs::write(at("d/year=2024/part-0"), "").unwrap();
+        let expected = ["d/part-10", "d/part-2", "d/year=2024/part-0"];
+        assert_eq!(names(&["d"]).unwrap(), expected);
+        assert_eq!(names(&["d/*=*"]).unwrap(), expected[2..]);
+        for (input, says) in [("d", true), ("d/*=*", true), ("d/year=2024/*", false)] {
+            let found = expand(&[at(input)]).unwrap();
+            let partition = found.last().unwrap().partition().unwrap();
+            assert_eq!(!partition.columns.is_empty(), says, "{input}");
+        }
+        let name = OsStr::new("part-1");
+        let here = place.path().canonicalize().unwrap();
+        assert!(would_find(&at("d"), &here.join("d/year=2025"), name));
+        assert!(!would_find(&at("d"), &here.join("d/year"), name));
+        std::fs::create_dir(at("d/2024")).unwrap();
         let error = names(&["d"]).unwrap_err();
         let ErrorKind::Subdirectory { name } = error.kind() else {
             panic!("{error}");
         };
-        assert_eq!(name, "year=2024");
+        assert_eq!(name, "2024");
     }
 
     #[test]

@@ -52,6 +52,23 @@ impl Rows {
     }
 }
 
+/// What the rows of a result are, and what is written beside them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResultRows<'a> {
+    pub(crate) rows: Rows,
+    /// The column for the name of the identifier by which a row matches.
+    pub(crate) matched_by: Option<&'a str>,
+    /// The columns of the table that it has, in this order; all if none is named.
+    pub(crate) columns: &'a [String],
+}
+
+impl<'a> ResultRows<'a> {
+    /// The columns that a result has besides those of the table and of the peer.
+    pub(crate) fn added(self) -> [Option<&'a str>; 2] {
+        [self.rows.added(), self.matched_by]
+    }
+}
+
 impl FromStr for Rows {
     type Err = Error;
 
@@ -66,6 +83,16 @@ impl FromStr for Rows {
     }
 }
 
+impl SourceOptions {
+    pub(crate) fn result_rows(&self) -> ResultRows<'_> {
+        ResultRows {
+            rows: self.rows,
+            matched_by: self.matched_by.as_deref(),
+            columns: &self.columns,
+        }
+    }
+}
+
 /// How to open a table. The default detects everything that can be.
 #[derive(Clone, Debug, Default)]
 pub struct SourceOptions {
@@ -76,6 +103,13 @@ pub struct SourceOptions {
     pub delimiter: Option<u8>,
     /// What else there is to know of CSV.
     pub csv: CsvOptions,
+    /// Lines above the table in each file of CSV, or rows of a spreadsheet, such as a title, that are left out.
+    pub skip_rows: u64,
+    /// Lines below the table in each file of CSV, or rows of a spreadsheet, such as a total, that are left out; blank ones at the
+    /// end are not counted.
+    pub skip_footer: usize,
+    /// The sheet of a spreadsheet. Otherwise the first that is shown.
+    pub sheet: Option<String>,
     /// The encoding of CSV and JSON Lines. Otherwise UTF-8; results of other encodings are UTF-8 too.
     pub encoding: Option<Encoding>,
     /// How often the table will be read. Text that comes through a pipe and is read once is not copied; any
@@ -83,6 +117,11 @@ pub struct SourceOptions {
     pub passes: Passes,
     /// Which rows the second pass takes.
     pub rows: Rows,
+    /// Where rows have several identifiers: a column of the result for the name of the first by which a row matches, null for
+    /// a row that does not. The table has none of this name.
+    pub matched_by: Option<String>,
+    /// The columns of the table that a result has, in this order; all if none is named. Those that are added come after them.
+    pub columns: Vec<String>,
     /// Whether a table without rows, or a JSON Lines file without any line, is allowed; otherwise reading it
     /// is an error.
     pub allow_no_rows: bool,

@@ -1,7 +1,7 @@
 //! One file of a table, or what stands for one: standard input, bytes in memory, record batches.
 
 use std::io::{self, Cursor, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
@@ -15,12 +15,14 @@ use crate::source::byte_source::{ByteSource, Handle, Stamp, open_error};
 use crate::source::compression::Compression;
 use crate::source::dialect::{CsvOptions, Dialect};
 use crate::source::encoding::Encoding;
+use crate::source::framed::Framed;
 use crate::source::options::{Passes, SourceOptions};
+use crate::source::partition::Partition;
 use crate::source::paths::{PathKind, Paths};
-use crate::source::records::guess_delimiter;
+use crate::source::records::{Records, guess_delimiter};
 use crate::source::scratch::ScratchFile;
 use crate::source::sniff;
-use crate::source::text::{MAX_ROW_BYTES, read_error};
+use crate::source::text::{BYTE_ORDER_MARK, MAX_ROW_BYTES, read_error, strip_terminator};
 use crate::source::wait_time::WaitTime;
 
 /// One file of a table.
@@ -28,6 +30,8 @@ use crate::source::wait_time::WaitTime;
 pub(crate) struct Part {
     name: String,
     bytes: ByteSource,
+    /// The file or object of which this is a copy, as CSV.
+    copied: Option<PathBuf>,
     stamp: Stamp,
     #[cfg_attr(
         not(feature = "parquet"),
@@ -40,6 +44,9 @@ pub(crate) struct Part {
     dialect: Dialect,
     /// What its own fields are delimited by, if it has several.
     delimiter: Option<u8>,
+    /// Lines above and below its table.
+    above: u64,
+    below: usize,
     /// Whether it is an Arrow stream, and not a file.
     arrow_stream: bool,
     /// Whether it never was a file, so that a result takes the format that its name stands for.
@@ -52,6 +59,8 @@ pub(crate) struct Part {
     readers: Readers,
     /// How long its bytes have been waited for.
     wait_time: WaitTime,
+    /// The columns that its directories say.
+    partition: Partition,
 }
 
 impl Part {
@@ -139,7 +148,7 @@ impl Part {
                 .map_err(|e| in_path(read_error(e)))?;
         }
         let start = Bytes::from(start);
-        if options.passes == Passes::One {
+        if options.passes == Passes::One && !is_archive(&start) {
             let mut part = Part::from_bytes(name, start.clone(), options)?;
             if part.format.is_text() {
                 let whole = Cursor::new(start).chain(input);
@@ -208,6 +217,7 @@ impl Part {
         Part {
             name: name.to_owned(),
             bytes,
+            copied: None,
             stamp,
             passes: options.passes,
             format: Format::Csv,
@@ -218,6 +228,8 @@ impl Part {
                 csv: options.csv,
             },
             delimiter: None,
+            above: options.skip_rows,
+            below: options.skip_footer,
             arrow_stream: false,
             formless: false,
             empty: false,
@@ -226,13 +238,61 @@ impl Part {
                 .map_or(u64::MAX, |memory| (memory / 2).max(MAX_ROW_BYTES as u64)),
             readers: Readers::OWNER,
             wait_time: WaitTime::nothing(),
+            partition: Partition::default(),
         }
     }
 
     fn build(name: &str, bytes: ByteSource, stamp: Stamp, options: &SourceOptions) -> Result<Part> {
         let mut part = Part::new(name, bytes, stamp, options);
-        part.detect(options).map_err(|e| e.in_path(name))?;
+        let detected = match part.take_sheet(options) {
+            Ok(Some(options)) => part.detect(&options),
+            Ok(None) => part.detect(options),
+            Err(error) => Err(error),
+        };
+        detected.map_err(|e| e.in_path(name))?;
         Ok(part)
+    }
+
+    /// Puts CSV in the place of a spreadsheet, and returns the options of that.
+    #[cfg(feature = "spreadsheets")]
+    fn take_sheet(&mut self, options: &SourceOptions) -> Result<Option<SourceOptions>> {
+        use crate::source::sheets::{Wanted, as_csv};
+        let wanted = Wanted {
+            sheet: options.sheet.as_deref(),
+            above: options.skip_rows,
+            below: options.skip_footer,
+            limit: self.most_at_once,
+        };
+        let directory = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let csv = self.unchanged(|| as_csv(self.handle()?, &wanted, &directory))?;
+        let Some(csv) = csv else {
+            return no_sheet(options);
+        };
+        let header = options.csv.header;
+        let of_sheet = SourceOptions {
+            format: Some(Format::Csv),
+            delimiter: Some(b','),
+            csv: CsvOptions {
+                header,
+                ..CsvOptions::default()
+            },
+            ..SourceOptions::default()
+        };
+        let is_of_text = options.delimiter.is_some() || options.csv != of_sheet.csv;
+        if is_of_text || options.encoding.is_some() || options.format.is_some() {
+            let problem = "a format, a delimiter, a quote, an escape and an encoding are not for spreadsheets";
+            return Err(Error::usage_with(problem, "leave these options away"));
+        }
+        let copy = ByteSource::Scratch(Arc::new(csv));
+        self.copied = Some(self.file().to_owned());
+        self.bytes = copy;
+        (self.above, self.below) = (0, 0);
+        Ok(Some(of_sheet))
+    }
+
+    #[cfg(not(feature = "spreadsheets"))]
+    fn take_sheet(&mut self, options: &SourceOptions) -> Result<Option<SourceOptions>> {
+        no_sheet(options)
     }
 
     fn detect(&mut self, options: &SourceOptions) -> Result<()> {
@@ -246,10 +306,12 @@ impl Part {
         if self.empty && !self.format.is_text() {
             return Err(Error::new(ErrorKind::Empty));
         }
-        let is_of_csv = options.delimiter.is_some() || options.csv != CsvOptions::default();
+        let is_of_csv = options.delimiter.is_some()
+            || options.csv != CsvOptions::default()
+            || (options.skip_rows, options.skip_footer) != (0, 0);
         if self.format != Format::Csv && is_of_csv {
             let problem = format!(
-                "a delimiter, a header, a quote and an escape are for CSV, not {}",
+                "a delimiter, a header, a quote, an escape and lines to skip are for CSV, not {}",
                 self.format
             );
             return Err(Error::usage_with(problem, "leave these options away"));
@@ -264,10 +326,20 @@ impl Part {
         if self.format != Format::Csv {
             self.dialect = Dialect::LINES;
         } else {
-            self.delimiter = match options.delimiter {
+            let is_possible = |said: &u8| Dialect::check(Some(*said), options.csv).is_ok();
+            let said = said_delimiter(&found.sample).filter(is_possible);
+            let said = said.filter(|_| self.above == 0);
+            self.above += u64::from(said.is_some());
+            self.delimiter = match options.delimiter.or(said) {
                 Some(delimiter) => Some(delimiter),
                 None if sniff::is_tsv(&self.name) => Some(b'\t'),
-                None => guess_delimiter(&found.sample, found.whole, options.csv)?,
+                None => {
+                    let below = if found.whole { self.below } else { 0 };
+                    let mut sample = Vec::new();
+                    let mut table = Framed::new(&found.sample[..], self.above, below);
+                    table.read_to_end(&mut sample).map_err(read_error)?;
+                    guess_delimiter(&sample, found.whole, options.csv)?
+                }
             };
             self.dialect.delimiter = self.delimiter.unwrap_or(b',');
         }
@@ -360,14 +432,19 @@ impl Part {
 
     /// Adds its file to what is read, of this kind, or that of the database which it is the answer of.
     pub(crate) fn add_to(&self, kind: PathKind, paths: &mut Paths) {
-        let name = match &self.bytes {
+        let name = self.copied.as_deref().unwrap_or_else(|| self.file());
+        paths.reads_file("the input", kind, name, self.stamp.identity());
+    }
+
+    /// The file or object that is read, if it is one.
+    fn file(&self) -> &Path {
+        match &self.bytes {
             ByteSource::Path(path) => path,
             #[cfg(feature = "object-stores")]
             ByteSource::Object(_) => Path::new(&self.name),
             // Of a database the file is known.
             _ => Path::new(""),
-        };
-        paths.reads_file("the input", kind, name, self.stamp.identity());
+        }
     }
 
     /// Whether both are the same file.
@@ -383,6 +460,25 @@ impl Part {
         }
     }
 
+    /// The same with columns that its directories say, unless it is text, whose rows are copied as they are. `is_below` says that
+    /// it was found below a directory that was named.
+    pub(crate) fn in_directories(self, partition: Partition, is_below: bool) -> Result<Part> {
+        match (&partition.columns[..], self.format.is_text()) {
+            ([(name, _), ..], true) if is_below => {
+                let format = self.format.words();
+                let found = format!("{format} in directories that say the column {name:?}");
+                Err(Error::unsupported(found).in_path(&self.name))
+            }
+            (_, true) => Ok(self),
+            (_, false) => Ok(Part { partition, ..self }),
+        }
+    }
+
+    /// The columns that its directories say.
+    pub(crate) fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
     /// The raw bytes, from the start.
     pub(crate) fn handle(&self) -> Result<Handle> {
         self.bytes.handle()
@@ -393,8 +489,18 @@ impl Part {
         &self.wait_time
     }
 
+    /// The records of its table.
+    pub(crate) fn records(&self) -> Result<Records<Box<dyn Read + Send>>> {
+        let text = self.text()?;
+        let text = match (self.above, self.below) {
+            (0, 0) => text,
+            (above, below) => Box::new(Framed::new(text, above, below)),
+        };
+        Ok(Records::new(text, self.dialect).after_lines(self.above))
+    }
+
     /// The text, from the start, decompressed and in UTF-8.
-    pub(crate) fn text(&self) -> Result<Box<dyn Read + Send>> {
+    fn text(&self) -> Result<Box<dyn Read + Send>> {
         let bytes = self.wait_time.timed(self.bytes.stream()?);
         let mut text: Box<dyn Read + Send> = Box::new(bytes);
         if let Some(compression) = self.compression {
@@ -404,5 +510,41 @@ impl Part {
             Some(encoding) => encoding.reader(text),
             None => text,
         })
+    }
+}
+
+/// Whether what begins so may be a spreadsheet, which is read out of order.
+fn is_archive(start: &[u8]) -> bool {
+    #[cfg(feature = "spreadsheets")]
+    return crate::source::sheets::may_be(start);
+    #[cfg(not(feature = "spreadsheets"))]
+    {
+        let _ = start;
+        false
+    }
+}
+
+/// Refuses a sheet of what is no spreadsheet.
+fn no_sheet(options: &SourceOptions) -> Result<Option<SourceOptions>> {
+    match options.sheet {
+        Some(_) => Err(Error::usage(
+            "a sheet is for spreadsheets, and this is none",
+        )),
+        None => Ok(None),
+    }
+}
+
+/// The delimiter that a first line such as `sep=;` says, as spreadsheets write it.
+fn said_delimiter(sample: &[u8]) -> Option<u8> {
+    let text = sample.strip_prefix(BYTE_ORDER_MARK).unwrap_or(sample);
+    let (line, _) = strip_terminator(text.split_inclusive(|byte| *byte == b'\n').next()?);
+    let quoted = line
+        .strip_prefix(b"\"")
+        .and_then(|line| line.strip_suffix(b"\""));
+    match quoted.unwrap_or(line) {
+        [start @ .., delimiter] if start.eq_ignore_ascii_case(b"sep=") && delimiter.is_ascii() => {
+            Some(*delimiter)
+        }
+        _ => None,
     }
 }

@@ -496,7 +496,7 @@ impl<'a> Located<'a> {
         // What cannot be listed is complained of when it is read.
         for found in expand(std::slice::from_ref(&self.named.path)).unwrap_or_default() {
             match found {
-                Found::File(path) => files.push(path),
+                Found::File { path, .. } => files.push(path),
                 #[cfg(feature = "object-stores")]
                 Found::Object(_) => {}
             }

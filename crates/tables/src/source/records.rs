@@ -8,7 +8,7 @@ use std::io::{Empty, Read};
 use std::ops::Range;
 
 use bytes::Bytes;
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
+use csv_core::{ReadFieldResult, ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -185,6 +185,14 @@ impl<R: Read> Records<R> {
         }
     }
 
+    /// The same after so many lines, which have not been read.
+    pub(crate) fn after_lines(self, lines: u64) -> Self {
+        Records {
+            next_line: self.next_line.saturating_add(lines),
+            ..self
+        }
+    }
+
     /// Consumes a byte-order mark.
     pub(crate) fn skip_byte_order_mark(&mut self) -> Result<bool> {
         let length = self.buffer.byte_order_mark()?;
@@ -202,7 +210,10 @@ impl<R: Read> Records<R> {
             };
             self.record.line = line;
             if self.has_quote(range.end) {
-                self.quoted()?;
+                match self.dialect.csv.skip_initial_space {
+                    false => self.quoted()?,
+                    true => self.quoted_behind_spaces()?,
+                }
                 return Ok(true);
             }
             self.next_line += 1;
@@ -302,12 +313,10 @@ impl<R: Read> Records<R> {
     /// Reads a record that has a quote on its first line.
     fn quoted(&mut self) -> Result<()> {
         let Record {
-            raw: raw_length,
             line,
-            crlf,
-            quoted,
             unquoted,
             ends,
+            ..
         } = &mut self.record;
         if unquoted.is_empty() {
             unquoted.resize(1 << 10, 0);
@@ -344,17 +353,80 @@ impl<R: Read> Records<R> {
                 ReadRecordResult::InputEmpty => {}
             }
         }
+        ends.truncate(fields);
+        self.unquoted(read);
+        Ok(())
+    }
+
+    /// Reads a record that has a quote on its first line, field by field, and skips spaces in front of each.
+    fn quoted_behind_spaces(&mut self) -> Result<()> {
+        let Record {
+            line,
+            unquoted,
+            ends,
+            ..
+        } = &mut self.record;
+        unquoted.resize(unquoted.len().max(1 << 10), 0);
+        ends.clear();
+        let core = self.core.get_or_insert_with(|| core(self.dialect));
+        let (mut read, mut written) = (0, 0);
+        let (mut is_start, mut ended) = (true, false);
+        loop {
+            let pending = &self.buffer.pending()[read..];
+            let spaces = pending.iter().take_while(|byte| **byte == b' ');
+            let spaces = if is_start { spaces.count() } else { 0 };
+            read += spaces;
+            // As in `quoted`.
+            let input = if ended {
+                &b"\n"[..]
+            } else {
+                &pending[spaces..]
+            };
+            if input.is_empty() {
+                ended = !self.buffer.more().map_err(|e| e.at_line(*line))?;
+                continue;
+            }
+            let (result, n_in, n_out) = core.read_field(input, &mut unquoted[written..]);
+            if !ended {
+                read += n_in;
+            }
+            written += n_out;
+            is_start = false;
+            match result {
+                ReadFieldResult::OutputFull => unquoted.resize(unquoted.len() * 2, 0),
+                ReadFieldResult::Field { record_end } => {
+                    ends.push(written);
+                    if record_end {
+                        break;
+                    }
+                    is_start = true;
+                }
+                ReadFieldResult::End => break,
+                ReadFieldResult::InputEmpty if ended => {
+                    self.is_open = true;
+                    return Err(never_closed(*line));
+                }
+                ReadFieldResult::InputEmpty => {}
+            }
+        }
+        self.unquoted(read);
+        Ok(())
+    }
+
+    /// Goes behind a record of so many bytes that is read.
+    fn unquoted(&mut self, read: usize) {
         let raw = &self.buffer.pending()[..read];
         self.next_line += memchr_iter(b'\n', raw).count().max(1) as u64;
-        ends.truncate(fields);
-        *crlf = raw.ends_with(b"\r\n");
-        if *crlf && let Some(last) = ends.last_mut() {
+        let record = &mut self.record;
+        record.crlf = raw.ends_with(b"\r\n");
+        if record.crlf
+            && let Some(last) = record.ends.last_mut()
+        {
             *last -= 1;
         }
-        *quoted = true;
-        *raw_length = read;
+        record.quoted = true;
+        record.raw = read;
         self.consume(read);
-        Ok(())
     }
 
     /// The bytes of the present record, with its terminator.
@@ -371,6 +443,9 @@ impl<R: Read> Records<R> {
         let mut field = 0;
         let mut place = Place::Start;
         for byte in self.raw() {
+            if place == Place::Start && *byte == b' ' && self.dialect.csv.skip_initial_space {
+                continue;
+            }
             if place == Place::Start && field == i {
                 return *byte == quote;
             }
@@ -403,9 +478,19 @@ impl<R: Read> Records<R> {
             &self.record.unquoted[start..ends[i]]
         } else {
             let start = if i == 0 { 0 } else { ends[i - 1] + 1 };
-            &self.raw()[start..ends[i]]
+            let field = &self.raw()[start..ends[i]];
+            match self.dialect.csv.skip_initial_space {
+                true => behind_spaces(field),
+                false => field,
+            }
         }
     }
+}
+
+/// What is behind the spaces at the start of a field.
+fn behind_spaces(field: &[u8]) -> &[u8] {
+    let spaces = field.iter().take_while(|byte| **byte == b' ');
+    &field[spaces.count()..]
 }
 
 /// Where in a field a byte is.

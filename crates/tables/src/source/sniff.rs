@@ -71,6 +71,9 @@ pub(crate) fn sniff(
                 return Err(Error::new(ErrorKind::OtherEncoding(encoding)));
             }
         }
+        if let Some(encoding) = utf_16_without_mark(&sample) {
+            return Err(Error::new(ErrorKind::OtherEncoding(encoding)));
+        }
         if has_old_line_ends(&sample) {
             let found = "lines that end in carriage returns alone; end them with line feeds";
             return Err(Error::unsupported(found));
@@ -157,6 +160,20 @@ fn guess_text(sample: &[u8]) -> Format {
     found.copied().unwrap_or(Format::Csv)
 }
 
+/// The encoding of a text without a byte-order mark in which one byte of nearly every pair is null: UTF-16, mostly of letters of
+/// ASCII. No other text has null bytes.
+fn utf_16_without_mark(sample: &[u8]) -> Option<&'static str> {
+    const LEAST: usize = 4;
+    let pairs = sample.as_chunks::<2>().0;
+    let nulls = |side: usize| pairs.iter().filter(|pair| pair[side] == 0).count();
+    let (first, second) = (nulls(0), nulls(1));
+    match pairs.len() >= LEAST {
+        true if first == 0 && 2 * second > pairs.len() => Some("UTF-16LE"),
+        true if second == 0 && 2 * first > pairs.len() => Some("UTF-16BE"),
+        _ => None,
+    }
+}
+
 /// Whether lines end in carriage returns alone, as before Unix: to us that is one line.
 fn has_old_line_ends(sample: &[u8]) -> bool {
     let first = memchr::memchr2(b'\r', b'\n', sample);
@@ -206,6 +223,21 @@ mod tests {
         assert_eq!(guess_text(b"\xef\xbb\xbf {\"a\":1}"), Format::Jsonl);
         assert_eq!(guess_text(b"{ }\n"), Format::Jsonl);
         assert_eq!(guess_text(b"{id},v\n"), Format::Csv);
+    }
+
+    #[test]
+    fn utf_16_is_known_without_a_mark() {
+        let text = "id,mail\n1,a\u{20ac}@x.org\n";
+        let bytes = |of: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(of).collect::<Vec<_>>();
+        for (bytes, encoding) in [
+            (bytes(u16::to_le_bytes), Some("UTF-16LE")),
+            (bytes(u16::to_be_bytes), Some("UTF-16BE")),
+            (text.as_bytes().to_vec(), None),
+            (b"a\0b\0".to_vec(), None),
+            (b"id,mail\n\0\0\0\0\0\0\0\0\0\0".to_vec(), None),
+        ] {
+            assert_eq!(utf_16_without_mark(&bytes), encoding, "{bytes:?}");
+        }
     }
 
     #[test]

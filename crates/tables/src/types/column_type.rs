@@ -277,9 +277,11 @@ impl KeyClass {
     /// The two classes that a contract has of a key column, such as `decimal/text`, if texts are likely to differ where
     /// values do not under this normalisation: one that takes values as they come.
     pub fn apart<'c>(classes: &'c str, normalization: &str) -> Option<(&'c str, &'c str)> {
-        let is_by_value = normalization == Profile::Exact.id();
-        let as_they_come =
-            is_by_value || normalization == Profile::ExactByScale.id() || normalization == "text/1";
+        let of_identifier = normalization.split_once('=');
+        let normalization = of_identifier.map_or(normalization, |(_, profile)| profile);
+        let (name, version) = normalization.split_once('/').unwrap_or((normalization, ""));
+        let is_by_value = normalization == Profile::EXACT.id();
+        let as_they_come = matches!((name, version), ("exact" | "text", "1" | "2"));
         let meet = classes == "integer/text" || is_by_value && classes == "decimal/integer";
         classes.split_once('/').filter(|_| as_they_come && !meet)
     }

@@ -1,5 +1,6 @@
 //! What a side hands over, or shares, with each of its keys: the texts of some columns in a string of one length.
 
+use vesica_keys::Labels;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, ErrorKind, Result, TextsOf};
@@ -13,6 +14,8 @@ pub struct TextColumns {
     columns: KeySpec,
     of: TextsOf,
     bytes: usize,
+    /// Rows of a key that each have such texts, in a slot of their own; of one, all rows have the same.
+    rows: usize,
 }
 
 impl TextColumns {
@@ -51,10 +54,45 @@ impl TextColumns {
     fn new(key: &KeySpec, columns: &[String], of: TextsOf, bytes: usize) -> Result<TextColumns> {
         let columns = columns.iter().map(|name| KeyColumn {
             name: name.clone(),
-            profile: Profile::Exact,
+            profile: Profile::EXACT,
         });
         let columns = KeySpec::new(columns.collect())?.with_nulls(key.nulls().to_vec());
-        Ok(TextColumns { columns, of, bytes })
+        Ok(TextColumns {
+            columns,
+            of,
+            bytes,
+            rows: 1,
+        })
+    }
+
+    /// The same for up to so many rows of each key. Each has a slot of its own, all of the same length; together they take the
+    /// bytes of a label.
+    pub fn of_rows(self, rows: usize) -> TextColumns {
+        TextColumns {
+            rows: rows.max(1),
+            ..self
+        }
+    }
+
+    /// Rows of a key that may each have such texts.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How those of several rows of a key go together.
+    pub(crate) fn labels_of_key(&self) -> Labels {
+        match self.rows {
+            1 => Labels::Same,
+            rows => Labels::Slots(rows),
+        }
+    }
+
+    /// Bytes that the texts of a row may take.
+    pub(crate) fn bytes_of_row(&self) -> usize {
+        match self.rows {
+            1 => self.bytes,
+            rows => (self.bytes / rows).saturating_sub(SLOT_MARK.len()),
+        }
     }
 
     /// Bytes for each key.
@@ -69,13 +107,16 @@ impl TextColumns {
     /// What goes with a row, whose columns of texts begin with the `first`.
     pub(crate) fn of_row<R: Row>(&self, row: &R, first: usize) -> Result<Zeroizing<Vec<u8>>> {
         let mut label = Zeroizing::new(Vec::with_capacity(self.bytes));
-        let mut needed = 0;
+        let (mut needed, limit) = (0, self.bytes_of_row());
+        if self.rows > 1 {
+            label.extend_from_slice(&SLOT_MARK);
+        }
         for (index, column) in (first..).zip(self.columns.columns()) {
             let pushed = self.push(row.value(index).text(), &mut label);
             needed += pushed.map_err(|e| e.in_column(&column.name))?;
         }
-        if needed > self.bytes {
-            let (of, limit) = (self.of, self.bytes);
+        if needed > limit {
+            let of = self.of;
             return Err(Error::new(ErrorKind::TextsTooLong { of, needed, limit }));
         }
         label.resize(self.bytes, 0);
@@ -127,6 +168,9 @@ impl TextColumns {
 
 /// Bytes of the length of a text in a label.
 const LENGTH_BYTES: usize = 2;
+
+/// What a slot begins with that a row has.
+pub(crate) const SLOT_MARK: [u8; 1] = [1];
 
 /// Fails for a text that is not handed over.
 fn check(text: &[u8]) -> Result<&[u8]> {

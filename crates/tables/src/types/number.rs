@@ -74,7 +74,7 @@ impl ValueColumn {
                 .map_err(|_| ValueProblem::NotANumber)
                 .and_then(|text| parse(text, self.scale)),
             Value::Typed(Kind::Integer | Kind::Decimal, text) => parse(text, self.scale),
-            Value::Bytes(_) | Value::Typed(..) => Err(ValueProblem::NotANumber),
+            Value::Bytes(_) | Value::Typed(..) | Value::List(_) => Err(ValueProblem::NotANumber),
         };
         units.map_err(|problem| self.wrong(problem))
     }

@@ -1,7 +1,8 @@
 //! Columns that the sender hands over with the rows that match: texts in labels of one length.
 //!
 //! Texts have no control characters but tabs and line ends. A label has, for each column, two bytes with the length of the text plus one, little endian, and the text; 0 instead
-//! is null. Zeros follow up to the length of labels.
+//! is null. Zeros follow up to the length of labels. Where a key may have several rows, its label has a slot for each: a
+//! byte that says whether a row has it, and what a label would have.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,7 +11,8 @@ use vesica_keys::{CommonOrder, KeyStore, Parts, RowSet};
 
 use crate::error::Result;
 use crate::types::column_type::ColumnType;
-use crate::types::labels::is_control;
+use crate::types::item_rows::ItemRows;
+use crate::types::labels::{SLOT_MARK, is_control};
 
 /// What comes before the name of a column of the peer in the result.
 pub(crate) const PREFIX: &str = "peer_";
@@ -19,6 +21,8 @@ pub(crate) const PREFIX: &str = "peer_";
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     pub(crate) rows: &'a RowSet,
+    /// The items that match, if rows have several.
+    items: Option<(&'a RowSet, &'a ItemRows)>,
     pub(crate) handed_over: Option<HandedOver<'a>>,
     pub(crate) order: Option<CommonOrder<'a>>,
 }
@@ -28,9 +32,32 @@ impl<'a> Matched<'a> {
     pub fn new(rows: &'a RowSet, handed_over: Option<HandedOver<'a>>) -> Matched<'a> {
         Matched {
             rows,
+            items: None,
             handed_over,
             order: None,
         }
+    }
+
+    /// The same for rows with several identifiers, of which these items match; what was handed over goes with items.
+    pub fn by_items(self, items: &'a RowSet, rows: &'a ItemRows) -> Matched<'a> {
+        Matched {
+            items: Some((items, rows)),
+            ..self
+        }
+    }
+
+    /// The item with which goes what was handed over for a row: that of the first identifier that matches.
+    pub(crate) fn item(&self, row: u64) -> Option<u64> {
+        match self.items {
+            Some((items, rows)) => rows.first_of(row, items),
+            None => Some(row),
+        }
+    }
+
+    /// The name of the first identifier by which a row matches.
+    pub(crate) fn identifier(&self, row: u64) -> Option<&'a str> {
+        let (items, rows) = self.items?;
+        rows.name(rows.first_of(row, items)?)
     }
 
     /// The same with the order of [`Rows::Aligned`](crate::Rows::Aligned).
@@ -80,6 +107,8 @@ impl<'a> From<&'a RowSet> for Matched<'a> {
 pub struct HandedOver<'a> {
     columns: &'a [PeerColumn],
     keys: &'a KeyStore,
+    /// Rows of a key that may each have such texts.
+    rows: usize,
 }
 
 /// A column of the peer's table.
@@ -95,7 +124,34 @@ impl<'a> HandedOver<'a> {
     /// These columns, in the labels that are [kept](KeyStore::keep) with these keys, and [arranged](arrange). Rows are asked
     /// for in ascending order, or it may take long.
     pub fn new(columns: &'a [PeerColumn], keys: &'a KeyStore) -> Self {
-        HandedOver { columns, keys }
+        HandedOver {
+            columns,
+            keys,
+            rows: 1,
+        }
+    }
+
+    /// The same in slots for up to so many rows of the peer with one key.
+    pub fn of_rows(self, rows: usize) -> Self {
+        HandedOver {
+            rows: rows.max(1),
+            ..self
+        }
+    }
+
+    /// Whether a row may match several of the peer's.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.rows > 1
+    }
+
+    /// How many rows of the peer have the key of an item; 1 if it is none or does not match.
+    pub(crate) fn rows_of(&self, item: Option<u64>) -> Result<usize> {
+        let Some(item) = item.filter(|_| self.has_slots()) else {
+            return Ok(1);
+        };
+        let label = self.keys.label(item)?;
+        let rows = slots(&label, self.rows).count();
+        Ok(rows.max(1))
     }
 
     pub(crate) fn columns(&self) -> &'a [PeerColumn] {
@@ -107,15 +163,27 @@ impl<'a> HandedOver<'a> {
         self.keys.label_bytes()
     }
 
-    /// The texts of a row, `None` for null; all null if the row does not match. Fails if they cannot be read back.
-    pub(crate) fn texts(&self, row: u64) -> Result<Vec<Option<Cow<'a, str>>>> {
+    /// The texts that an item has of one of the peer's rows, `None` for null; all null if it is none or does not match. Fails
+    /// if they cannot be read back.
+    pub(crate) fn texts(&self, item: Option<u64>, row: usize) -> Result<Vec<Option<Cow<'a, str>>>> {
         let nulls = || vec![None; self.columns.len()];
-        Ok(match self.keys.label(row)? {
-            Cow::Borrowed(label) => decode(label, self.columns).map_or_else(nulls, |texts| {
+        let Some(item) = item else {
+            return Ok(nulls());
+        };
+        Ok(match self.keys.label(item)? {
+            Cow::Borrowed(label) => decode(
+                slot(label, self.rows, row).unwrap_or_default(),
+                self.columns,
+            )
+            .map_or_else(nulls, |texts| {
                 let texts = texts.into_iter();
                 texts.map(|text| text.map(Cow::Borrowed)).collect()
             }),
-            Cow::Owned(label) => decode(&label, self.columns).map_or_else(nulls, |texts| {
+            Cow::Owned(label) => decode(
+                slot(&label, self.rows, row).unwrap_or_default(),
+                self.columns,
+            )
+            .map_or_else(nulls, |texts| {
                 let texts = texts.into_iter();
                 texts
                     .map(|text| text.map(|text| Cow::Owned(text.to_owned())))
@@ -125,8 +193,29 @@ impl<'a> HandedOver<'a> {
     }
 }
 
-/// Puts the labels that are [kept](KeyStore::keep) with keys, of these columns, where the rows that match find them. Takes
-/// approximately `memory` bytes, and a bucket's labels. Returns whether there are such.
+/// What a label has for a row of its key, counted from 0, of up to `rows` of them; `None` if it has nothing.
+fn slot(label: &[u8], rows: usize, row: usize) -> Option<&[u8]> {
+    let mark = if rows > 1 { SLOT_MARK.len() } else { 0 };
+    let bytes = (label.len() / rows).max(mark).max(1);
+    let slot = label.chunks_exact(bytes).nth(row)?;
+    slot.strip_prefix(&SLOT_MARK[..mark])
+}
+
+/// The same for each row, up to the first that it has nothing for.
+fn slots(label: &[u8], rows: usize) -> impl Iterator<Item = &[u8]> {
+    (0..).map_while(move |row| slot(label, rows, row))
+}
+
+/// Whether a label has only zeros after the last row that it has something for. That of a key that does not match is all
+/// zeros.
+fn is_of_rows(label: &[u8], rows: usize) -> bool {
+    let taken = slots(label, rows).count();
+    let rest = label.chunks_exact((label.len() / rows).max(1)).skip(taken);
+    rest.flatten().all(|byte| *byte == 0)
+}
+
+/// Puts the labels that are [kept](KeyStore::keep) with keys, of these columns and for up to `rows` rows of a key, where the
+/// rows that match find them. Takes approximately `memory` bytes, and a bucket's labels. Returns whether there are such.
 ///
 /// # Errors
 /// Usage or Resource: a file cannot be written in `directory`, or not read back.
@@ -134,15 +223,20 @@ pub fn arrange(
     keys: &mut KeyStore,
     directory: &Path,
     columns: &[PeerColumn],
+    rows: usize,
     matched: &RowSet,
     memory: u64,
 ) -> Result<bool> {
     let bytes = keys.label_bytes();
+    let is_unreadable = |label: &&[u8]| {
+        let mut of_rows = slots(label, rows);
+        of_rows.any(|slot| decode(slot, columns).is_none()) || !is_of_rows(label, rows)
+    };
+    // Where there is no key there are no bytes.
     let unreadable = |labels: &[u8]| {
-        // Where there is no key there are no bytes.
-        let labels = labels.chunks_exact(bytes.max(1));
         labels
-            .filter(|label| decode(label, columns).is_none())
+            .chunks_exact(bytes.max(1))
+            .filter(is_unreadable)
             .count()
     };
     Ok(keys.arrange(directory, matched, memory, unreadable)?)
@@ -187,6 +281,32 @@ pub(crate) fn result_names(columns: &[PeerColumn], taken: impl Fn(&str) -> bool)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_are_those_of_rows() {
+        let all = |label, rows| slots(label, rows).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        assert_eq!(all(b"abc", 1), [b"abc"]);
+        assert_eq!(all(&[0; 3], 1), [[0; 3]]);
+        assert_eq!(all(b"\x01ab\x01cd\0\0\0", 3), [b"ab", b"cd"]);
+        assert_eq!(all(b"\x01ab\x02cd\x01ef", 3), [b"ab"]);
+        assert_eq!(all(&[0; 6], 3), Vec::<Vec<u8>>::new());
+        assert_eq!(all(b"", 3), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn slots_after_a_free_one_are_free() {
+        for (label, rows, is_of_rows) in [
+            (&b"abc"[..], 1, true),
+            (b"\x01ab\0\0\0", 2, true),
+            (b"\x01ab\x01cd", 2, true),
+            (&[0; 6], 2, true),
+            (b"\0\0\0\x01ab", 2, false),
+            (b"\x01ab\x02cd", 2, false),
+            (b"\x01ab\0\0d", 2, false),
+        ] {
+            assert_eq!(super::is_of_rows(label, rows), is_of_rows, "{label:?}");
+        }
+    }
 
     #[test]
     fn labels_that_are_none_are_told_from_those_that_are() {

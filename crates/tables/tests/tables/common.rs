@@ -106,6 +106,6 @@ pub(crate) fn handed_over(
     let (mut keys, nowhere) = (keys.into_store(), Path::new(""));
     let rows = RowSet::none(keys.counts().rows);
     keys.keep(0, labels, bytes, u64::MAX, nowhere).unwrap();
-    assert!(arrange(&mut keys, nowhere, columns, &rows, 0).unwrap());
+    assert!(arrange(&mut keys, nowhere, columns, 1, &rows, 0).unwrap());
     keys
 }

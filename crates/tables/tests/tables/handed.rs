@@ -461,7 +461,7 @@ fn columns_go_through_the_disk_too() {
             .unwrap();
     }
     let columns = columns_of(&theirs, &columns);
-    assert!(arrange(&mut near, place.path(), &columns, &all, 0).unwrap());
+    assert!(arrange(&mut near, place.path(), &columns, 1, &all, 0).unwrap());
     let matched = Matched::new(&all, Some(HandedOver::new(&columns, &near)));
     assert_eq!(matched.unreadable(), None);
     let mut out = Vec::new();
@@ -472,7 +472,7 @@ fn columns_go_through_the_disk_too() {
     assert!(all.iter().count() > 1000);
     assert!(String::from_utf8(out).unwrap() == expected);
     // Nothing was handed over for the other.
-    assert!(!arrange(&mut far, place.path(), &columns, &all, 0).unwrap());
+    assert!(!arrange(&mut far, place.path(), &columns, 1, &all, 0).unwrap());
     // Rows of one key with different texts, wherever they are.
     let differ = table(&|row| (row / 2500).to_string());
     let differ = open(&place, "differ.csv", differ.as_bytes(), &options);
@@ -492,5 +492,69 @@ fn columns_go_through_the_disk_too() {
         let rows = [first.row, error.place().row].map(|row| row.unwrap() as u32 - 1);
         assert_eq!(key(rows[0]), key(rows[1]));
         assert!(rows[0] < 2500 && rows[1] >= 2500, "{rows:?}");
+    }
+}
+
+/// In the order of the table, wherever keys are: also where the rows of one key are in several runs.
+#[test]
+fn rows_of_one_key_have_slots_in_their_order() {
+    let rows = 9000u32;
+    let key = |row: u32| row * 7919 % 3500;
+    let text: String = (0..rows)
+        .map(|row| format!("k{},{row}\n", key(row)))
+        .collect();
+    let source = Source::from_bytes(
+        "t.csv",
+        format!("key,v\n{text}").into(),
+        SourceOptions::default(),
+    );
+    let (source, spec) = (source.unwrap(), spec("key"));
+    let slots = |rows| {
+        let texts = TextColumns::labels(&spec, &names(&["v"]), 8 * rows);
+        texts.unwrap().of_rows(rows)
+    };
+    let place = TempDir::new().unwrap();
+    let read = |memory, rows| {
+        let texts = slots(rows);
+        read_keys_within(&source, &spec, &[], Some(&texts), memory, place.path())
+    };
+    let mut found = Vec::new();
+    for memory in [0, 300_000, u64::MAX] {
+        let mut store = read(memory, 3).unwrap().into_store();
+        store
+            .split(place.path(), 1, |keys| vec![0; keys.len()])
+            .unwrap();
+        let keys = store.load(0, true).unwrap();
+        let labels = keys.labels.as_ref().unwrap();
+        let mut all: Vec<_> = (keys.digests.iter().copied())
+            .zip(labels.chunks(24).map(<[u8]>::to_vec))
+            .collect();
+        all.sort_unstable();
+        found.push(all);
+        // The third row of a key is one too many, and the first such is named.
+        let error = read(memory, 2).unwrap_err();
+        let ErrorKind::TooManyOfKey { limit: 2, first } = error.kind() else {
+            panic!("{error}");
+        };
+        let place = error.place();
+        assert_eq!((first.row, place.row), (Some(1), Some(7001)), "{memory}");
+    }
+    assert!(found[0] == found[1] && found[1] == found[2]);
+    let digests = keys(&source, "key");
+    let row_items = digests.row_items();
+    for (digest, label) in &found[0] {
+        let item = digests.digests().iter().position(|d| d == digest).unwrap();
+        let rows = (0..).zip(row_items).filter(|(_, of)| **of as usize == item);
+        let mut expected = Vec::new();
+        for (row, _) in rows {
+            let row: u32 = row;
+            let text = row.to_string();
+            let mut slot = vec![1, text.len() as u8 + 1, 0];
+            slot.extend_from_slice(text.as_bytes());
+            slot.resize(8, 0);
+            expected.extend(slot);
+        }
+        expected.resize(24, 0);
+        assert_eq!(*label, expected);
     }
 }

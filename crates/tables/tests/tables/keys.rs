@@ -377,6 +377,24 @@ fn phone_numbers_in_the_form_of_numbers_are_invalid_and_named() {
     let keys = read_keys(&integers, &spec).unwrap();
     let abroad = source("t.csv", "k\n+49 30 123456\n");
     assert_eq!(keys.digests(), read_keys(&abroad, &spec).unwrap().digests());
+    // Beside an identifier that is usable.
+    let spec = KeySpec::parse_any_of(&["a=a", "k=k"], &["k=phone:DE"]).unwrap();
+    let spec = spec.with_denied(&["z"]).unwrap();
+    let table = source("t.csv", "a,k\nx,4930123456.0\nz,+4930123456\nz,1.0\n");
+    let counts = read_keys(&table, &spec).unwrap().counts().to_owned();
+    assert_eq!((counts.partly_invalid, counts.partly_denied), (1, 1));
+    assert_eq!((counts.number_forms, counts.denied), (2, 1));
+    let warnings: Vec<String> = (counts.warnings().iter().map(ToString::to_string)).collect();
+    for words in [
+        "1 of 3 rows have an invalid identifier, and match by their other ones only",
+        "1 of 3 rows have an identifier that is denied",
+        "2 of 3 rows have a phone number in the form of a number",
+    ] {
+        assert!(
+            warnings.iter().any(|w| w.starts_with(words)),
+            "{warnings:?}"
+        );
+    }
     // Under other profiles nothing is said of them.
     let told = check(&source("t.csv", text), &key("k")).unwrap();
     assert_eq!(told.columns[0].number_forms.count, 0);

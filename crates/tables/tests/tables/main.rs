@@ -1,5 +1,7 @@
 //! Tables of every format: their keys, their rows, and what is wrong with them.
 
+mod chosen;
+mod cleaning;
 mod common;
 #[cfg(unix)]
 mod conversions;
@@ -17,6 +19,8 @@ mod output;
 #[cfg(unix)]
 mod possible;
 mod rows;
+#[cfg(feature = "spreadsheets")]
+mod sheets;
 mod sources;
 mod threads;
 mod values;

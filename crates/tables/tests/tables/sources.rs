@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::common::*;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RunArray, StringArray, StructArray,
+    Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RunArray, StringArray,
+    StructArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Fields};
@@ -542,7 +543,7 @@ fn a_store_does_not_learn_which_rows_are_wanted() {
         server.put(&format!("/b/{name}"), content);
         let address = format!("http://{}/b/{name}", server.address());
         let asked = |wanted: &dyn Fn(usize) -> bool| {
-            let source = Source::open(Path::new(&address), SourceOptions::default()).unwrap();
+            let source = Source::open(&address, SourceOptions::default()).unwrap();
             let keys = read_keys(&source, &key("id")).unwrap();
             let matched: Vec<bool> = (0..keys.digests().len()).map(wanted).collect();
             server.requests();
@@ -588,4 +589,97 @@ fn the_time_of_every_format_s_bytes_counts() {
             assert!(!waited.is_zero() && waited <= began.elapsed(), "{name}");
         }
     }
+}
+
+/// Writes a file, and the directories above it.
+fn put(place: &Path, name: &str, bytes: &[u8]) {
+    let path = place.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn directories_say_columns() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = |values: &[i64]| batch(&[("n", Arc::new(Int64Array::from(values.to_vec())) as _)]);
+    for (kind, bytes) in [
+        ("parquet", parquet as fn(&RecordBatch) -> Vec<u8>),
+        ("arrow", arrow_file),
+        ("arrows", arrow_stream),
+    ] {
+        let at = |name: &str| place.path().join(kind).join(name);
+        for (name, values) in [
+            ("day=2026-01-01/c=a%2Fb/p", &[1, 2][..]),
+            ("day=2026-01-02/c=__HIVE_DEFAULT_PARTITION__/p", &[1]),
+            ("day=2026-01-02/c=x/p", &[3]),
+        ] {
+            put(&at(""), &format!("{name}.{kind}"), &bytes(&rows(values)));
+        }
+        put(&at(""), "_SUCCESS", b"");
+        for (input, columns, expected) in [
+            (
+                "",
+                &[][..],
+                "n,day,c\n1,2026-01-01,a/b\n2,2026-01-01,a/b\n1,2026-01-02,\n3,2026-01-02,x\n",
+            ),
+            ("day=*2", &["c", "n"], "c,n\n,1\nx,3\n"),
+            (
+                "day=*/*/*",
+                &["day"],
+                "day\n2026-01-01\n2026-01-01\n2026-01-02\n2026-01-02\n",
+            ),
+        ] {
+            let options = SourceOptions {
+                columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+                ..SourceOptions::default()
+            };
+            let source = Source::open(at(input), options).unwrap();
+            let keys = read_keys(&source, &key("day,n")).unwrap();
+            assert_eq!(keys.counts().blanks, 0);
+            let matched: Vec<usize> = (0..keys.digests().len()).collect();
+            let matched = keys.rows_of(&keys.matched(matched).unwrap());
+            for name in ["out.csv", &format!("out.{kind}")] {
+                let path = place.path().join(name);
+                let mut output = Output::create(&path, &source).unwrap();
+                output.check_rows(&source, keys.counts()).unwrap();
+                write_rows(&source, &matched, &mut output).unwrap();
+                output.commit().unwrap();
+                let written = Source::open(&path, SourceOptions::default()).unwrap();
+                let mut all = RowSet::none(matched.rows());
+                (0..matched.rows()).for_each(|row| all.insert(row));
+                let mut text = Output::create(&place.path().join("again.csv"), &written).unwrap();
+                write_rows(&written, &all, &mut text).unwrap();
+                text.commit().unwrap();
+                let found = std::fs::read_to_string(place.path().join("again.csv")).unwrap();
+                assert_eq!(found, expected, "{kind} {input} {name}");
+            }
+        }
+        // By itself, a column of directories is a key as well.
+        let source = Source::open(at(""), SourceOptions::default()).unwrap();
+        assert_eq!(read_keys(&source, &key("c")).unwrap().counts().blanks, 1);
+        assert_eq!(read_keys(&source, &key("day")).unwrap().counts().items, 2);
+        // A file by itself, and one of other directories.
+        let alone = Source::open(at("day=2026-01-02/c=x"), SourceOptions::default()).unwrap();
+        assert!(read_keys(&alone, &key("day")).is_err());
+        put(&at(""), &format!("c=1/p.{kind}"), &bytes(&rows(&[4])));
+        let other = Source::open(at(""), SourceOptions::default()).unwrap();
+        let error = read_keys(&other, &key("n")).unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::OtherColumns { .. }),
+            "{error}"
+        );
+    }
+    put(place.path(), "own/n=1/p.parquet", &parquet(&rows(&[1])));
+    let own = Source::open(place.path().join("own"), SourceOptions::default()).unwrap();
+    let error = read_keys(&own, &key("n")).unwrap_err();
+    assert!(error.to_string().contains("\"n\""), "{error}");
+    // The bytes of text are copied, and have no such columns.
+    put(place.path(), "text/day=1/p.csv", b"n\n1\n");
+    let error = Source::open(place.path().join("text"), SourceOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("CSV in directories"), "{error}");
+    let text = Source::open(place.path().join("text/*/p.csv"), SourceOptions::default());
+    assert_eq!(
+        read_keys(&text.unwrap(), &key("n")).unwrap().counts().rows,
+        1
+    );
 }

@@ -9,14 +9,16 @@ use vesica_session::{
     Role, with_threads,
 };
 use vesica_tables::{
-    ColumnType, Destination, KeyClass, KeySpec, Matched, Output, PathKind, RowSet, Rows, Source,
-    TextColumns,
+    Check, ColumnType, Destination, KeyClass, KeySpec, Matched, Output, Passes, PathKind, RowSet,
+    Rows, Source, SourceOptions, check_within,
 };
 use vesica_wire::{Error as WireError, Limit};
 
-use super::{Brings, Gets, Party, words};
+use super::{Brings, Gets, Party, check_identifiers, words};
 use crate::apart::check_apart;
 use crate::kept::Kept;
+use crate::memory::{Budget, Division};
+use crate::options::text_columns;
 use crate::stored::{CheckpointStore, Stored, columns_of_peer};
 use crate::table::{self, Reading, beside};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
@@ -88,6 +90,56 @@ impl Party {
         })?
     }
 
+    /// How a table is opened that is to be checked, where nothing else is asked for.
+    pub fn options_of_check(&self) -> SourceOptions {
+        SourceOptions {
+            passes: match self.brings_columns() {
+                true => Passes::Two,
+                false => Passes::One,
+            },
+            allow_no_rows: self.allow_empty,
+            memory: self.resources.memory,
+            ..SourceOptions::default()
+        }
+    }
+
+    /// Whether something goes with the keys of the table.
+    fn brings_columns(&self) -> bool {
+        !self.values.is_empty() || !self.labels.is_nothing() || self.payload.is_some()
+    }
+
+    /// What a run in this role would see of a table, without a peer. Shows the keys of the first `show` rows. What does not
+    /// fit into memory goes to the system's directory for temporary files.
+    ///
+    /// # Errors
+    /// Those of a run that its options cause, and of a table that cannot be read to its end.
+    pub fn check_table(
+        &self,
+        role: Role,
+        source: &Source,
+        key: &KeySpec,
+        show: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Checked, Error> {
+        let job = with_column_types(self.job(role, key, Rows::Matching)?, source, key)?;
+        let directory = std::env::temp_dir();
+        let labels = text_columns(key, &self.labels, None)?;
+        let division = Division::of_run(self.labels != LabelExchange::Nothing);
+        let memory = Budget::new(self.resources.memory, division).keys;
+        with_threads(self.resources.threads, || {
+            let check = check_within(source, key, labels.as_ref(), show, memory, &directory)?;
+            let refusal = match check.counts.items {
+                0 if !self.allow_empty => Some(Error::NoKeys(Box::new(check.counts))),
+                _ if self.brings_columns() => {
+                    let mut ready = Ready::without_rows(source, &directory);
+                    self.read(&job, key, &mut ready, observer).err()
+                }
+                _ => None,
+            };
+            Ok(Checked { check, refusal })
+        })?
+    }
+
     /// What to do after a run that has failed with this error, if it has left something in its work directory that another
     /// run resumes.
     pub fn resume_hint(&self, error: &Error) -> Option<Advice> {
@@ -119,6 +171,9 @@ impl Party {
             }
             (_, _, rows) if rows != Rows::Matching && reveal != Reveal::Matches => {
                 "the rest, or all rows with a mark, are for runs that reveal the matches in any case"
+            }
+            (_, _, Rows::Aligned) if self.labels.has_slots() => {
+                "rows with several of the peer's are in no order that both sides share"
             }
             (_, _, Rows::Aligned) if !self.terms.get(&LEARNS).is_both() => {
                 "rows are in one order on both sides where both learn the matches"
@@ -168,6 +223,7 @@ impl Party {
         };
         let ((job, mut keys, ready), mut agreed) =
             self.agree(intent, None, read, listener, observer)?;
+        observer.agreed(agreed.contract());
         let Ready { source, file, .. } = ready;
         check_columns_of_peer(role, source, file.as_ref(), &mut agreed)?;
         let file = match Gets::of(job.role, &job.terms) {
@@ -273,17 +329,7 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
         let budget = self.resources.budget(job);
-        let texts = match (&self.labels, &self.payload) {
-            (LabelExchange::Offered(terms), _) => {
-                let bytes = terms.bytes as usize;
-                Some(TextColumns::labels(key, &terms.columns, bytes)?)
-            }
-            (_, Some(payload)) => {
-                let bytes = payload.bytes as usize;
-                Some(TextColumns::payload(key, &payload.name, bytes)?)
-            }
-            _ => None,
-        };
+        let texts = text_columns(key, &self.labels, self.payload.as_ref())?;
         let reading = Reading {
             key,
             values: &self.values,
@@ -318,6 +364,7 @@ impl Party {
         report.duplicates = counts.duplicates;
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
+        report.denied = counts.denied;
         let labels = report.contract.labels.clone();
         keys.arrange(labels.as_ref())?;
         let (matched, interrupt) = (keys.matched_rows(), &self.connect.interrupt);
@@ -374,6 +421,7 @@ pub(crate) fn with_column_types(
 ) -> Result<Job, Error> {
     if source.rows() == Rows::Aligned {
         job.terms.set(&LEARNS, Learns::Aligned);
+        check_identifiers(key, &job.terms)?;
         job.check()?;
     }
     let classes = source.key_classes(key)?;
@@ -418,6 +466,15 @@ pub(crate) fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) 
             ]);
         }
     }
+}
+
+/// What a check has found.
+#[derive(Debug)]
+pub struct Checked {
+    /// Of the table.
+    pub check: Check,
+    /// What a run would refuse of it.
+    pub refusal: Option<Error>,
 }
 
 /// What a side has after a run.

@@ -97,7 +97,7 @@ impl Party {
             };
             observer.read(&counts);
             match items == 0 && !self.allow_empty {
-                true => Err(Error::NoKeys(counts)),
+                true => Err(Error::NoKeys(Box::new(counts))),
                 false => Ok((job, Elsewhere(items), ())),
             }
         };
@@ -235,7 +235,7 @@ impl Party {
         let least = job.least_memory();
         if tasks.memory < least {
             let problem = format!(
-                "{} of memory for a task do not suffice for {revealed}, which takes {} or more however few keys there are",
+                "{} of memory for a task is too little for {revealed}, which takes {} or more however few keys there are",
                 in_words(tasks.memory),
                 in_words(least)
             );
@@ -342,6 +342,7 @@ pub fn collect(
         if let Some(file) = &file {
             file.check_rows(source, stored.counts())?;
         }
+        stored.arrange(None)?;
         let matched = stored.matched_rows();
         table::write(source, file, matched, interrupt, observer)?;
         Ok(stored.matched().clone())

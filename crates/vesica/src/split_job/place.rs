@@ -292,7 +292,7 @@ mod tests {
         assert!(!place.path().join("far").exists());
         // Who cuts a bucket later leaves nothing.
         let late = late.unwrap().cut(0, Vec::new(), Vec::new());
-        assert_eq!(late.err().unwrap().class(), ErrorClass::Usage);
+        assert_eq!(late.err().unwrap().class(), ErrorClass::Data);
         assert_eq!(names(&near).unwrap(), [GATEWAY, "notes"]);
         assert_eq!(fs::read(near.join(GATEWAY)).unwrap(), b"theirs");
     }

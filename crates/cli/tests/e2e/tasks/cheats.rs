@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use vesica::{Attempt, Contract, Endpoint, Fingerprint, Identity, Role};
+use vesica::{Endpoint, Fingerprint, Identity, Role};
 use vesica_session::{
-    Agreement, Connection, Intent, KeyBlock, Registry, TaskKeys, Transport, confirm_done, connect,
-    run_bucket,
+    Agreement, Attempt, Connection, Contract, Intent, KeyBlock, Registry, TaskKeys, Transport,
+    confirm_done, connect, run_bucket,
 };
 use vesica_testing::digests;
 use vesica_wire::{Blame, Channel, Error as WireError, Limit};

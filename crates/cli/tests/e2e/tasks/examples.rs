@@ -60,14 +60,14 @@ fn the_examples_are_commands_of_tasks() {
     let words = words.replace("/job", job.to_str().unwrap());
     place
         .run(&words)
-        .expect_failure(2, "has no job of this version");
+        .expect_failure(3, "has no job of this version");
 
     let ran = script("slurm.sh", &place)
         .env("SLURM_ARRAY_TASK_ID", "5")
         .output()
         .unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert_eq!(ran.status.code(), Some(3), "{said}");
     assert!(said.contains("has no job of this version"), "{said}");
 }
 

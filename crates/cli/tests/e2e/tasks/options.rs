@@ -7,10 +7,10 @@ use crate::declared::{commands, id};
 use crate::support::{Ended, Place};
 
 /// Options of `split`, with values, for both sides, for the receiver and for the sender.
-const RUNS: [[&str; 3]; 3] = [
+const RUNS: [[&str; 3]; 4] = [
     [
-        "--format csv --delimiter , --quote \" --escape \\ --encoding utf-8 --null NULL --security semi-honest --lambda 40 \
-         --protocol dh --both --max-peer-items 2^20 --memory 64M --threads 1 --allow-empty --wait 20 --timeout 20 \
+        "--format csv --delimiter , --quote \" --escape \\ --encoding utf-8 --null NULL --skip-initial-space \
+         --deny options.toml --security semi-honest --lambda 40 --protocol dh --both --max-peer-items 2^20 --memory 64M --threads 1 --allow-empty --wait 20 --timeout 20 \
          --deadline 60 --task-memory 1G --attempts 2 --valid-for 600 --log-format text --allow-core-dumps \
          --config options.toml",
         "--normalize id=text",
@@ -22,12 +22,17 @@ const RUNS: [[&str; 3]; 3] = [
         "--value id --value-scale 0 --value-bound 100 --value-repeated sum",
     ],
     ["--no-header", "", ""],
+    [
+        "--match n=id --split id=; --skip-rows 0 --skip-footer 0",
+        "",
+        "",
+    ],
 ];
 
 /// What every line has.
 const ALWAYS: &str = "--role --input --key --job --identity --peer --listen --connect --progress";
-/// A table in a database takes its driver, as in every command that reads one.
-const OF_A_DATABASE: &str = "--query --database --database-file --driver";
+/// A table in a database takes its driver, and a sheet its workbook, as in every command that reads one.
+const OF_OTHER_TABLES: &str = "--query --database --database-file --driver --sheet";
 
 #[test]
 fn every_option_in_the_help_of_split_is_one_that_it_takes() {
@@ -35,7 +40,11 @@ fn every_option_in_the_help_of_split_is_one_that_it_takes() {
     place.write("options.toml", "");
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for (number, [both, ours, theirs]) in RUNS.into_iter().enumerate() {
-        let key = if both == "--no-header" { "1" } else { "id" };
+        let key = match both {
+            "--no-header" => "--key 1",
+            _ if both.starts_with("--match") => "",
+            _ => "--key id",
+        };
         let side = |role: &str, other: &str, words: &str, endpoint: &str| {
             let peer = match role {
                 "receiver" => place.sender,
@@ -44,7 +53,7 @@ fn every_option_in_the_help_of_split_is_one_that_it_takes() {
             start(
                 &place,
                 &format!(
-                    "split --role {role} --input ours.csv --key {key} --job {role}-{number} --identity {role}.key --peer {peer} \
+                    "split --role {role} --input ours.csv {key} --job {role}-{number} --identity {role}.key --peer {peer} \
                      --progress plain {endpoint} {words} {other}"
                 ),
             )
@@ -63,7 +72,7 @@ fn every_option_in_the_help_of_split_is_one_that_it_takes() {
         );
     }
     taken.extend(
-        [ALWAYS, OF_A_DATABASE]
+        [ALWAYS, OF_OTHER_TABLES]
             .iter()
             .flat_map(|all| all.split(' '))
             .map(str::to_owned),
@@ -80,28 +89,6 @@ fn every_option_in_the_help_of_split_is_one_that_it_takes() {
         .map(|long| format!("--{long}"))
         .collect();
     assert_eq!(taken, shown);
-    // The others are for other commands, whose variables do not disturb this one.
-    let hidden = split
-        .command
-        .get_arguments()
-        .filter(|arg| arg.is_hide_set());
-    let hidden: Vec<&str> = hidden.filter_map(clap::Arg::get_long).collect();
-    assert!(hidden.len() >= 8, "{hidden:?}");
-    for long in hidden {
-        let words = format!(
-            "split --role receiver --job new --input ours.csv --key id --identity none --peer {} \
-                             --connect 127.0.0.1:1",
-            place.sender
-        );
-        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        let mut command = place.command(&words);
-        command.env(
-            format!("VESICA_{}", long.to_uppercase().replace('-', "_")),
-            "no value",
-        );
-        let ended = crate::support::Running::start(command).wait();
-        ended.expect_failure(2, "identity none: no such file");
-    }
 }
 
 /// Each says what to do; none names an option that the command has not.
@@ -145,7 +132,7 @@ fn whatever_goes_wrong_with_a_job_has_a_hint() {
         ] {
             hint(
                 ended,
-                2,
+                3,
                 &format!("has no job of this version: {why}"),
                 "`vesica split` makes a job",
             );
@@ -281,7 +268,7 @@ fn a_split_that_fails_leaves_nothing() {
         "job-2",
         "--reveal size --security semi-honest --task-memory 100M",
     );
-    let line = "100M of memory for a task do not suffice for size, which takes 129M or more";
+    let line = "100M of memory for a task is too little for size, which takes 129M or more";
     ended.expect_failure(2, line);
     assert!(ended.hint().contains("--task-memory"), "{}", ended.err);
     assert!(!place.path("job-2").exists());

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use vesica::{
-    ConnectOptions, Database, Destination, Fingerprint, Identity, Interrupt, KeySpec, Listener,
-    LookUp, LookedUp, NoProgress, Observer, Progress, Publication, Rows, Service, Source,
+    ConnectOptions, Destination, Fingerprint, Identity, Interrupt, KeySpec, LookUp, LookedUp,
+    NoProgress, Observer, Progress, Publication, Rows, Source,
 };
+use vesica_lookup::{Database, Service};
+use vesica_session::Listener;
 
 use super::runs::{OUTPUT, tables};
 use crate::tap::{Side, Tap};

@@ -7,13 +7,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use vesica::terms::{BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica::{
-    Budget, Destination, Division, Endpoint, Identity, KeySpec, LabelExchange, LabelTerms, Learns,
-    Observer, Outcome, Party, Progress, ProtocolRequest, Resources, Role, Rows, Source,
-    SourceOptions,
+    Budget, Destination, Division, Endpoint, Identity, KeySpec, Learns, Observer, Outcome, Party,
+    Progress, ProtocolRequest, Resources, Role, Rows, Source, SourceOptions,
 };
 use vesica_keys::{KeyBytes, Layout};
+use vesica_session::terms::{BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
+use vesica_session::{LabelExchange, LabelTerms};
 
 use crate::answers::Question;
 use crate::faults::memory_of_buckets;
@@ -173,7 +173,10 @@ impl Setup {
             More::Nothing | More::Labels => Learns::Receiver,
         };
         let labels = match (self.more, role) {
-            (More::Labels, Role::Receiver) => LabelExchange::Wanted { most_bytes: LABEL },
+            (More::Labels, Role::Receiver) => LabelExchange::Wanted {
+                most_bytes: LABEL,
+                most_rows: 1,
+            },
             (More::Labels, Role::Sender) => {
                 LabelExchange::Offered(LabelTerms::texts(LABEL, vec!["text".to_owned()]))
             }
@@ -387,7 +390,7 @@ impl Slow {
 impl Observer for Slow {}
 
 impl Progress for Slow {
-    fn begin(&mut self, _: vesica::Begin, buckets: u32) {
+    fn begin(&mut self, _: vesica_session::Begin, buckets: u32) {
         self.buckets = buckets;
     }
 

@@ -4,11 +4,12 @@ use std::num::NonZeroUsize;
 use std::thread;
 use std::time::Duration;
 
-use vesica::terms::SECURITY;
 use vesica::{
-    Attempt, BoundListener, ConnectOptions, Endpoint, Identity, KeySpec, Listener, NoProgress,
-    Party, ProtocolRequest, Role, Rows, TaskEndpoint, Tasks,
+    ConnectOptions, Endpoint, Identity, KeySpec, NoProgress, Party, ProtocolRequest, Role, Rows,
+    TaskEndpoint, Tasks,
 };
+use vesica_session::terms::SECURITY;
+use vesica_session::{Attempt, BoundListener, Listener};
 
 use super::runs::tables;
 use crate::tap::{Side, Tap};

@@ -182,7 +182,64 @@ fn other_quotes_escapes_and_none() {
     assert_eq!(read("5\" disk,\"x\n", None, None), ["5\" disk", "\"x"]);
 }
 
+#[test]
+fn spaces_in_front_of_fields_are_skipped() {
+    let csv = CsvOptions {
+        skip_initial_space: true,
+        ..CsvOptions::default()
+    };
+    let dialect = Dialect {
+        delimiter: b',',
+        csv,
+    };
+    for (text, fields) in [
+        ("1, \"ann@x.org\"\n", &["1", "ann@x.org"][..]),
+        ("2,   \"Lee, Bob\" \r\n", &["2", "Lee, Bob "]),
+        (" a,  b \n", &["a", "b "]),
+        (" \"a\",  \n", &["a", ""]),
+        ("\"a\", ", &["a", ""]),
+        (" \"\"\"x\ny\"", &["\"x\ny"]),
+        ("a \"b\", c", &["a \"b\"", "c"]),
+    ] {
+        let all = records_of(text.as_bytes(), dialect).unwrap().concat();
+        let found: Vec<_> = all
+            .iter()
+            .map(|field| String::from_utf8_lossy(field))
+            .collect();
+        assert_eq!(found, fields, "{text:?}");
+    }
+    let mut records = Records::new(&b"a,  \"\", \"b\""[..], dialect);
+    assert!(records.next(true).unwrap());
+    let found: Vec<bool> = (0..3).map(|i| records.is_quoted(i)).collect();
+    assert_eq!(found, [false, true, true]);
+    assert!(records_of(b"a, \"b\n", dialect).is_err());
+}
+
 proptest! {
+    #[test]
+    fn spaces_in_front_of_fields_mean_nothing(
+        rows in prop::collection::vec(prop::collection::vec(("[a-z,\"\n\r é]{0,6}", 0usize..4), 3), 1..20),
+        crlf: bool,
+    ) {
+        let skipping = CsvOptions { skip_initial_space: true, ..CsvOptions::default() };
+        let mut text = String::new();
+        for row in &rows {
+            for (i, (field, spaces)) in row.iter().enumerate() {
+                text.push_str(if i > 0 { "," } else { "" });
+                text.push_str(&" ".repeat(*spaces));
+                match field.contains([',', '"', '\n', '\r', ' ']) {
+                    true => text.push_str(&format!("\"{}\"", field.replace('"', "\"\""))),
+                    false => text.push_str(field),
+                }
+            }
+            text.push_str(if crlf { "\r\n" } else { "\n" });
+        }
+        let expected: Vec<Vec<Vec<u8>>> =
+            rows.iter().map(|r| r.iter().map(|(f, _)| f.clone().into_bytes()).collect()).collect();
+        let dialect = Dialect { delimiter: b',', csv: skipping };
+        prop_assert_eq!(records_of(text.as_bytes(), dialect).unwrap(), expected);
+    }
+
     #[test]
     fn what_the_csv_crate_writes_is_read_back(
         rows in prop::collection::vec(prop::collection::vec("[a-z,;\"\n\r é]{0,6}", 3), 1..20),
