@@ -4,9 +4,9 @@
 
 `accounts.csv` has the columns `account` and `password`. The list is published once, from a table with one column:
 
-    vesica publish --input breached.csv --key password --identity list.key --database breached.db \
+    vesica publish --input breached.csv --key password --identity list.key --set-dir breached.db \
         --output breached.vset --queries 2^24 --max-keys 2^21
-    vesica serve --database breached.db --listen 0.0.0.0:7341 --identity list.key --clients clients --quota 100000
+    vesica serve --set-dir breached.db --listen 0.0.0.0:7341 --identity list.key --clients clients --quota 100000
 
 The server learns how many different passwords are new to it; nobody else learns anything. Passwords reach `vesica` through
 a pipe and are on no disk. With `--state DIR` a password that was checked before is not asked about again.
