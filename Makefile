@@ -98,6 +98,7 @@ test-suites: build
 # Fetches pyarrow and SQLite's ADBC driver from PyPI.
 campaign: build
 	@$(PYTHON) scripts/campaign.py --seed $(SEED) --pairs $(PAIRS)
+	@$(PYTHON) scripts/campaign_identifiers.py --seed $(SEED) --pairs $(PAIRS)
 
 # A directory of its own, so that other builds need not start again.
 test-portable:

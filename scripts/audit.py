@@ -36,6 +36,7 @@ ALLOWED = {
 # Crates that others want in two versions; nothing here can change that.
 TWICE = {
     "base64",
+    "constant_time_eq",
     "crypto-common",
     "derive_more",
     "derive_more-impl",
@@ -46,6 +47,7 @@ TWICE = {
     "logos",
     "logos-codegen",
     "logos-derive",
+    "quick-xml",
     "r-efi",
     "syn",
     "thiserror",

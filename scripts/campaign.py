@@ -445,12 +445,12 @@ def choose(
             "float" in c.kind for name in sender.labels for c in sender.table.columns[name]
         )
         width = 256 if has_floats else rng.choice([256, 256, 256, 12])
-        sender.arguments += ["--value-width", str(width)]
+        sender.arguments += ["--payload-width", str(width)]
         sender.arguments += [
-            "--value",
+            "--payload",
             ",".join(name.replace(",", "\\,") for name in sender.labels),
         ]
-        receiver.arguments += ["--take-values", "--value-width", "256"]
+        receiver.arguments += ["--take-payload", "--payload-width", "256"]
         with_keys = [row for row, item in enumerate(sender.keys) if isinstance(item, tuple)]
         columns = [sender.table.columns[name] for name in sender.labels]
         handed = [[column[row] for row in with_keys] for column in columns]
@@ -640,22 +640,31 @@ def campaign(arguments: argparse.Namespace, driver: Path | None) -> int:
     return int(counts["wrong"] + counts["raised"] > 0)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+def argument_parser(about: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=500)
     parser.add_argument("--only", type=int, metavar="N", help="one pair, whose files are kept")
     parser.add_argument("--jobs", type=int, default=2, help="pairs side by side")
     parser.add_argument("--vesica", type=Path, default=target_dir() / "release/vesica")
-    arguments = parser.parse_args()
+    return parser
+
+
+def make_identities(binary: Path) -> int:
+    """Makes the identities of both sides, unless they are there; 1 if that fails."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    identities = [WORK / f"{role}.key" for role in ("receive", "send")]
+    missing = [identity for identity in identities if not identity.exists()]
+    return int(any(run([binary, "keygen", "--out", identity]) for identity in missing))
+
+
+def main() -> int:
+    arguments = argument_parser(__doc__.split("\n", 1)[0]).parse_args()
     if pa is None:
         return python_package.run_with("campaign", compare_profiles.PACKAGES, __file__)
-    WORK.mkdir(parents=True, exist_ok=True)
     databases.WORK.mkdir(parents=True, exist_ok=True)
-    for role in ("receive", "send"):
-        identity = WORK / f"{role}.key"
-        if not identity.exists() and run([arguments.vesica, "keygen", "--out", identity]):
-            return 1
+    if make_identities(arguments.vesica):
+        return 1
     folder = databases.drivers()
     found = sorted(folder.glob("adbc_driver_sqlite/libadbc_driver_sqlite.*")) if folder else []
     return campaign(arguments, found[0] if found else None)

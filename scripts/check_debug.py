@@ -36,7 +36,7 @@ DERIVED = re.compile(r"derive\([^)]*\bDebug\b")
 # Fields that may be shown: the file below `crates`, or in `python`, and the type with its field or variant.
 PUBLIC = {
     "circuit/src/digits.rs Level.widths": "sizes",
-    "cli/src/args/runs.rs Meeting.value_scale": "decimal places",
+    "cli/src/args/runs.rs ValueOptions.value_scale": "decimal places",
     "correlations/src/store.rs Entry.header": "the public part of a half",
     "files/src/id.rs FileId.born": "a time",
     "files/src/stamp.rs FileStamp.changed": "a time",
@@ -83,6 +83,8 @@ PUBLIC = {
     "session/src/tally.rs Tally.results": "the same",
     "session/src/tls.rs Handshake.greeting": "a message",
     "session/src/value.rs Decimal.units": "an answer, as it is printed",
+    "tables/src/profile/key.rs Identifier.columns": "places among the columns of a key",
+    "tables/src/profile/postcode.rs PostalRegion.0": "a country's code",
     "tables/src/check.rs Finding.rows": "numbers of rows, as `check` prints them",
     "tables/src/types/columns.rs Fields.seen": "which columns a header has",
     "tables/src/formats/fields.rs FieldPath.below": "places in a schema",

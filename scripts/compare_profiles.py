@@ -4,7 +4,7 @@ phone       phonenumbers, the Python port of libphonenumber, at the same version
             example numbers of every region and type in many writings under thirty regions, then
             random valid numbers and damaged writings of them under any region, with numbers in the forms of pandas
             and spreadsheets, which are invalid
-text        unicodedata2 and str.casefold
+text, name  unicodedata2 and str.casefold
 email       idna's tables of UTS #46
 sha256-hex  hashlib
 exact       the text itself
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from stages import CARGO, ROOT, run, say, target_dir
 
-# The first has the version of libphonenumber's metadata, which is part of what phone/3 means.
+# The first has the version of libphonenumber's metadata, which is part of what phone/4 means.
 PACKAGES = ["phonenumbers==9.0.42", "idna==3.20", "unicodedata2==18.0.0"]
 READ_IN = (
     "US GB DE FR IT ES RU CN IN BR MX AR JP KR AU NZ ZA NG EG SA TR IR ID PK BD KZ HU SM CI UY"
@@ -38,7 +38,21 @@ WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-INVISIBLE = dict.fromkeys([0xAD, 0x200B, 0x2060, 0xFEFF])
+# What the profiles leave out; the joiners, where they mean nothing.
+INVISIBLE = dict.fromkeys(
+    code
+    for code in (
+        *(c for c in range(0x20) if not 0x9 <= c <= 0xD),
+        *(c for c in range(0x7F, 0xA0) if c != 0x85),
+        *(0xAD, 0x34F, 0x61C, *range(0x180B, 0x1810), *range(0x200B, 0x2010)),
+        *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10), 0xFEFF),
+        *range(0xE0100, 0xE01F0),
+    )
+)
+TYPED = str.maketrans(
+    dict.fromkeys("\u00b4\u02b9\u02bb\u02bc\u2018\u2019\u201b\u2032", "'")
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+)
 PHONE_PIECES = [
     *"+\uff0b0123456789()-./ ~*#xX;=eEabWZ,:[]\u00ad\u200b\u2060\ufeff\u200e\u202a\u3000\u00a0",
     *"\u2010\u2015\u2212\uff0d\u30fc\u2070\u00b2\u2460\u0661\u06f5\uff15\u0966\u2116\uff58",
@@ -59,7 +73,24 @@ PHONE_PIECES = [
 TEXT_PIECES = [
     *"aAzZ09 \t\u00a0\u3000\u00ad\u200b\u2060\ufeff\u200c\u200d\u0130\u0131\u00df\u1e9e\u03c2\u03a3",
     *"\u0345\u0301\u0300\u0323\u0327\u1fb3\u1f80\ufb01\u00bd\u212b\u1100\u1161\u11a8\uac00\u0390\u03b0",
+    *"'\u2019\u2013\u2212\u00b4\u200e\u202a\ufe0f\x00\u034f\u0645\u0915\u094d\U0001f468",
     *"\u0958\u0344\u1e9b\u0f77\u2126\u01c5\u13a0\uab70\x1c\x85\U0001d15e\U0001f600\ufdfa",
+]
+NAME_PIECES = [
+    *(
+        "Dr. ",
+        "mr ",
+        "SR ",
+        "Ann ",
+        "O\u2019Neil",
+        "Jos\u00e9",
+        "\u0141uk",
+        " Jr.",
+        " III",
+        " senior",
+        " Junior",
+    ),
+    *" ()[]{-.,'\u00b4\u0301\u200d\u30fb\u304c\u0915\u0941",
 ]
 DOMAIN_PIECES = [
     *"abzAZ019-._\u3002\uff0e\uff61\u00fc\u00dc\u00df\u1e9e\u03c2\u0131\u0130\u200c\u200d\u00ad\u0301",
@@ -177,6 +208,8 @@ def is_number_form(text: str) -> bool:
         return False
     tail, is_all = found.group(), found.start() == 0
     first = "^[1-9][0-9]{0,2}"
+    if re.search(r"[0-9] [0-9]{3}[.,]0{1,2}$", core):
+        return True
     forms = [
         r"(^|[' ])[0-9]{5,}[.,]0+$",
         r"(^|[' ])[0-9]{7,}\.[0-9]{1,2}$",
@@ -219,17 +252,50 @@ def as_number(number: str, rng: random.Random) -> str:
     )
 
 
-def phone_of(text: str, region: str) -> str | None:
+def unmarked(text: str) -> str:
+    """The text without white space around it, and without apostrophes in front."""
+    return text.lstrip(WHITE_SPACE + "'").rstrip(WHITE_SPACE)
+
+
+def read(text: str, region: str) -> str | None:
+    """A valid number as libphonenumber reads it."""
     import phonenumbers as p
 
-    text = text.strip(WHITE_SPACE)
-    if is_number_form(text):
-        return None
     try:
         number = p.parse(text, region)
     except p.NumberParseException:
         return None
     return e164(number) if p.is_valid_number(number) else None
+
+
+# Regions in which a national number is always written with its zero.
+WITH_ZERO = (
+    "AT AU BA BE BG CH DE FI FR GB GG HR IE IM JE JP KR ME MK NL NZ RO RS SE SI SK TW UA ZA".split()
+)
+
+
+def is_ambiguous(text: str, region: str) -> bool:
+    """Whether digits alone are one number, and another one behind a plus sign."""
+    import phonenumbers as p
+
+    text = in_ascii(text)
+    digits = re.sub("[ ./()-]", "", text)
+    if not re.fullmatch("[1-9][0-9]*", digits):
+        return False
+    own = digits.startswith(str(p.country_code_for_region(region)))
+    if not own and region not in WITH_ZERO:
+        return False
+    other = read(f"+{digits}", region)
+    return other is not None and other != read(digits, region)
+
+
+def phone_of(text: str, region: str) -> str | None:
+    text = text.translate(INVISIBLE).translate(dict.fromkeys(map(ord, WHITE_SPACE[6:]), " "))
+    text = unmarked(text)
+    if is_number_form(text):
+        return None
+    number = read(text, region)
+    return None if number and is_ambiguous(text, region) else number
 
 
 def example_readings(numbers: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str | None]]:
@@ -316,7 +382,7 @@ def phone_vectors(numbers: list[tuple[str, str, str]]) -> dict:
     source = f"scripts/compare_profiles.py --write-vectors, with {PACKAGES[0]} from PyPI"
     return {
         "about": about,
-        "profile": "phone/3",
+        "profile": "phone/4",
         "source": source,
         "read_in": READ_IN,
         "numbers": rows,
@@ -333,13 +399,88 @@ def assigned_here(text: str) -> bool:
     return all(unicodedata.category(c) != "Cn" for c in text)
 
 
+def readable(text: str) -> str:
+    """The text without invisible characters, but for joiners within words and emoji."""
+
+    def joins(c: str) -> bool:
+        return c >= "\u0590" and not "\u2000" <= c <= "\u206f" and c not in WHITE_SPACE
+
+    kept, joiner = "", ""
+    for c in text:
+        if c in "\u200c\u200d":
+            joiner = c
+        elif ord(c) not in INVISIBLE:
+            kept += (joiner if kept and joins(kept[-1]) and joins(c) else "") + c
+            joiner = ""
+    return kept
+
+
 def text_of(text: str) -> str | None:
     import unicodedata2 as u
 
-    text = u.normalize("NFD", text.translate(INVISIBLE))
+    before = None
+    while text != before:
+        before = text
+        text = u.normalize("NFD", readable(text)).translate(TYPED)
+        for _ in range(2):
+            text = u.normalize("NFKC", text.casefold())
+        text = text.translate(TYPED)
+    return unmarked(" ".join(part for part in re.split(f"[{WHITE_SPACE}]+", text) if part)) or None
+
+
+LETTERS = {
+    "æ": "ae",
+    "œ": "oe",
+    "ø": "o",
+    "ł": "l",
+    "đ": "d",
+    "ð": "d",
+    "þ": "th",
+    "ħ": "h",
+    "ŧ": "t",
+}
+LETTERS = str.maketrans(LETTERS | {"\u0131": "i"} | dict.fromkeys(map(chr, range(0x300, 0x370))))
+APOSTROPHES = dict.fromkeys(
+    [0x27, 0x60, *range(0x2B9, 0x2C0), *range(0x2018, 0x201C), 0x2032],
+)
+PUNCTUATION = dict.fromkeys(
+    [
+        *(ord(c) for c in '!"#$%&()*+,-./:;<=>?@[\\]^_{|}~'),
+        *(*range(0xA1, 0xAA), *range(0xAB, 0xB2), *range(0xB4, 0xB9), 0xBB, 0xBF, 0xD7, 0xF7),
+        *(*range(0x2010, 0x2028), *range(0x2030, 0x205F), *range(0x2E00, 0x2E80)),
+        *(*range(0x3001, 0x3005), *range(0x3008, 0x3021), 0x3030, 0x2212, 0x30FB),
+    ],
+    " ",
+)
+HONORIFICS = set(
+    "mr mrs ms miss mx mister dr doctor prof professor sir dame rev reverend herr frau mme mlle madame mademoiselle "
+    "monsieur sr sra srta senor senora senorita signor signora mevr mevrouw dhr".split()
+)
+SUFFIXES = dict.fromkeys("jr jnr sr snr ii iii iv 2nd 3rd 4th".split(), 1) | {
+    "junior": 2,
+    "senior": 2,
+}
+
+
+def name_of(text: str) -> str | None:
+    """The words of a whole name."""
+    import unicodedata2 as u
+
+    text = text.translate(INVISIBLE).replace("\u00b4", "'")
     for _ in range(2):
-        text = u.normalize("NFKC", text.casefold())
-    return " ".join(part for part in re.split(f"[{WHITE_SPACE}]+", text) if part) or None
+        text = u.normalize("NFKD", u.normalize("NFKD", text).casefold())
+        text = u.normalize("NFKC", text.translate(LETTERS).translate(APOSTROPHES))
+
+    def plain(text: str) -> list[str]:
+        text = text.translate(PUNCTUATION)
+        return [word for word in re.split(f"[{WHITE_SPACE}]+", text) if word]
+
+    words = plain(re.sub(r"\([^)]*\)|\[[^\]]*\]|\{[^}]*\}", " ", text)) or plain(text)
+    while len(words) > 1 and words[0] in HONORIFICS:
+        words.pop(0)
+    while len(words) > SUFFIXES.get(words[-1] if words else "", len(words)):
+        words.pop()
+    return " ".join(words) or None
 
 
 def local_of(local: str) -> str | None:
@@ -403,9 +544,16 @@ def domain_of(domain: str) -> str | None:
 
 
 def email_of(text: str) -> str | None:
-    text = text.translate(INVISIBLE).strip(WHITE_SPACE)
     local, at, domain = text.rpartition("@")
+    text = unmarked(local.translate(INVISIBLE) + at + readable(domain))
+    double, single = "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a", "\u2018\u2019\u201a\u201b"
+    while text[:7].lower() == "mailto:":
+        text = unmarked(text[7:])
+    local, at, domain = text.rpartition("@")
+    quoted = any(c in text for c in double) or any(c in single for c in text[:1] + domain)
     local, domain = local_of(local), domain_of(domain.removesuffix("."))
+    if quoted:
+        return None
     return f"{local}@{domain}" if at and local is not None and domain is not None else None
 
 
@@ -434,6 +582,7 @@ def other_readings(rng: random.Random, count: int) -> Iterator[tuple[str, str, s
             sampled = 0x2F800 <= code < 0x2FA20 or 0xE0000 <= code < 0xE0200 or code % 100 == 0
         if sampled and assigned_here(c) and not 0xD800 <= code < 0xE000:
             yield "text", f"A{c}\u0301b", text_of(f"A{c}\u0301b")
+            yield "name", f"A{c}b", name_of(f"A{c}b")
             yield "email", f"a{c}b@x.org", email_of(f"a{c}b@x.org")
             yield "email", f"a@x{c}y.org", email_of(f"a@x{c}y.org")
     for _ in range(count):
@@ -443,6 +592,8 @@ def other_readings(rng: random.Random, count: int) -> Iterator[tuple[str, str, s
         )
         if assigned_here(text):
             yield "text", text, text_of(text)
+            name = "".join(rng.choice([*NAME_PIECES, text]) for _ in range(rng.randrange(6)))
+            yield "name", name, name_of(name)
         if assigned_here(address):
             yield "email", address, email_of(address)
         yield "exact", text, text or None

@@ -47,6 +47,7 @@ LENGTH = {
     "arrow": 16384,
     "detect": 16384,
     "dialects": 16384,
+    "sheets": 16384,
 }
 EXECUTIONS = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 EDGES = re.compile(r"\bcov: (\d+)")

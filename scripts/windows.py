@@ -125,6 +125,8 @@ def wine(env: dict[str, str]) -> list[str] | None:
 def tests(env: dict[str, str]) -> bool:
     for name, reason in LEFT_OUT.items():
         say(f"left out: {name}: {reason}")
+    # A list that lets everybody write becomes a mode of Unix, of which this would take a part away.
+    os.umask(0)
     command = [CARGO, "test", "--locked", "--no-fail-fast", "--target", TARGET, "--lib"]
     command += [word for suite in SUITES for word in ("--package", suite)]
     command += ["--", *(word for name in LEFT_OUT for word in ("--skip", name))]
