@@ -40,8 +40,10 @@ pub struct Check {
     pub input: String,
     /// How many files it is in. Rows are counted over all of them.
     pub files: usize,
-    /// Its format.
+    /// Its format; that of a spreadsheet is CSV, which it is read as.
     pub format: Format,
+    /// Whether it is a spreadsheet.
+    pub is_spreadsheet: bool,
     /// How it is compressed as a whole, if it is.
     pub compression: Option<Compression>,
     /// The delimiter, if it is CSV.
@@ -297,6 +299,7 @@ pub fn check_within(
         input: source.name().to_owned(),
         files: source.files(),
         format: source.format(),
+        is_spreadsheet: source.is_spreadsheet(),
         compression: source.compression(),
         delimiter: source.csv_delimiter().map(char::from),
         byte_order_mark: facts.byte_order_mark,

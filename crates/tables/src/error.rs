@@ -333,6 +333,34 @@ pub enum Difference {
     },
 }
 
+impl Difference {
+    /// How the columns of these names differ from the first file's; `None` if they do not.
+    pub(crate) fn of_names(first: &[String], names: &[String]) -> Option<Difference> {
+        if first == names {
+            return None;
+        }
+        let (mut sorted, mut others) = (first.to_vec(), names.to_vec());
+        sorted.sort_unstable();
+        others.sort_unstable();
+        let alone = |ones: &[String], others: &[String]| {
+            let alone = ones.iter().find(|name| !others.contains(name));
+            alone.cloned()
+        };
+        Some(if sorted == others {
+            Difference::Order
+        } else if let Some(name) = alone(first, names) {
+            Difference::Missing(name)
+        } else if let Some(name) = alone(names, first) {
+            Difference::Added(name)
+        } else {
+            Difference::Count {
+                found: names.len(),
+                expected: first.len(),
+            }
+        })
+    }
+}
+
 /// Why a row's value, or the values of the rows of a key, cannot be computed with. Displayed behind the column's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -72,8 +72,8 @@ impl Source {
     ///   a pattern, `https://` of an object. Credentials and settings come from the environment. Whatever is read of
     ///   an object is of one version, or reading fails.
     ///
-    /// Directories called `name=value`, below one that is named or from the first wildcard of a pattern on, say columns of text
-    /// of Parquet and Arrow, which come after those of the files.
+    /// Directories called `name=value`, below one that is named or from the first wildcard of a pattern on, say columns of
+    /// text, which come after those of the files, unless these are CSV without a header.
     ///
     /// All have the same columns in the same order, which the first pass checks, and one format. Files of text may
     /// be empty, but not all of them.
@@ -265,6 +265,11 @@ impl Source {
     /// Its format.
     pub fn format(&self) -> Format {
         self.first().format()
+    }
+
+    /// Whether its first file is a spreadsheet, which is read as CSV.
+    pub fn is_spreadsheet(&self) -> bool {
+        self.first().is_spreadsheet()
     }
 
     /// How its first file is compressed as a whole, if it is.

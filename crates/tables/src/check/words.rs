@@ -143,11 +143,11 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Advic
         }
         if matches!(
             rules,
-            Rules::Decimal | Rules::AnyInteger | Rules::Integer(_)
+            Rules::Decimal | Rules::DecimalComma | Rules::AnyInteger | Rules::Integer(_)
         ) {
             warn(
                 &column.formatted_numbers,
-                "of numbers with separators or an exponent, such as 1.234,50, which are invalid here: write digits, and a point for the decimals",
+                "of numbers with separators or an exponent, such as 1.234,50, which are invalid here; decimal:comma reads 1.234,50 and 12,5",
             );
         }
         if rules.is_text() || matches!(rules, Rules::Date(None)) {
@@ -195,7 +195,7 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Advic
         const MARKS: &str =
             "with quotation marks, or with the marks '… and =\"…\" of a spreadsheet";
         match check.format {
-            Format::Csv => advise(
+            Format::Csv if !check.is_spreadsheet => advise(
                 &column.marks,
                 MARKS,
                 advice![
@@ -294,11 +294,15 @@ impl fmt::Display for Check {
             changed,
             ..
         } = &self.counts;
-        write!(f, "{}: {}", self.input, self.format)?;
+        match self.is_spreadsheet {
+            true => write!(f, "{}: a spreadsheet", self.input)?,
+            false => write!(f, "{}: {}", self.input, self.format)?,
+        }
         if self.files > 1 {
             write!(f, ", {}", many(self.files as u64, "file"))?;
         }
         match self.delimiter {
+            _ if self.is_spreadsheet => {}
             Some('\t') => f.write_str(", delimited by tabs")?,
             Some(delimiter) => write!(f, ", delimited by {delimiter:?}")?,
             None => {}

@@ -11,7 +11,7 @@ use super::columnar::{ColumnFormat, RowWriter, Written};
 use crate::error::{Error, Result};
 use crate::formats::selection::{Selection, WriterWithCause};
 use crate::source::part::Part;
-use crate::source::partition::Partition;
+use crate::source::partition::{Partition, has_too};
 
 /// The format `F`, whose files have these columns behind their own.
 pub(crate) struct Partitioned<F>(PhantomData<F>);
@@ -34,8 +34,7 @@ fn with_partition(schema: SchemaRef, partition: &Partition) -> Result<SchemaRef>
         .iter()
         .find(|(name, _)| schema.column_with_name(name).is_some())
     {
-        let found = format!("a file that has a column {name:?} in a directory that says it too");
-        return Err(Error::unsupported(found));
+        return Err(has_too(name));
     }
     let more = columns
         .iter()

@@ -90,6 +90,8 @@ pub(crate) enum Rules {
     AnyInteger,
     /// A number in decimal digits, by value: `12.50`, `+12.5` and a column's 12.500 are the same.
     Decimal,
+    /// The same with a comma before the decimals and marks between groups of digits, such as `1.234,50`.
+    DecimalComma,
     /// An instant, whatever its zone and however many digits its seconds have; without a zone it is in UTC. Where a unit
     /// is given, a whole number counts such units since 1970.
     Timestamp(Option<TimeUnit>),
@@ -141,7 +143,7 @@ impl Rules {
             Rules::Ipv4 => "ipv4",
             Rules::Ipv6 => "ipv6",
             Rules::Integer(_) | Rules::AnyInteger => "integer",
-            Rules::Decimal => "decimal",
+            Rules::Decimal | Rules::DecimalComma => "decimal",
             Rules::Timestamp(_) => "timestamp",
             Rules::Date(_) => "date",
             Rules::Uuid => "uuid",
@@ -206,6 +208,7 @@ impl Rules {
             Rules::Integer(bits) => Some(bits.get().to_string()),
             Rules::Timestamp(unit) => unit.map(|unit| unit.name().to_owned()),
             Rules::Date(order) => order.map(|order| order.name().to_owned()),
+            Rules::DecimalComma => Some("comma".to_owned()),
             _ => None,
         }
     }
@@ -261,7 +264,7 @@ impl Rules {
 
     /// Whether it takes a number that is written with a point as the digits it is written with.
     pub(crate) fn takes_digits(&self) -> bool {
-        *self == Rules::Decimal
+        matches!(self, Rules::Decimal | Rules::DecimalComma)
     }
 
     /// The text of bytes that are a value of this profile as they are, and no text.
@@ -316,7 +319,10 @@ impl Rules {
             Rules::Text | Rules::Email | Rules::Name(_) => true,
             #[cfg(feature = "phone")]
             Rules::Phone(_) | Rules::PairPhone(_) | Rules::MetaPhone(_) => true,
-            _ => matches!(self, Rules::Postcode(_) | Rules::Date(Some(_))),
+            _ => matches!(
+                self,
+                Rules::Postcode(_) | Rules::Date(Some(_)) | Rules::DecimalComma
+            ),
         }
     }
 
@@ -338,11 +344,12 @@ impl Rules {
         }
     }
 
-    /// The text that is normalised of a value that has a type: of a decimal, given with all digits of its scale, and of
-    /// sixteen bytes, given as a UUID.
+    /// The text that is normalised of a value that has a type: of a decimal, given with all digits of its scale, of sixteen
+    /// bytes, given as a UUID, and of a number with a point, where commas are before decimals.
     pub(crate) fn of_typed<'a>(&self, kind: Kind, text: &'a str) -> Cow<'a, str> {
         match (self, kind) {
             (Rules::Exact, Kind::Decimal) => values::decimal_by_value(text).into(),
+            (Rules::DecimalComma, _) => text.replace('.', ",").into(),
             (Rules::Ipv6, Kind::Uuid) => addresses::of_uuid(text).into(),
             _ => text.into(),
         }
@@ -407,6 +414,7 @@ impl Rules {
             Rules::Integer(bits) => integer(value, bits.get()),
             Rules::AnyInteger => values::integer(value),
             Rules::Decimal => values::decimal(value),
+            Rules::DecimalComma => values::decimal_comma(value),
             Rules::Timestamp(unit) => values::timestamp(value, *unit),
             Rules::Date(order) => values::date(value, *order),
             Rules::Uuid => values::uuid(value),
@@ -433,6 +441,7 @@ impl Rules {
             "ipv6" => Ok(Rules::Ipv6),
             "integer" => Ok(Rules::AnyInteger),
             "decimal" => Ok(Rules::Decimal),
+            "decimal:comma" => Ok(Rules::DecimalComma),
             "timestamp" => Ok(Rules::Timestamp(None)),
             "date" => Ok(Rules::Date(None)),
             "uuid" => Ok(Rules::Uuid),
@@ -502,7 +511,8 @@ fn left_out(name: &str, feature: &str) -> Error {
 
 const NAMES: &str = "profiles are: exact, text, email, phone:REGION, name, name:given, name:family, date, date:DMY, date:MDY, \
      date:YMD, postcode:REGION, sha256-hex, pair-email, pair-phone:REGION, uid2-email, google-email, meta-phone:REGION, ipv4, \
-     ipv6, integer, integer:BITS, decimal, timestamp, timestamp:UNIT, uuid; @N behind one compares N characters of its values";
+     ipv6, integer, integer:BITS, decimal, decimal:comma, timestamp, timestamp:UNIT, uuid; @N behind one compares N characters of \
+     its values";
 
 fn wrong_bits() -> Error {
     Error::usage_with(

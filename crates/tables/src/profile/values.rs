@@ -94,6 +94,46 @@ pub(super) fn decimal(value: &str) -> Normalized<'_> {
     })
 }
 
+/// A number whose decimals may be behind a comma, and whose other digits may be in groups of three between points, spaces or
+/// apostrophes. A point with exactly three digits behind it, as in `1.234`, may be either mark, and is invalid. The
+/// canonical text is that of [`decimal`].
+pub(super) fn decimal_comma(value: &str) -> Normalized<'_> {
+    let visible = visible(value);
+    let text = unmarked(&visible);
+    let (sign, unsigned) = match text.strip_prefix(['-', '+', '\u{2212}']) {
+        Some(unsigned) if text.starts_with('+') => ("", unsigned),
+        Some(unsigned) => ("-", unsigned),
+        None => ("", text),
+    };
+    let (whole, decimals) = match unsigned.split_once(',') {
+        Some((whole, decimals)) => (whole, Some(decimals)),
+        None => (unsigned, None),
+    };
+    let groups = |mark: char| {
+        let mut groups = whole.split(mark);
+        let first = groups.next().unwrap_or_default();
+        let all = groups.all(|group| group.len() == 3) && (1..=3).contains(&first.len());
+        all && !first.starts_with('0')
+    };
+    let plain = match whole.chars().find(|c| !c.is_ascii_digit()) {
+        None => Cow::Borrowed(whole),
+        // The only mark of a number with decimals, or one of two: else it may be before three decimals.
+        Some('.') if decimals.is_none() && whole.matches('.').count() == 1 => {
+            return match groups('.') {
+                true => Normalized::Invalid,
+                false => decimal(text).into_owned(),
+            };
+        }
+        Some(mark) if "'\u{2019}. \u{a0}\u{202f}\u{2009}".contains(mark) && groups(mark) => {
+            Cow::Owned(whole.replace(mark, ""))
+        }
+        Some(_) => return Normalized::Invalid,
+    };
+    let point = if decimals.is_some() { "." } else { "" };
+    let number = format!("{sign}{plain}{point}{}", decimals.unwrap_or_default());
+    decimal(&number).into_owned()
+}
+
 /// What a whole number of a timestamp counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeUnit {

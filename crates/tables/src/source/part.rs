@@ -17,7 +17,7 @@ use crate::source::dialect::{CsvOptions, Dialect};
 use crate::source::encoding::Encoding;
 use crate::source::framed::Framed;
 use crate::source::options::{Passes, SourceOptions};
-use crate::source::partition::Partition;
+use crate::source::partition::{Extended, Partition};
 use crate::source::paths::{PathKind, Paths};
 use crate::source::records::{Records, guess_delimiter};
 use crate::source::scratch::ScratchFile;
@@ -369,7 +369,11 @@ impl Part {
                 expected: expected.into(),
             });
         }
-        self.dialect = first.dialect;
+        let [names, expected] = [self, first].map(|part| part.partition.names());
+        match Difference::of_names(&expected, &names) {
+            Some(how) => return unlike(how),
+            None => self.dialect = first.dialect,
+        }
         Ok(())
     }
 
@@ -380,6 +384,11 @@ impl Part {
 
     pub(crate) fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether it is a spreadsheet, of which a copy is read.
+    pub(crate) fn is_spreadsheet(&self) -> bool {
+        self.copied.is_some()
     }
 
     pub(crate) fn compression(&self) -> Option<Compression> {
@@ -460,17 +469,18 @@ impl Part {
         }
     }
 
-    /// The same with columns that its directories say, unless it is text, whose rows are copied as they are. `is_below` says that
-    /// it was found below a directory that was named.
+    /// The same with columns that its directories say, unless it is CSV without names of columns. `is_below` says that it was
+    /// found below a directory that was named.
     pub(crate) fn in_directories(self, partition: Partition, is_below: bool) -> Result<Part> {
-        match (&partition.columns[..], self.format.is_text()) {
-            ([(name, _), ..], true) if is_below => {
-                let format = self.format.words();
-                let found = format!("{format} in directories that say the column {name:?}");
+        let has_names = self.format != Format::Csv || self.dialect.csv.header;
+        match partition.columns.first() {
+            Some((name, _)) if is_below && !has_names => {
+                let place = format!("in directories that say the column {name:?}");
+                let found = format!("CSV without a header {place}");
                 Err(Error::unsupported(found).in_path(&self.name))
             }
-            (_, true) => Ok(self),
-            (_, false) => Ok(Part { partition, ..self }),
+            _ if has_names => Ok(Part { partition, ..self }),
+            _ => Ok(self),
         }
     }
 
@@ -495,6 +505,13 @@ impl Part {
         let text = match (self.above, self.below) {
             (0, 0) => text,
             (above, below) => Box::new(Framed::new(text, above, below)),
+        };
+        let text: Box<dyn Read + Send> = match &self.partition {
+            partition if partition.columns.is_empty() => text,
+            partition => {
+                let (format, partition) = (self.format, partition.clone());
+                Box::new(Extended::new(text, format, self.dialect, partition))
+            }
         };
         Ok(Records::new(text, self.dialect).after_lines(self.above))
     }

@@ -95,27 +95,8 @@ fn names_of(schema: &SchemaRef) -> Vec<String> {
 
 /// Fails if a file has other columns than the file `than`, or in another order.
 fn same_names(than: &str, first: &[String], names: &[String]) -> Result<()> {
-    if first == names {
+    let Some(how) = Difference::of_names(first, names) else {
         return Ok(());
-    }
-    let (mut sorted, mut others) = (first.to_vec(), names.to_vec());
-    sorted.sort_unstable();
-    others.sort_unstable();
-    let alone = |ones: &[String], others: &[String]| {
-        let alone = ones.iter().find(|name| !others.contains(name));
-        alone.cloned()
-    };
-    let how = if sorted == others {
-        Difference::Order
-    } else if let Some(name) = alone(first, names) {
-        Difference::Missing(name)
-    } else if let Some(name) = alone(names, first) {
-        Difference::Added(name)
-    } else {
-        Difference::Count {
-            found: names.len(),
-            expected: first.len(),
-        }
     };
     let than = than.to_owned();
     Err(Error::new(ErrorKind::OtherColumns { than, how }))

@@ -148,7 +148,12 @@ fn forms_of_spreadsheets_are_named_where_they_survive() {
         &spec("m", "decimal"),
     )
     .unwrap();
-    warning(&told, "such as 1.234,50, which are invalid here");
+    warning(&told, "decimal:comma reads 1.234,50 and 12,5");
+    let told = check(
+        &source("t.csv", "m\n\"1.234,50\"\n"),
+        &spec("m", "decimal:comma"),
+    );
+    assert_eq!(told.unwrap().warnings, [""; 0]);
     let told = check(&source("t.csv", "m\n31.12.1984\n"), &spec("m", "date")).unwrap();
     warning(&told, "date:DMY, date:MDY and date:YMD read them");
     let told = check(&source("t.csv", "m\n7.0\n007\n"), &spec("m", "integer")).unwrap();
@@ -207,6 +212,7 @@ fn names_dates_and_postcodes_of_two_sides_match() {
         ("date:MDY", "12/31/1984", "19841231"),
         ("date:YMD", "1984-1-2", "1984-01-02"),
         ("postcode:GB", "sw1a 1aa", "SW1A1AA"),
+        ("decimal:comma", "\"1.234,50\"", "1234.5"),
     ];
     for (profile, ours, theirs) in cases {
         let [ours, theirs] = [ours, theirs].map(|value| format!("m\n{value}\n"));

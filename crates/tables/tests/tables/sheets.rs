@@ -35,6 +35,9 @@ fn both_kinds_are_read_under_any_name() {
             write_rows_to(&source, &matched, &mut out).unwrap();
             let lines = String::from_utf8(out).unwrap();
             assert_eq!(lines, TABLE, "{name} {called}");
+            let told = check(&source, &key("mail")).unwrap().to_string();
+            let first = told.lines().next();
+            assert_eq!(first, Some(&*format!("{called}: a spreadsheet")));
         }
     }
 }

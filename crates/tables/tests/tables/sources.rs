@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::*;
-use arrow_array::types::Int32Type;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RunArray, StringArray,
     StructArray,
@@ -598,6 +599,21 @@ fn put(place: &Path, name: &str, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// A column of numbers as text.
+fn text_file(batch: &RecordBatch, header: &str, row: impl Fn(i64) -> String) -> Vec<u8> {
+    let values = batch.column(0).as_primitive::<Int64Type>().values();
+    let rows: String = values.iter().map(|value| row(*value)).collect();
+    format!("{header}{rows}").into_bytes()
+}
+
+fn csv_file(batch: &RecordBatch) -> Vec<u8> {
+    text_file(batch, "n\n\n", |value| format!("{value}\n"))
+}
+
+fn lines_of_json(batch: &RecordBatch) -> Vec<u8> {
+    text_file(batch, "", |value| format!("{{\"n\":{value}}}\n"))
+}
+
 #[test]
 fn directories_say_columns() {
     let place = tempfile::tempdir().unwrap();
@@ -606,6 +622,8 @@ fn directories_say_columns() {
         ("parquet", parquet as fn(&RecordBatch) -> Vec<u8>),
         ("arrow", arrow_file),
         ("arrows", arrow_stream),
+        ("csv", csv_file),
+        ("jsonl", lines_of_json),
     ] {
         let at = |name: &str| place.path().join(kind).join(name);
         for (name, values) in [
@@ -662,8 +680,10 @@ fn directories_say_columns() {
         let alone = Source::open(at("day=2026-01-02/c=x"), SourceOptions::default()).unwrap();
         assert!(read_keys(&alone, &key("day")).is_err());
         put(&at(""), &format!("c=1/p.{kind}"), &bytes(&rows(&[4])));
-        let other = Source::open(at(""), SourceOptions::default()).unwrap();
-        let error = read_keys(&other, &key("n")).unwrap_err();
+        let other = Source::open(at(""), SourceOptions::default());
+        let error = other
+            .and_then(|other| read_keys(&other, &key("n")))
+            .unwrap_err();
         assert!(
             matches!(error.kind(), ErrorKind::OtherColumns { .. }),
             "{error}"
@@ -673,13 +693,21 @@ fn directories_say_columns() {
     let own = Source::open(place.path().join("own"), SourceOptions::default()).unwrap();
     let error = read_keys(&own, &key("n")).unwrap_err();
     assert!(error.to_string().contains("\"n\""), "{error}");
-    // The bytes of text are copied, and have no such columns.
-    put(place.path(), "text/day=1/p.csv", b"n\n1\n");
-    let error = Source::open(place.path().join("text"), SourceOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("CSV in directories"), "{error}");
-    let text = Source::open(place.path().join("text/*/p.csv"), SourceOptions::default());
-    assert_eq!(
-        read_keys(&text.unwrap(), &key("n")).unwrap().counts().rows,
-        1
+    // Without a header, CSV has no names.
+    put(place.path(), "numbered/day=1/p.csv", b"1\n");
+    let no_header = SourceOptions {
+        csv: CsvOptions {
+            header: false,
+            ..CsvOptions::default()
+        },
+        ..SourceOptions::default()
+    };
+    let error = Source::open(place.path().join("numbered"), no_header.clone()).unwrap_err();
+    assert!(
+        error.to_string().contains("CSV without a header"),
+        "{error}"
     );
+    let pattern = Source::open(place.path().join("numbered/*/p.csv"), no_header).unwrap();
+    assert_eq!(read_keys(&pattern, &key("1")).unwrap().counts().rows, 1);
+    assert!(read_keys(&pattern, &key("2")).is_err());
 }
