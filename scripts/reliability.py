@@ -2,9 +2,10 @@
 
     reliability.py [--percent N] [--debug] [--protocol NAME]... [--command NAME]... [TEST...]
 
-The tests print each table between `<!-- begin NAME -->` and `<!-- end NAME -->`; the page has the same marks. With
---percent, that part of the runs. With --protocol, those of these protocols, and with --command, the system calls of
-these commands: their rows replace the page's, or come after them. Exits 1, and leaves the page alone, if a test fails.
+The tests print each table between `<!-- begin NAME -->` and `<!-- end NAME -->`; the page has the same marks, and
+between them the same tables with their rows added up by protocol or command. With --percent, that part of the runs. With
+--protocol, those of these protocols, and with --command, the system calls of these commands: their rows replace the
+page's, or come after them. Exits 1, and leaves the page alone, if a test fails.
 """
 
 from __future__ import annotations
@@ -37,6 +38,74 @@ class Blocks:
             self.name = None
         elif self.name is not None:
             self.found[self.name].append(line)
+
+
+# Tables whose rows are added up, and how many of their columns say what a row is about. The first of these stays.
+ABOUT = {
+    "random-memory": 1,
+    "random-tls": 1,
+    "frames": 2,
+    "bytes": 2,
+    "kills": 3,
+    "system-calls": 2,
+}
+# Faults after which matches may be missing, or a value may have changed; of frames, both kinds have a row.
+CHANGING = ("replay", "swap", "flip")
+KINDS = ("cut, stall, lost, delay, truncate", ", ".join(CHANGING))
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def line(row: list[str]) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in row)
+
+
+def added(name: str, lines: list[str]) -> list[str]:
+    """The table with one row for each protocol or command; of frames, with two."""
+    about = ABOUT[name]
+    sums: dict[tuple[str, ...], list[str]] = {}
+    for row in map(cells, lines[2:]):
+        # All functions of a circuit are one.
+        first = row[0].partition(",")[0] if row[0].startswith("circuit-") else row[0]
+        key = (first, KINDS[row[1] in CHANGING]) if name == "frames" else (first,)
+        counts = sums.setdefault(key, [""] * (len(row) - about))
+        for place, count in enumerate(row[about:]):
+            if count:
+                counts[place] = str(int(counts[place] or 0) + int(count))
+    head = cells(lines[0])
+    head = [head[0], *head[1 : 2 if name == "frames" else 1], *head[about:]]
+    body = [line([*key, *counts]) for key, counts in sums.items()]
+    return [line(head), f"|{'---|' * len(head)}", *body]
+
+
+def delay(text: str) -> float:
+    """Nanoseconds of a time as the gate prints it."""
+    for unit, factor in (("ns", 1), ("\u00b5s", 1e3), ("ms", 1e6)):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    return float("inf")
+
+
+def compared(lines: list[str]) -> list[str]:
+    """For each protocol: how many comparisons, the least p-value, the longest delay that is just seen."""
+    rows: dict[str, list[list[str]]] = {}
+    for row in map(cells, lines[2:]):
+        rows.setdefault(row[0], []).append(row)
+    body = []
+    for name, found in rows.items():
+        least = min((row[6] for row in found), key=float)
+        seen = max((row[7] for row in found), key=delay)
+        body.append(line([name, str(len(found)), least, seen]))
+    return ["| protocol | comparisons | least p | sees |", "|---|---|---|---|", *body]
+
+
+def shown(name: str, lines: list[str]) -> list[str]:
+    """A table as the page has it."""
+    if name == "timing":
+        return compared(lines)
+    return added(name, lines) if name in ABOUT else lines
 
 
 def subject(row: str) -> str:
@@ -89,7 +158,8 @@ def main() -> int:
     if code != 0:
         return 1
     some = bool(options.protocol or options.command)
-    page = replaced(PAGE.read_text(encoding="utf-8"), blocks.found, some)
+    tables = {name: shown(name, lines) for name, lines in blocks.found.items()}
+    page = replaced(PAGE.read_text(encoding="utf-8"), tables, some)
     PAGE.write_text(page, encoding="utf-8")
     say(f"written: {', '.join(blocks.found)}")
     return 0
