@@ -5,7 +5,7 @@
 Each raw result is kept at once in docs/papers/runs.jsonl, under its command, the binary and the machine; what has been run
 is not run again, so that a run that was stopped goes on. With --new, what another binary has run here is not run again
 either. With --minutes, stops after so many. With --full, runs the largest sizes too. With --no-runs, only writes the
-pages anew. Exits 1 if a run failed.
+pages anew, from the results of the machine that ran last: this needs no build. Exits 1 if a run failed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,19 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from published.measure import Failed, Lab, Link, Store, Subject, bench, fingerprint, ran, research
-from published.pages import MALICIOUS, PAGES, SEMI_HONEST, Page
+from published.measure import (
+    LAN,
+    Failed,
+    Lab,
+    Link,
+    Store,
+    Subject,
+    bench,
+    fingerprint,
+    ran,
+    research,
+)
+from published.pages import MALICIOUS, PAGES, SEMI_HONEST, Page, circuits
 from published.printed import PAPERS
 from published.tables import MISSING, digits, heading, line
 from python_package import environment
@@ -42,13 +53,46 @@ CHECKS: tuple[tuple[Subject, Link], ...] = (
 
 def checks(lab: Lab) -> list[str]:
     """Computed times beside measured ones."""
-    lines = heading("", "items", "link", "computed, s", "measured, s")
+    lines = heading("", "items", "link", "computed, s", "measured, s", "computed / measured")
     for subject, link in CHECKS:
         lab.want(subject, link, always=True)
         computed, found = lab.computed(subject, link), lab.run_of(subject, link)
         cells = [MISSING if computed is None else digits(computed.value)]
         cells += [MISSING if found is None else digits(found.total.seconds)]
+        both = computed is not None and found is not None
+        cells += [f"{computed.value / found.total.seconds:.3f}" if both else MISSING]
         lines.append(line([f"`{subject.name}`", f"{subject.receiver:,}", link.name, *cells]))
+    return lines
+
+
+# Runs over loopback beside what is computed for them from runs with fewer items.
+SCALED: tuple[Subject, ...] = (
+    *(bench(name, 1 << 24, 1 << 24, *SEMI_HONEST) for name in ("kkrt", "spot-fast", "vole")),
+    *(
+        bench(f"ole-{how}", 1 << 22, 1 << 22, "--items", "32")
+        for how in ("dealer", "tee", "lattice", "ot")
+    ),
+    *(circuits(name, 1 << 22) for name in ("PSTY19", "CGS22, C-PSI2, KKRT", "circuit-okvs")),
+    research("paper-width", "figure 15, three-hash", 1 << 10, 1 << 24),
+    bench("vole", 1 << 10, 1 << 24, *MALICIOUS),
+)
+
+
+def scaled_checks(lab: Lab) -> list[str]:
+    """Times computed from runs with fewer items beside measured ones, at the yardstick of the measured."""
+    lines = heading("", "items", "from", "computed, s", "measured, s", "computed / measured")
+    for subject in SCALED:
+        lab.want(subject)
+        below, found = lab.largest_below(subject), lab.run_of(subject, LAN)
+        scaled = lab.scaled(subject, LAN)
+        pair = subject, None if below is None else below[0]
+        sizes = [MISSING if s is None else f"{s.receiver:,} : {s.sender:,}" for s in pair]
+        cells = [MISSING] * 3
+        if scaled is not None and found is not None:
+            computed = scaled.at_one / (found.yardstick / 1e9)
+            seconds = found.total.seconds
+            cells = [digits(computed), digits(seconds), digits(computed / seconds, 2)]
+        lines.append(line([f"`{subject.name}`", *sizes, *cells]))
     return lines
 
 
@@ -64,7 +108,8 @@ def about(lab: Lab) -> list[str]:
     text = (
         f"Here: {lab.store.machine}; both parties share it, one thread each. Its yardstick, in G blocks of AES-128 per "
         f"second on one core (`vesica bench --yardstick`), was {yardsticks[0]} to {yardsticks[-1]} beside these runs, "
-        f"{middle} in the middle: other work ran at times. {span}."
+        f"{middle} in the middle: other work ran at times. {span}. `vesica bench` runs the parties as two processes over "
+        f"loopback. `vesica-research` runs them as two threads of one process, over a channel in memory."
     )
     return textwrap.wrap(text, 120, break_on_hyphens=False)
 
@@ -77,7 +122,8 @@ def write(pages: list[Page], lab: Lab) -> int:
         path.write_text(replaced(path.read_text(), blocks, keep=False))
         plots += list(page.plots())
     listing = FOLDER / "README.md"
-    listing.write_text(replaced(listing.read_text(), {"checks": checks(lab)}, keep=False))
+    blocks = {"checks": checks(lab), "scaled-checks": scaled_checks(lab)}
+    listing.write_text(replaced(listing.read_text(), blocks, keep=False))
     python = environment("papers", MATPLOTLIB)
     if python is None:
         return 1
@@ -94,6 +140,16 @@ def open_store(path: Path, *programs: str, versions: Sequence[str] = ()) -> Stor
     except (Failed, OSError) as failed:
         say(f"cannot begin: {failed}")
         return None
+
+
+def stored(path: Path) -> Store | None:
+    """The results in this file of the machine that ran last; nothing if there are none."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    entries = [json.loads(line) for line in lines]
+    if not entries:
+        say(f"{path}: no results")
+        return None
+    return Store(path, "", max(entries, key=lambda entry: entry["day"])["machine"])
 
 
 def interruptible(main: Callable[[], int]) -> int:
@@ -121,15 +177,17 @@ def main() -> int:
     )
     parser.add_argument("--no-runs", action="store_true", help="write the pages from the results")
     options = parser.parse_args()
-    if not options.no_build and build():
+    if not (options.no_build or options.no_runs) and build():
         return 1
-    store = open_store(FOLDER / "runs.jsonl", *PROGRAMS)
+    results = FOLDER / "runs.jsonl"
+    store = stored(results) if options.no_runs else open_store(results, *PROGRAMS)
     if store is None:
         return 1
-    lab = Lab(store, BINARIES, options.full, only_new=options.new)
+    lab = Lab(store, BINARIES, options.full, only_new=options.new, only_stored=options.no_runs)
     pages = [page(lab) for page in PAGES if options.only is None or page.name in options.only]
     # The first pass asks for the runs.
     checks(lab)
+    scaled_checks(lab)
     for page in pages:
         list(page.blocks())
         list(page.plots())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tempfile
@@ -10,10 +11,22 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from papers import CHECKS, FOLDER, checks
+from papers import CHECKS, FOLDER, checks, stored
 from published import money, tables
-from published.measure import LAN, Cell, Failed, Lab, Link, Part, Store, bench, measured, research
-from published.pages import PAGES
+from published.measure import (
+    LAN,
+    Cell,
+    Failed,
+    Lab,
+    Link,
+    Part,
+    Store,
+    Subject,
+    bench,
+    measured,
+    research,
+)
+from published.pages import PAGES, Kbm23, fullest_bin, opprf, psm, width
 from published.printed import PAPERS, Paper, size
 
 # Prints a run as `vesica bench --json` does, writes down that it ran, and fails for one protocol.
@@ -166,7 +179,7 @@ class Runs(WithPlace):
             lab.want(KKRT, Link("100mbps"))
             lab.run(None)
         self.assertEqual(len(self.place.ran()), 2)
-        self.assertEqual(lab.seconds(KKRT, Link("100mbps")), Cell(0.75))
+        self.assertEqual(lab.seconds(KKRT, Link("100mbps")), Cell(0.75, at_one=0.75))
         self.assertEqual(lab.bytes(KKRT), Cell(1500))
         for other in (self.place.lab(binary="b2"), self.place.lab(machine="n")):
             other.want(KKRT)
@@ -230,6 +243,7 @@ class Runs(WithPlace):
         lab.want(KKRT, slow)
         lab.run(None)
         self.assertEqual(len(self.place.ran()), 1)
+        # The only run has the round trip too: nothing says what of it is work.
         self.assertEqual(lab.seconds(KKRT, slow), Cell(0.75 + 12.0, True))
         self.assertEqual(lab.seconds(KKRT, slow, "online"), Cell(0.5 + 12.0, True))
         lab.want(KKRT, slow, always=True)
@@ -240,7 +254,63 @@ class Runs(WithPlace):
         lab.want(variant)
         lab.run(None)
         self.assertIsNone(lab.seconds(variant, slow))
-        self.assertEqual(lab.seconds(variant, Link("1mbps")), Cell(0.75 + 0.012, True))
+        self.assertEqual(lab.seconds(variant, Link("1mbps")), Cell(0.762, True, 0.762))
+
+    def put(self, lab: Lab, subject: Subject, link: Link, seconds: float, yardstick: float) -> None:
+        result = {
+            "phases": [
+                {"phase": "masks", "bytes_sent": 750, "bytes_received": 500, "seconds": seconds}
+            ],
+            "bytes": {},
+            "yardstick_aes_blocks_per_second": yardstick * 1e9,
+        }
+        lab.store.put(subject.command(link), result, seconds)
+
+    def test_only_work_is_divided_by_the_yardstick(self) -> None:
+        lab, link = self.place.lab(), Link("1mbps")
+        self.put(lab, KKRT, LAN, 2.0, 0.5)
+        self.assertEqual(lab.seconds(KKRT), Cell(2.0, at_one=1.0))
+        # 10 ms of transmission, computed from the loopback run.
+        computed = lab.seconds(KKRT, link)
+        self.assertEqual(computed[:2], (2.01, True))
+        self.assertAlmostEqual(computed.at_one, 1.01)
+        # At a yardstick of 0.25 the work is 4 s, and 3 s are the link's.
+        self.put(lab, KKRT, link, 7.0, 0.25)
+        self.assertEqual(lab.seconds(KKRT, link), Cell(7.0, at_one=4.0))
+        # No more than all of it is work.
+        self.put(lab, KKRT, link, 3.0, 0.25)
+        self.assertEqual(lab.seconds(KKRT, link), Cell(3.0, at_one=0.75))
+
+    def test_times_of_more_items_are_computed(self) -> None:
+        lab, link = self.place.lab(), Link("1mbps")
+        self.put(lab, KKRT, LAN, 2.0, 0.5)
+        large = bench("kkrt", 256, 256, "--security", "semi-honest")
+        # The planner has 55 bytes for any size.
+        waiting = 8 * 55 / 1e6
+        self.assertEqual(lab.seconds(large), Cell(8.0, True, 4.0, True))
+        self.assertEqual(lab.seconds(large, link), Cell(8 + waiting, True, 4 + waiting, True))
+        self.assertEqual(lab.seconds(large, link, ("masks",)), Cell(8.04, True, 4.04, True))
+        self.assertIsNone(lab.seconds(large, Link("1mbps-80ms")), "no round trip")
+        self.assertIsNone(lab.seconds(bench("kkrt", 128, 128, "--security", "semi-honest")))
+        # Of unequal sets, the larger one grows.
+        unequal = bench("kkrt", 64, 1 << 12, "--security", "semi-honest")
+        self.put(lab, unequal.smaller(4), LAN, 2.0, 1.0)
+        self.assertEqual(unequal.smaller(4).sender, 1 << 10)
+        self.assertAlmostEqual(lab.seconds(unequal).value, 2 * (4096 + 64) / (1024 + 64))
+        words = research("circuits", "PSTY19", 256, name="PSTY19").smaller(4).words
+        self.assertEqual(words[words.index("--items") + 1], "64")
+        words = bench("ole-ot", 256, 256, "--items", "32").smaller(4).words
+        self.assertEqual(words[-1], "32", "bits of an item")
+
+    def test_pages_are_written_without_binaries(self) -> None:
+        lab = self.place.lab()
+        lab.want(KKRT)
+        lab.run(None)
+        for program in ("vesica", "vesica-research"):
+            (self.place.folder / program).unlink()
+        lab = Lab(stored(lab.store.path), self.place.folder, False, only_stored=True)
+        self.assertEqual(lab.bytes(KKRT), Cell(1500))
+        self.assertIsNone(lab.bytes(bench("vole", 64)))
 
     def test_sizes_that_take_long_are_for_full(self) -> None:
         large = bench("vole", 1 << 26)
@@ -298,6 +368,38 @@ class Pages(WithPlace):
         self.assertEqual(sum(lab.wanted.values()), 5)
 
 
+class Counts(unittest.TestCase):
+    def test_cgs22_counts_as_it_prints(self) -> None:
+        bits = {row["system"]: row["bits"] for row in Paper("cgs22")["1"]}
+        self.assertEqual(psm(64, 4, 3), bits["PSM1"])
+        # The paper's has one AND more.
+        self.assertEqual(psm(64, 4, 1) + opprf(64) + 128 + 16, bits["PSM2"])
+        self.assertEqual(psm(62, 4, 3) - psm(60, 4, 3), 2 * 128 + 3 * 4 + 3 * 144)
+
+    def test_prty19_has_the_least_widths(self) -> None:
+        for row in Paper("prty19")["figure 6"]:
+            failure = int(row["failure"].partition("^-")[2])
+            for n in ("2^10", "2^20", "2^24"):
+                self.assertEqual(width(size(n), failure), row[n])
+
+    def test_ltsxq26_has_two_okvs_and_no_circuit(self) -> None:
+        tables = Paper("ltsxq26")
+        rows = [[row for row in tables[n] if row["system"] == "Ours"] for n in "4567"]
+        for of in zip(*rows):
+            under, *above = (row.bytes("MB") / size(row["n"]) for row in of)
+            if of[0]["okvs"] == "BPSY":
+                self.assertAlmostEqual(under, 16 * 1.03 * (3 + 1.27), delta=0.04)
+            for more, over in zip((104, 128, 144), above):
+                self.assertAlmostEqual(over - under, more, delta=0.01)
+
+    def test_kbm23_counts_as_runs_do(self) -> None:
+        page = Kbm23(mock.Mock())
+        found = [page.bits_online(k, 1 << 20, 3 if k == 2 else 0) for k in (2, 3, 4)]
+        for bits, measured_bits in zip(found, (646.203, 480.063, 488.322)):
+            self.assertAlmostEqual(bits, measured_bits, delta=0.02)
+        self.assertEqual(fullest_bin(1 << 24, 3, math.ceil(1.27 * 2**24)), 27)
+
+
 class Tables(unittest.TestCase):
     def test_numbers(self) -> None:
         shown = [tables.digits(value) for value in (0, 0.0034, 12.345, 1154, 38016, 1e-6)]
@@ -311,6 +413,12 @@ class Tables(unittest.TestCase):
         self.assertEqual(row.lines("quoted"), ["| KKRT | quoted | 4.61 | DNF | - |"])
         found = row.lines([Cell(0.5), Cell(7.0), None])
         self.assertEqual(found[1:], ["|  | here | 0.5 | 7 | - |", "|  | ratio | 9.2 |  |  |"])
+        row = tables.Row("KKRT", [4.0, 9.0])
+        found = row.lines([Cell(2.0, True, 1.0, True), Cell(3.0, at_one=3.0)], [True, False])
+        self.assertEqual(
+            found[1:],
+            ["|  | here | *2*† | 3 |", "|  | ratio | 2 |  |", "|  | at yardstick 1 | 4 |  |"],
+        )
 
     def test_money_is_the_papers_formula(self) -> None:
         found = money.cost("prty19-b2b-usa-sydney", 3600, (1e9, 2e9))

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from stages import ROOT, say
 
@@ -80,6 +80,8 @@ class Link(NamedTuple):
 
 
 LAN = Link("lan")
+# Links that slow down least: over them, a run takes little more than its work.
+FAST_LINKS = (LAN, Link("10gbps-0.2ms"), Link("5gbps"), Link("3gbps-0.3ms"))
 # How the words of a link begin.
 LINKS = ("--network", "--bandwidth", "--link")
 
@@ -123,6 +125,25 @@ class Subject(NamedTuple):
         options = dict(zip(self.words, self.words[1:]))
         terms = ((name, options[name]) for name in ("--items", "--reveal") if name in options)
         return (self.program, "plan", "--json", *sizes, *itertools.chain(*terms))
+
+    def smaller(self, by: int) -> Subject:
+        """The same with so many times fewer items: of both parties, or of the larger set if they differ."""
+        receiver, sender = self.receiver, self.sender
+        if receiver == sender:
+            receiver //= by
+        sender //= by
+        sizes = {
+            "--receiver-size": receiver,
+            "--sender-size": sender,
+            "--items": receiver,
+            "--sender-items": sender,
+        }
+        if self.program == "vesica":
+            # There, items are bits.
+            del sizes["--items"]
+        before = ("", *self.words)
+        words = [str(sizes.get(name, word)) for name, word in zip(before, self.words)]
+        return Subject(self.program, tuple(words), self.name, receiver, sender)
 
     def security(self) -> str | None:
         options = dict(zip(self.words, self.words[1:]))
@@ -172,6 +193,10 @@ class Part(NamedTuple):
         return self.seconds + link.transmission(self.bytes)
 
 
+# A part of a run by its name, or phases of it.
+Which = Union[str, tuple[str, ...]]
+
+
 class Measured(NamedTuple):
     """A run: all of it, what needs no items, the rest, and its phases."""
 
@@ -181,8 +206,11 @@ class Measured(NamedTuple):
     phases: dict[str, Part]
     yardstick: float
 
-    def part(self, name: str) -> Part:
-        return {"total": self.total, "offline": self.offline, "online": self.online}[name]
+    def part(self, which: Which) -> Part:
+        if isinstance(which, str):
+            return {"total": self.total, "offline": self.offline, "online": self.online}[which]
+        parts = [part for name, part in self.phases.items() if name in which]
+        return Part(sum(part.seconds for part in parts), sum(part.bytes for part in parts))
 
 
 OFFLINE = ("dealing", "prepare", "offline")
@@ -278,13 +306,41 @@ class Cell(NamedTuple):
 
     value: float
     is_computed: bool = False
+    # Seconds where the yardstick is 1.
+    at_one: float | None = None
+    # Whether it is computed from a run with fewer items.
+    is_scaled: bool = False
+
+    def times(self, factor: float) -> Cell:
+        at_one = None if self.at_one is None else self.at_one * factor
+        return self._replace(value=self.value * factor, at_one=at_one)
+
+    def plus(self, other: Cell, sign: int = 1) -> Cell:
+        """The sum of both, or the difference if the sign is -1."""
+        ones = self.at_one, other.at_one
+        return Cell(
+            self.value + sign * other.value,
+            self.is_computed or other.is_computed,
+            None if None in ones else ones[0] + sign * ones[1],
+            self.is_scaled or other.is_scaled,
+        )
 
 
 class Lab:
     """Knows which runs there are, runs those that are missing, and says what a cell is."""
 
-    def __init__(self, store: Store, binaries: Path, full: bool, *, only_new: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        binaries: Path,
+        full: bool,
+        *,
+        only_new: bool = False,
+        only_stored: bool = False,
+    ) -> None:
         self.store, self.binaries, self.full, self.only_new = store, binaries, full, only_new
+        # Runs nothing and asks no binary.
+        self.only_stored = only_stored
         # Runs over loopback that may take longer are for `PAPERS=full`; cells over links are then computed.
         self.longest = 1500.0 if full else 40.0
         self.largest = 1 << 26 if full else 1 << 24
@@ -378,19 +434,63 @@ class Lab:
             spent, expected = spent + took, expected + guess
             self.store.put(command, result, took)
 
-    def seconds(self, subject: Subject, link: Link = LAN, part: str = "total") -> Cell | None:
+    def seconds(self, subject: Subject, link: Link = LAN, part: Which = "total") -> Cell | None:
         """Seconds of the whole run or of a part: measured over the link, or else computed."""
         run = self.run_of(subject, link)
         if run is not None:
-            return Cell(run.part(part).seconds)
-        return self.computed(subject, link, part)
+            return self.timed(subject, part, run.part(part).seconds, run.yardstick)
+        return self.computed(subject, link, part) or self.scaled(subject, link, part)
 
-    def computed(self, subject: Subject, link: Link, part: str = "total") -> Cell | None:
+    def timed(self, subject: Subject, part: Which, seconds: float, yardstick: float) -> Cell:
+        """A cell of a run whose yardstick this is: at 1, its work is faster or slower, and what the link takes is not."""
+        runs = (self.run_of(subject, link) for link in FAST_LINKS)
+        fast = next((run for run in runs if run is not None), None)
+        if fast is None:
+            return Cell(seconds)
+        speed = yardstick / 1e9
+        work = min(seconds, fast.part(part).seconds * fast.yardstick / yardstick)
+        return Cell(seconds, at_one=seconds - work + work * speed)
+
+    def computed(self, subject: Subject, link: Link, part: Which = "total") -> Cell | None:
         """Seconds over a link from a run without its bandwidth; nothing if its round trip was not in that run."""
         base = self.base(subject, link)
         if base is None or (link.round_trip and subject.base(link) == LAN):
             return None
-        return Cell(base.part(part).over(link), True)
+        seconds = base.part(part).over(link)
+        return self.timed(subject, part, seconds, base.yardstick)._replace(is_computed=True)
+
+    def scaled(
+        self, subject: Subject, link: Link, part: Which = "total", count: Cell | None = None
+    ) -> Cell | None:
+        """Seconds from the loopback run with fewer items, in proportion, and what the bytes take at the bandwidth.
+
+        `count` is those bytes, if they are known here alone.
+        """
+        if link.round_trip:
+            return None
+        found = self.largest_below(subject)
+        if found is None:
+            return None
+        smaller, base = found
+        items, fewer = subject.receiver + subject.sender, smaller.receiver + smaller.sender
+        if count is None:
+            # Bytes of phases are known from runs alone.
+            grown = Cell(base.part(part).bytes * items / fewer)
+            count = self.bytes(subject, part) if isinstance(part, str) else grown
+        if count is None and link != LAN:
+            return None
+        work = base.part(part).seconds * items / fewer
+        waiting = 0.0 if count is None else link.transmission(count.value)
+        return Cell(work + waiting, True, work * base.yardstick / 1e9 + waiting, True)
+
+    def largest_below(self, subject: Subject) -> tuple[Subject, Measured] | None:
+        """The loopback run with a quarter of the items, or a sixteenth or a 64th."""
+        for by in (4, 16, 64):
+            smaller = subject.smaller(by)
+            run = self.run_of(smaller, LAN)
+            if run is not None:
+                return smaller, run
+        return None
 
     def results(self, subject: Subject) -> Iterator[Json]:
         """Of all runs of the subject here, over whatever link."""
@@ -405,14 +505,18 @@ class Lab:
         for result in self.results(subject):
             return Cell(measured(result).part(part).bytes)
         planned = self.planned(subject)
-        return None if planned is None or part not in planned else Cell(planned[part], True)
+        if planned is not None and part in planned:
+            return Cell(planned[part], True)
+        # What passes between the generators does not grow with the sets.
+        found = self.largest_below(subject) if subject.name == "ole-tee" else None
+        return None if found is None else Cell(found[1].part(part).bytes, True)
 
     def planned(self, subject: Subject) -> dict[str, float] | None:
         """Bytes by part, as `vesica plan` or `research` computes them; nothing for what they do not know."""
         question = subject.question()
         if question is None:
             return None
-        if not self.store.has(question):
+        if not self.store.has(question) and not self.only_stored:
             words = [str(self.binaries / question[0]), *question[1:]]
             try:
                 known = ran(words)["forecasts"]
@@ -423,8 +527,8 @@ class Lab:
                 {name: one[name] for name in ("protocol", "security", "bytes")} for one in known
             ]
             self.store.put(question, {"forecasts": answer}, 0.0)
-        security = subject.security()
-        for forecast in self.store.entries[self.store.machine, question]["result"]["forecasts"]:
+        found, security = self.store.result(question), subject.security()
+        for forecast in found["forecasts"] if found else ():
             if forecast["protocol"] == subject.name and security in (None, forecast["security"]):
                 count = forecast["bytes"]
                 offline = count["offline"] + count["dealer_to_receiver"]

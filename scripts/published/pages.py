@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from . import printed
-from .measure import LAN, Cell, Lab, Link, Subject, bench, research
+from .measure import LAN, Cell, Lab, Link, Subject, Which, bench, research
 from .money import cost
 from .printed import Paper, size
-from .tables import MISSING, Row, bits_per_item, heading, line, megabytes, scaled, shown
+from .tables import MISSING, Row, bits_per_item, digits, heading, line, megabytes, scaled, shown
 
 Block = tuple[str, list[str]]
 Plot = dict[str, Any]
@@ -109,6 +111,8 @@ class Prty19(Page):
     def blocks(self) -> Iterator[Block]:
         yield "table-1", self.table_1()
         yield "table-2", self.table_2()
+        yield "table-2-four-threads", self.four_threads()
+        yield "figure-6", self.figure_6()
         yield "figure-8", self.figure_8()
         yield "figures-10-and-11", self.money()
         yield "figure-12", self.figure_12()
@@ -144,6 +148,26 @@ class Prty19(Page):
             subject = bench("spot-low", size(n), size(n), *MALICIOUS_SENDER)
             cells = map(shown, self.over(subject, links))
             lines.append(line([f"spot-low, malicious sender, {n}", "here", *cells]))
+        return lines
+
+    def four_threads(self) -> list[str]:
+        lines = heading("", "", *(f"{link.name}, s" for link in PRTY19_LINKS))
+        for row in self.paper["2"]:
+            figures = [row.number(f"{link.name}/4") for link in PRTY19_LINKS]
+            if any(figures):
+                made = Row(f"{row['system']}, {row['n']}", figures)
+                lines += made.lines("not possible on two cores")
+        return lines
+
+    def figure_6(self) -> list[str]:
+        rows = self.paper["figure 6"]
+        sizes = [name for name in rows[0] if name != "failure"]
+        lines = heading("bits", "", *sizes)
+        for row in rows:
+            failure = int(row["failure"].partition("^-")[2])
+            made = Row(row["failure"], [row.number(n) for n in sizes])
+            here = [Cell(width(size(n), failure), True) for n in sizes]
+            lines += made.lines(here, [False] * len(here), "by proposition 2")
         return lines
 
     def figure_8(self) -> list[str]:
@@ -231,6 +255,16 @@ class Prty19(Page):
         yield lines_of("prty19-figure-12", "2^20 items", "Mb/s", "seconds", series)
 
 
+def width(evaluations: int, failure: int) -> int:
+    """Bits of the least field for which PRTY19's proposition 2 gives at most 2^-failure, for κ = 128."""
+
+    def suffices(columns: int) -> bool:
+        light = sum(math.comb(columns, i) for i in range(128))
+        return evaluations * light << failure <= 1 << columns
+
+    return next(columns for columns in itertools.count(128) if suffices(columns))
+
+
 def scatter(file: str, title: str, points: list[Any]) -> Plot:
     return {
         "file": file,
@@ -307,7 +341,7 @@ class Rt21(Page):
     ) -> list[Cell | None]:
         parts = ("offline", "online", "total") if with_offline else ("online", "total")
         found = [self.seconds(subject, link, part) for link in links for part in parts]
-        return [None if cell is None else cell._replace(value=cell.value * by) for cell in found]
+        return [None if cell is None else cell.times(by) for cell in found]
 
     def table_2(self) -> list[str]:
         columns = [
@@ -322,8 +356,12 @@ class Rt21(Page):
                 lines += made.lines("quoted")
                 continue
             sent = self.megabytes(subject)
-            kilobytes = None if sent is None else sent._replace(value=1000 * sent.value)
-            lines += made.lines([kilobytes, *self.cells(subject, self.LINKS_2, True, 1000)])
+            kilobytes = None if sent is None else sent.times(1000)
+            # Base OTs are the paper's offline part of these, and in the online part here.
+            has_offline = subject.name.startswith("compact-dh")
+            compared = [has_offline or not column.endswith(" offline") for column in columns]
+            here = [kilobytes, *self.cells(subject, self.LINKS_2, True, 1000)]
+            lines += made.lines(here, [True, *compared])
         return lines
 
     def table_3(self) -> list[str]:
@@ -371,27 +409,86 @@ class Cgs22(Page):
     SHIPPED = ("circuit-rb-psm1", "circuit-rb-psm2", "circuit-okvs")
     SIZES = ("2^14", "2^16", "2^18", "2^20", "2^22")
     LINKS = (Link("3gbps-0.3ms"), Link("272mbps-80ms"))
+    # PSTY19 with this is what runs here.
+    EQUALITY = "PSTY, equality of PSM2"
     PARTS: ClassVar = {
         "Hashing": ("bins",),
         "OPRF": ("oprf", "encode", "expand", "decode", "encoding"),
-        "Hint Creation": ("hint",),
+        "Hint": ("hint",),
         "Circuit/PSM": ("correlations", "membership"),
     }
+    # Its parts in the paper, which are one phase here.
+    HINT = ("Hint Creation", "Hint Transmission", "Hint Evaluation")
+    # What C-PSI2's second OPPRF has in its run, beside the first.
+    OPPRF = (*PARTS["OPRF"], "hint")
 
     def subject(self, variant: str, n: str) -> Subject:
         return circuits(variant, size(n))
 
     def blocks(self) -> Iterator[Block]:
+        yield "table-1", self.table_1()
         yield "table-2", self.table_2()
+        yield "table-2-psm", self.psm_bytes()
         yield "table-3", self.table_3()
         yield "table-4", self.table_4()
+
+    def table_1(self) -> list[str]:
+        lines = heading("bits", "paper", "by its count", "by its Table 1", "here, 2^22")
+        counted = {"PSM1": psm(64, 4, 3), "PSM2": psm(64, 4, 1) + opprf(64)}
+        ell, lam, elements, slots = 64, 128, 3, 4
+        formulas = {
+            "CO": 2 * ell * elements * lam + elements * lam,
+            "ABY": 2 * elements * lam * (ell - 1),
+            "PSM1": ell * elements * lam // 4 + ell * lam // 2 + 8 * ell * elements,
+            "PSM2": (8 + slots) * ell + 3 * ell * lam // 4 + 9 * lam // 2,
+        }
+        here = {"PSM1": self.per_bin("C-PSI1", "2^22"), "PSM2": self.per_bin("C-PSI2", "2^22")}
+        for row in self.paper["1"]:
+            name = row["system"]
+            cells = [MISSING if name not in of else f"{of[name]:,}" for of in (counted, formulas)]
+            last = shown(here[name]) if name in here else "quoted"
+            lines.append(line([name, f"{row['bits']:,}", *cells, last]))
+        return lines
+
+    def per_bin(self, system: str, n: str) -> Cell | None:
+        """Bits per bin of a membership test, with its correlations, and for C-PSI2 with the second OPPRF."""
+        of = self.PARTS["Circuit/PSM"]
+        sent = self.phase(self.VARIANTS[system], n, *of)
+        if system == "C-PSI2":
+            with_it = self.phase(self.VARIANTS[system], n, *of, *self.OPPRF)
+            first = self.phase(self.VARIANTS["C-PSI1"], n, *self.OPPRF)
+            sent = difference(with_it, first)
+        return None if sent is None else sent.times(8e6 / bins(size(n)))
+
+    def psm_bytes(self) -> list[str]:
+        """Bytes of membership in Table 2, and by the paper's count with digits of four and of five bits."""
+        lines = heading("MB", "", *self.SIZES)
+        rows = {row["row"]: row for row in self.paper["2"]}
+        for name in ("PSM1", "PSM2"):
+            row = rows[name]
+            lines.append(line([name, "paper", *(digits(row.bytes(n) / 1e6) for n in self.SIZES)]))
+            for digit in (4, 5):
+                cells = []
+                for n in self.SIZES:
+                    count = bins(size(n))
+                    ell = 40 + math.ceil(math.log2(3 * count))
+                    each = psm(ell, digit, 3) if name == "PSM1" else psm(ell, digit, 1) + opprf(ell)
+                    cells.append(shown(Cell(each * count / 8e6, True)))
+                lines.append(line(["", f"digits of {digit} bits", *cells]))
+        return lines
 
     def phase(self, variant: str, n: str, *names: str) -> Cell | None:
         """MB of these phases."""
         run = self.lab.run_of(self.subject(variant, n), LAN)
         if run is None:
             return None
-        return Cell(sum(part.bytes for name, part in run.phases.items() if name in names) / 1e6)
+        return Cell(run.part(names).bytes / 1e6)
+
+    def equality(self, what: str, of: int | None = None) -> list[float | None]:
+        """Figures of section 6.2, at 2^20 alone, for this network, or as so many times fewer bytes."""
+        value = next(row for row in self.paper["6.2"] if row["of"] == what).number("2^20")
+        at = value if of is None or value is None else of / value
+        return [at if n == "2^20" else None for n in self.SIZES]
 
     def table_2(self) -> list[str]:
         lines = heading("MB", "", *self.SIZES)
@@ -399,6 +496,13 @@ class Cgs22(Page):
         tests = {"PSM1": "C-PSI1", "PSM2": "C-PSI2"}
         for row in self.paper["2"]:
             name, figures = row["row"], [scaled(row.bytes(n), 1e-6) for n in self.SIZES]
+            if name == "PSTY":
+                lines += Row(name, figures).lines("quoted")
+                largest = next(r for r in self.paper["2"] if r["row"] == "C-PSI2").bytes("2^20")
+                made = Row(self.EQUALITY, self.equality("C-PSI2 over its bytes", largest / 1e6))
+                here = [self.megabytes(self.subject(self.VARIANTS[name], n)) for n in self.SIZES]
+                lines += made.lines(here)
+                continue
             if name in phases:
                 first = self.VARIANTS["C-PSI1"]
                 here = [self.phase(first, n, *phases[name]) for n in self.SIZES]
@@ -408,10 +512,7 @@ class Cgs22(Page):
             if name in tests:
                 # As the paper counts: what is neither the first OPRF nor the first hint.
                 both = [self.phase(self.VARIANTS["C-PSI1"], n, "oprf", "hint") for n in self.SIZES]
-                here = [
-                    None if cell is None or less is None else Cell(cell.value - less.value)
-                    for cell, less in zip(here, both)
-                ]
+                here = [difference(cell, less) for cell, less in zip(here, both)]
             lines += Row(name, figures).lines(here)
         for name in self.SHIPPED:
             here = [self.megabytes(self.subject(name, n)) for n in self.SIZES]
@@ -422,18 +523,38 @@ class Cgs22(Page):
         lines = heading("seconds", "", *self.SIZES)
         for row in self.paper["3"]:
             link = Link(row["network"])
-            here = [
-                self.seconds(self.subject(self.VARIANTS[row["system"]], n), link)
-                for n in self.SIZES
-            ]
-            lines += Row(
-                f"{row['system']}, {link.name}", [row.number(n) for n in self.SIZES]
-            ).lines(here)
+            made = Row(f"{row['system']}, {link.name}", [row.number(n) for n in self.SIZES])
+            if row["system"] == "PSTY":
+                lines += made.lines("quoted")
+                made = Row(f"{self.EQUALITY}, {link.name}", self.equality(link.name))
+            variant = self.VARIANTS[row["system"]]
+            lines += made.lines([self.seconds(self.subject(variant, n), link) for n in self.SIZES])
         for name in self.SHIPPED:
             for link in self.LINKS:
                 here = [self.seconds(self.subject(name, n), link) for n in self.SIZES]
                 lines.append(line([f"`{name}`, {link.name}", "here", *map(shown, here)]))
         return lines
+
+    def part(self, system: str, n: str, link: Link, part: str) -> Cell | None:
+        """Seconds of a part as the paper counts: the second OPPRF of C-PSI2 is in its membership.
+
+        Its first OPPRF is that of C-PSI1, so it is taken from that run.
+        """
+        subjects = {name: self.subject(variant, n) for name, variant in self.VARIANTS.items()}
+
+        def of(name: str, phases: Which) -> Cell | None:
+            run = self.lab.run_of(subjects[name], link)
+            return run and self.lab.seconds(subjects[name], link, phases)
+
+        if part == "Total":
+            return of(system, "total")
+        if system == "C-PSI2" and part in ("OPRF", "Hint"):
+            return of("C-PSI1", self.PARTS[part])
+        found = of(system, self.PARTS[part])
+        if system == "C-PSI2" and part == "Circuit/PSM":
+            second = difference(of("C-PSI2", self.OPPRF), of("C-PSI1", self.OPPRF))
+            return None if found is None or second is None else found.plus(second)
+        return found
 
     def table_4(self) -> list[str]:
         columns = [
@@ -441,40 +562,41 @@ class Cgs22(Page):
         ]
         lines = heading("seconds", "", *columns)
         for row in self.paper["4"]:
-            link = Link(row["network"])
-            made = Row(f"{row['part']}, {link.name}", [row.number(column) for column in columns])
-            names = self.PARTS.get(row["part"])
-            if names is None and row["part"] != "Total":
-                lines += made.lines("with hint creation here")
-                continue
-            here = []
-            for column in columns:
-                system, n = column.split()
-                run = self.lab.run_of(self.subject(self.VARIANTS[system], n), link)
-                chosen = run and [
-                    part for name, part in run.phases.items() if names is None or name in names
-                ]
-                here.append(None if run is None else Cell(sum(part.seconds for part in chosen)))
-            lines += made.lines(here)
+            link, part = Link(row["network"]), row["part"]
+            made = Row(f"{part}, {link.name}", [row.number(column) for column in columns])
+            if part in self.HINT:
+                lines += made.lines("quoted")
+                if part != self.HINT[-1]:
+                    continue
+                part = "Hint"
+                figures = [self.printed_part(part, link, column) for column in columns]
+                made = Row(f"the three together, {link.name}", figures)
+            here = [self.part(*column.split(), link, part) for column in columns]
+            # The paper's PSTY has another circuit.
+            is_circuit = part in ("Circuit/PSM", "Total")
+            compared = [not (is_circuit and column.startswith("PSTY")) for column in columns]
+            lines += made.lines(here, compared)
         return lines
 
+    def printed_part(self, part: str, link: Link, column: str) -> float:
+        names = self.HINT if part == "Hint" else (part,)
+        return sum(
+            row[column]
+            for row in self.paper["4"]
+            if row["network"] == link.name and row["part"] in names
+        )
+
     def plots(self) -> Iterator[Plot]:
-        run = {
-            name: self.lab.run_of(self.subject(self.VARIANTS[name], "2^20"), self.LINKS[0])
-            for name in ("PSTY", "C-PSI2")
-        }
         columns, series = [], {part: [] for part in self.PARTS}
-        paper = {
-            row["part"]: row for row in self.paper["4"] if row["network"] == self.LINKS[0].name
-        }
-        for name, measured in run.items():
-            columns += [f"{name}, paper"] + ([f"{name}, here"] if measured else [])
-            for part, phases in self.PARTS.items():
-                series[part].append(paper[part].number(f"{name} 2^20"))
-                if measured:
-                    series[part].append(
-                        sum(p.seconds for n, p in measured.phases.items() if n in phases)
-                    )
+        link = self.LINKS[0]
+        for name in ("PSTY", "C-PSI2"):
+            here = {part: self.part(name, "2^20", link, part) for part in self.PARTS}
+            has_run = None not in here.values()
+            columns += [f"{name}, paper"] + ([f"{name}, here"] if has_run else [])
+            for part, cell in here.items():
+                series[part].append(self.printed_part(part, link, f"{name} 2^20"))
+                if has_run:
+                    series[part].append(cell.value)
         yield {
             "file": "cgs22-table-4",
             "kind": "bars",
@@ -485,14 +607,52 @@ class Cgs22(Page):
         }
 
 
+def difference(of: Cell | None, less: Cell | None) -> Cell | None:
+    return None if of is None or less is None else of.plus(less, -1)
+
+
+def bins(items: int) -> int:
+    return math.ceil(1.27 * items)
+
+
+def psm(bits: int, digit: int, elements: int) -> int:
+    """Bits of PSM1 by CGS22's count, general case: one string of so many bits among others, by digits."""
+    whole, rest = divmod(bits, digit)
+    leaves = whole * (2 * 128 + elements * 2**digit)
+    if rest:
+        leaves += 2 * 128 + elements * 2**rest
+    ands = whole + (rest > 0) - 1
+    return leaves + elements * ands * (128 + 16)
+
+
+def opprf(bits: int) -> int:
+    """Bits of PSM2's OPPRF by CGS22's count: 3.5·λ, and a hint of λ and four strings."""
+    return 7 * 128 // 2 + 128 + 4 * bits
+
+
 def circuits(variant: str, n: int, reveal: str = "size") -> Subject:
     options = () if reveal == "size" else ("--reveal", reveal)
     return research("circuits", variant, n, n, *options, name=variant)
 
 
+def fullest_bin(items: int, hashes: int, of_bins: int) -> int:
+    """Items that a bin exceeds with probability at most 2^-40, as `vesica_encodings::simple` bounds them."""
+    p = hashes / of_bins
+    for most in itertools.count(1):
+        i = most + 1
+        log = math.lgamma(items + 1) - math.lgamma(i + 1) - math.lgamma(items - i + 1)
+        log += i * math.log(p) + (items - i) * math.log1p(-p)
+        ratio = (items - i) / (i + 1) * p / (1 - p)
+        if ratio < 1 and math.log2(of_bins / (1 - ratio)) + log / math.log(2) <= -40:
+            return most
+    raise AssertionError
+
+
 class Kbm23(Page):
     name = "kbm23"
     SIZES = ("2^20", "2^22", "2^24", "2^26")
+    # Bins per item.
+    BINS: ClassVar = {2: 2.4, 3: 1.27, 4: 1.09}
     FUNCTIONS: ClassVar = {2: "k = 2 and a stash", 3: "k = 3", 4: "k = 4"}
     OFFLINE: ClassVar = {
         "SGX": "ole-tee",
@@ -516,10 +676,24 @@ class Kbm23(Page):
         for k, variant in self.FUNCTIONS.items():
             rows = {row["n"]: row for row in self.paper["2"] if row["k"] == k}
             made = Row(variant, [rows[n].number("bits") for n in self.SIZES])
-            # Of the larger two, numbers of tuples in memory, with a smaller stash.
-            subjects = [research("ole-hashes", variant, size(n)) for n in self.SIZES[:2]]
-            lines += made.lines([*map(self.bits, subjects), None, None])
+            here = [self.bits(research("ole-hashes", variant, size(n))) for n in self.SIZES[:2]]
+            # Tuples of the larger two take more memory than there is.
+            for n in self.SIZES[2:]:
+                bits = self.bits_online(k, size(n), rows[n]["stash"])
+                here.append(Cell(bits, True))
+            lines += made.lines(here)
         return lines
+
+    def bits_online(self, hashes: int, items: int, stash: int) -> float:
+        """Bits per element of the online phase, but for some bytes of framing.
+
+        For each bin one number of the receiver, and one of the sender for each of as many items as the fullest bin may
+        have; for each item and place of the stash one of 33 bits.
+        """
+        of_bins = math.ceil(self.BINS[hashes] * items)
+        numbers = hashes * 2**32 / of_bins + 2
+        width = math.ceil(math.log2(numbers))
+        return of_bins / items * (1 + fullest_bin(items, hashes, of_bins)) * width + 33 * stash
 
     def table_3(self) -> list[str]:
         lines = heading("bits per element", "", *self.SIZES)
@@ -549,17 +723,20 @@ class Kbm23(Page):
             else:
                 lines += made.lines("quoted")
                 continue
-            lines += made.lines(cells)
+            # The paper's PSTY19 has another circuit.
+            lines += made.lines(cells, [name != "PSTY19"] * len(cells))
         return lines
 
     def table_4(self) -> list[str]:
-        names = ("CPU", *(link.name for link in KBM23_LINKS))
+        clouds = ("Intra-Cont.", "Inter-Cont.")
+        names = ("CPU", *(link.name for link in KBM23_LINKS), *clouds)
         lines = heading("offline, seconds", "", *names, "MB")
         for row in self.paper["4"]:
             subject = self.ole(row["row"], row.size("n"))
             figures = [row[name] for name in names]
             made = Row(f"{row['row']}, {row['n']}", [*figures, scaled(row.bytes("MB"), 1e-6)])
             here = [self.seconds(subject, link, "offline") for link in (LAN, *KBM23_LINKS)]
+            here += [None] * len(clouds)
             lines += made.lines([*here, self.megabytes(subject, "offline")])
         return lines
 
@@ -586,21 +763,41 @@ class Kbm23(Page):
                 else:
                     here.append(self.seconds(self.ole(column.rpartition(" ")[2], n), link))
             lines += made.lines(here)
+            if link == KBM23_LINKS[-1]:
+                lines += self.table_5_bytes(row["n"], columns)
         return lines + quoted
+
+    def table_5_bytes(self, size_of: str, columns: tuple[str, ...]) -> list[str]:
+        """MB of the paper's protocol; those of the others are torn off in the text."""
+        row = next(row for row in self.paper["5, bytes"] if row["n"] == size_of)
+        n, paper, here = size(size_of), [], []
+        for column in columns:
+            name = column.rpartition(" ")[2]
+            is_ours = column.startswith("Ours")
+            paper.append(scaled(row.bytes(column), 1e-6) if is_ours else None)
+            subject = self.ole(name if name in self.OFFLINE else "TTP", n)
+            here.append(
+                self.megabytes(subject, "online" if name == "online" else "total")
+                if is_ours
+                else None
+            )
+        return Row(f"{size_of}, MB", paper).lines(here)
 
     def table_6(self) -> list[str]:
         columns = {"PSTY19": "PSTY19", "CGS22 (PSM2)": "CGS22, C-PSI2, KKRT"}
         lines = heading("2^20, seconds", "", *columns, "Ours, online")
-        n = 1 << 20
+        # The paper's PSTY19 has another circuit.
+        n, compared = 1 << 20, [False, True, True]
         for row in self.paper["6"]:
             link = Link(row["network"])
             made = Row(link.name, [row[column] for column in (*columns, "Ours")])
             here = [self.seconds(circuits(variant, n), link) for variant in columns.values()]
-            lines += made.lines([*here, self.seconds(self.ole("TTP", n), link, "online")])
+            here.append(self.seconds(self.ole("TTP", n), link, "online"))
+            lines += made.lines(here, compared)
         row = self.paper["6, bytes"][0]
         made = Row("MB", [scaled(row.bytes(column), 1e-6) for column in (*columns, "Ours")])
         here = [self.megabytes(circuits(variant, n)) for variant in columns.values()]
-        return lines + made.lines([*here, self.megabytes(self.ole("TTP", n), "online")])
+        return lines + made.lines([*here, self.megabytes(self.ole("TTP", n), "online")], compared)
 
     def plots(self) -> Iterator[Plot]:
         n, link = 1 << 20, Link("100mbps")
@@ -647,6 +844,7 @@ class Ltsxq26(Page):
         return research("paper-width", f"{variant}, {oracle}", n_r, n_s, name="sha-256")
 
     def blocks(self) -> Iterator[Block]:
+        yield "table-1", self.table_1()
         yield "table-2", self.table_2()
         yield "table-3", self.table_3()
         for table, reveal in self.REVEALS.items():
@@ -660,6 +858,33 @@ class Ltsxq26(Page):
         for row in self.paper["2"]:
             made = Row(f"{row['system']}, {row['security']}", [row.number(n) for n in sizes])
             lines += made.lines([self.bits(self.plain(row, "BPSY", size(n))) for n in sizes])
+        return lines
+
+    def table_1(self) -> list[str]:
+        names = [link.name for link in WITHOUT_ROUND_TRIP]
+        lines = heading("times", "", *names, "bytes")
+        n = 1 << 20
+        pairs = {
+            "PSI": (
+                bench("vole", n, n, *SEMI_HONEST),
+                self.paper_width("semi-honest", "BPSY", n, n),
+            ),
+            "Circuit PSI": (self.safe("shares", n), circuits("LTSXQ26, random band", n, "shares")),
+        }
+        for row in self.paper["1"]:
+            figures = [row[name] for name in (*names, "bytes")]
+            # By how much of a whole it is worse.
+            figures = [f"↓ {-value:g}" if value < 0 else value for value in figures]
+            made = Row(f"{row['function']}, {row['beside']}", figures)
+            if row["function"] not in pairs:
+                lines += made.lines("quoted")
+                continue
+            theirs, ours = (self.here(subject) for subject in pairs[row["function"]])
+            times = [
+                None if None in both else Cell(both[0].value / both[1].value, both[0].is_computed)
+                for both in zip(theirs, ours)
+            ]
+            lines += made.lines(times, [False] * len(times))
         return lines
 
     def plain(self, row: printed.Row, okvs: str, n: int) -> Subject:
@@ -700,6 +925,9 @@ class Ltsxq26(Page):
             self.megabytes(subject),
         ]
 
+    # Phases of its circuits up to the second OKVS: no correlations, no membership, no function.
+    TWO_OKVS = ("offline", "bins", "rows", "message", "hint")
+
     def circuit(self, table: str, reveal: str) -> list[str]:
         lines = heading("seconds", "", *(link.name for link in WITHOUT_ROUND_TRIP), "MB")
         baselines = {"PSTY": "PSTY19", "CGS": "CGS22, C-PSI2, KKRT"} if table in "45" else {}
@@ -707,10 +935,18 @@ class Ltsxq26(Page):
             n = row.size("n")
             made = self.row(row, ", ".join(filter(None, (row["system"], row["okvs"], row["n"]))))
             if row["system"] in baselines:
-                lines += made.lines(self.here(circuits(baselines[row["system"]], n)))
+                here = self.here(circuits(baselines[row["system"]], n))
+                # The paper's PSTY has another circuit.
+                lines += made.lines(here, [row["system"] != "PSTY"] * len(here))
             elif row["system"] == "Ours":
-                variant = f"LTSXQ26, {self.OKVS[row['okvs']]}"
-                lines += made.lines(self.here(circuits(variant, n, reveal)))
+                subject = circuits(f"LTSXQ26, {self.OKVS[row['okvs']]}", n, reveal)
+                whole = self.here(subject)
+                if table == "4":
+                    # The paper's row has no more bytes than two OKVSs.
+                    lines += made.lines(self.okvs_alone(subject), label="here, two OKVSs alone")
+                    lines.append(line(["", "here, the circuit too", *map(shown, whole)]))
+                else:
+                    lines += made.lines(whole, self.is_possible(row))
             elif row["okvs"] == "BPSY":
                 lines += made.lines(self.here(self.safe(reveal, n)))
             else:
@@ -719,6 +955,28 @@ class Ltsxq26(Page):
             cells = self.here(self.safe(reveal, size(power)))
             lines.append(line([f"`circuit-okvs`, {power}", "here", *map(shown, cells)]))
         return lines
+
+    def okvs_alone(self, subject: Subject) -> list[Cell | None]:
+        run, below = self.lab.run_of(subject, LAN), self.lab.largest_below(subject)
+        sent = None
+        if run is not None:
+            sent = Cell(run.part(self.TWO_OKVS).bytes / 1e6)
+        elif below is not None:
+            smaller, base = below
+            grown = base.part(self.TWO_OKVS).bytes * subject.receiver / smaller.receiver
+            sent = Cell(grown / 1e6, True, is_scaled=True)
+        seconds = [self.lab.seconds(subject, link, self.TWO_OKVS) for link in WITHOUT_ROUND_TRIP]
+        return [*seconds, sent]
+
+    def is_possible(self, row: printed.Row) -> list[bool]:
+        """Which figures of a row are not below those of Table IV, which has no circuit."""
+        under = next(
+            other
+            for other in self.paper["4"]
+            if (other["system"], other["okvs"], other["n"]) == ("Ours", row["okvs"], row["n"])
+        )
+        columns = [*(link.name for link in WITHOUT_ROUND_TRIP), "MB"]
+        return [row[column] >= under[column] for column in columns]
 
     def safe(self, reveal: str, n: int) -> Subject:
         return bench("circuit-okvs", n, n, "--reveal", reveal, *SEMI_HONEST)
@@ -732,7 +990,7 @@ class Ltsxq26(Page):
             made = Row(
                 f"{row['n_r']}, {row['n_s']}", [*figures, scaled(row.bytes("Ours MB"), 1e-6)]
             )
-            lines += made.lines(self.here(self.paper_width("malicious", "RR", n_r, n_s)))
+            lines += made.lines(self.figure_15(n_r, n_s))
             safe = self.here(bench("vole", n_r, n_s, *MALICIOUS))
             lines.append(line(["", "`vole`", *map(shown, safe)]))
             for system in ("APSI", "CM"):
@@ -741,6 +999,19 @@ class Ltsxq26(Page):
                     quoted = Row("", [*figures, scaled(row.bytes(f"{system} MB"), 1e-6)])
                     lines += quoted.lines(f"{system}, quoted")
         return lines
+
+    def figure_15(self, n_r: int, n_s: int) -> list[Cell | None]:
+        """Its cells, or what they come to from the run with fewer items of the sender."""
+        subject = self.paper_width("malicious", "RR", n_r, n_s)
+        cells = self.here(subject)
+        found = self.lab.largest_below(subject)
+        sent = found and self.lab.each_way(found[0])
+        if cells[-1] is not None or sent is None:
+            return cells
+        # The receiver's bytes are of its own items alone. Sorted masks take log₂ n bits less, and 1.55 more.
+        count = Cell(sent[0] + n_s * (128 - math.log2(n_s) + 1.55) / 8, True)
+        seconds = [self.lab.scaled(subject, link, count=count) for link in WITHOUT_ROUND_TRIP]
+        return [*seconds, megabytes(count)]
 
     def table_9(self) -> list[str]:
         sizes = ("2^16", "2^20", "2^24")

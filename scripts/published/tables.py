@@ -23,11 +23,11 @@ def digits(value: float, count: int = 3) -> str:
 
 
 def shown(cell: Cell | None) -> str:
-    """A cell of ours; computed ones are in italics."""
+    """A cell of ours; computed ones are in italics, with a dagger if from a run with fewer items."""
     if cell is None:
         return MISSING
     text = digits(cell.value)
-    return f"*{text}*" if cell.is_computed else text
+    return f"*{text}*†" if cell.is_scaled else f"*{text}*" if cell.is_computed else text
 
 
 def ratio(paper: float | None, here: Cell | None) -> str:
@@ -54,16 +54,32 @@ class Row:
     def numbers(self) -> list[float | None]:
         return [value if isinstance(value, (int, float)) else None for value in self.paper]
 
-    def lines(self, here: Sequence[Cell | None] | str) -> list[str]:
-        """Up to three lines: the paper's, ours and the ratio; with a reason in place of ours, one."""
+    def lines(
+        self,
+        here: Sequence[Cell | None] | str,
+        compared: Sequence[bool] | None = None,
+        label: str = "here",
+    ) -> list[str]:
+        """Up to four lines: the paper's, ours, the ratio, and of seconds the ratio where the yardstick is 1.
+
+        With a reason in place of ours, one. Only cells that are `compared` have ratios: all, if it is not said.
+        """
         first = [
             MISSING if v is None else v if isinstance(v, str) else digits(v) for v in self.paper
         ]
         if isinstance(here, str):
             return [line([self.label, here, *first])]
-        found = [line([self.label, "paper", *first]), line(["", "here", *map(shown, here)])]
-        ratios = [ratio(paper, cell) for paper, cell in zip(self.numbers(), here)]
-        return found + ([line(["", "ratio", *ratios])] if any(ratios) else [])
+        found = [line([self.label, "paper", *first]), line(["", label, *map(shown, here)])]
+        theirs = self.numbers()
+        if compared is not None:
+            theirs = [value if wanted else None for value, wanted in zip(theirs, compared)]
+        at_one = [
+            None if cell is None or cell.at_one is None else Cell(cell.at_one) for cell in here
+        ]
+        for name, ours in (("ratio", here), ("at yardstick 1", at_one)):
+            ratios = [ratio(paper, cell) for paper, cell in zip(theirs, ours)]
+            found += [line(["", name, *ratios])] if any(ratios) else []
+        return found
 
 
 def megabytes(cell: Cell | None) -> Cell | None:
