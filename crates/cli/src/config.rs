@@ -144,6 +144,33 @@ fn option<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
     options.find(|arg| names(arg).contains(&name) && name != "config")
 }
 
+/// The arguments, and what variables say of options that may be given several times, if that is several lines: a value in each.
+pub(crate) fn with_lines(mut args: Vec<OsString>, commands: &Command) -> Vec<OsString> {
+    let (command, end) = command(&args, commands);
+    let takes_former = takes_former_set_dir(&args, command);
+    let mut options = Vec::new();
+    add_options_of(command, &mut options);
+    options.retain(|option| matches!(option.get_action(), ArgAction::Append));
+    let mut words: Vec<OsString> = Vec::new();
+    for option in options {
+        let Some(name) = option.get_long().filter(|name| {
+            !names(option).into_iter().any(|name| is_typed(&args, name))
+                && !is_displaced(&args, name)
+        }) else {
+            continue;
+        };
+        let variable = variable_of(option, takes_former);
+        let text = variable.and_then(|variable| std::env::var(variable).ok());
+        let text = text.unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.is_empty());
+        if lines.clone().count() > 1 {
+            words.extend(lines.map(|line| format!("--{name}={line}").into()));
+        }
+    }
+    args.splice(end..end, words);
+    args
+}
+
 /// The longest file of options, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 

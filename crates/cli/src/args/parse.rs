@@ -71,8 +71,9 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
                 .mut_arg("peer", alone)
         })
         .mut_subcommand("publish", |command| {
-            let or = ["add", "remove"];
+            let or = ["query", "add", "remove"];
             command
+                .mut_group("which_table", |group| group.required(false))
                 .mut_arg("input", |arg| arg.required_unless_present_any(or))
                 .mut_arg("payload_width", |arg| arg.requires("payload"))
         })
@@ -310,6 +311,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop
     let mut definition = definition(&args);
     super::secrets::check(&args, &definition).map_err(Stop::Failed)?;
     let args = config::with_current_names(args, &definition);
+    let args = config::with_lines(args, &definition);
     let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
     let matches = definition.try_get_matches_from_mut(args);
     let parsed = matches.and_then(|matches| {
@@ -446,7 +448,6 @@ fn usage_failure(error: &clap::Error, command: &clap::Command, all: &clap::Comma
         });
     let hint = of_the_value(error)
         .or_else(|| of_another_spelling(error, command, all))
-        .or_else(|| of_what_is_missing(error))
         .or_else(|| of_a_bare_word(error, command));
     Failure::usage(paragraph).hint(hint.unwrap_or_else(|| general.to_owned()))
 }
@@ -499,19 +500,6 @@ fn of_another_spelling(
     let below = above.get_subcommands().filter(|below| !below.is_hide_set());
     let names: Vec<&str> = below.map(clap::Command::get_name).collect();
     nearest(&word, &names).map(|name| format!("did you mean {name}?"))
-}
-
-/// What takes the place of what is missing.
-fn of_what_is_missing(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::MissingRequiredArgument {
-        return None;
-    }
-    let missing = error.get(ContextKind::InvalidArg)?.to_string();
-    let is_missing = |option: &str| missing.contains(option);
-    (is_missing("--input") || is_missing("--key")).then(|| {
-        "a table is --input FILE or --query SQL; its key is --key COL, or --match NAME=COL for each of several identifiers"
-            .to_owned()
-    })
 }
 
 /// How the command is used, for a word that no option stands before: with that word, if there is only one place for it.

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use vesica::options::{adbc_database, denied_values, parse_character, parse_delimiter};
 use vesica::tables::{AdbcDatabase, CsvOptions, Encoding, Format, Query, TargetTable};
 use vesica::{KeySpec, Source, SourceOptions, prepare_work_dir};
@@ -14,17 +14,15 @@ use crate::paths::{DatabaseUri, DriverName, InputPath, InputTable};
 
 /// Which table, and which of its columns.
 #[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("which_table").required(true).args(["input", "query"]),
+    group = ArgGroup::new("which_key").required(true).args(["key", "identifiers"])
+)]
 pub(crate) struct Table {
     /// The table: a file, an object (s3://bucket/key, gs://, az://, abfs://, https://; credentials come from the
     /// environment), or `-` for standard input. A directory or a pattern such as 'part-*.csv' stands for its files. Several
     /// files form one table, ordered by path; they have the same columns in the same order. May be given several times
-    #[arg(
-        help_heading = "Table",
-        long,
-        value_name = "FILE",
-        required_unless_present = "query",
-        conflicts_with = "query"
-    )]
+    #[arg(help_heading = "Table", long, value_name = "FILE")]
     input: Vec<InputTable>,
     /// SQL query whose result is the table, instead of --input; it runs once. The result has the format of --output's name,
     /// or else is an Arrow stream
@@ -43,12 +41,7 @@ pub(crate) struct Table {
     driver: Option<DriverName>,
     /// Key columns, separated by commas; both sides name corresponding columns in the same order. Write a comma in a name as
     /// \,. May be given several times
-    #[arg(
-        help_heading = "Table",
-        long,
-        value_name = "COL[,COL…]",
-        required_unless_present = "identifiers"
-    )]
+    #[arg(help_heading = "Table", long, value_name = "COL[,COL…]")]
     key: Vec<String>,
     /// In place of --key: one of several identifiers of a row, with a name and its columns, as in `phone=country,tel`. Given
     /// several times, a row matches if any of its identifiers is the other side's of the same name. Both sides give the same
@@ -57,8 +50,7 @@ pub(crate) struct Table {
         help_heading = "Table",
         id = "identifiers",
         long = "match",
-        value_name = "NAME=COL[,COL…]",
-        conflicts_with = "key"
+        value_name = "NAME=COL[,COL…]"
     )]
     identifiers: Vec<String>,
     /// Column of lists, the only one of an identifier, and the character between their elements, as in `mails=;`. Each element

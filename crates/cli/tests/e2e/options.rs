@@ -725,7 +725,7 @@ fn whoever_mistakes_an_option_is_told_where_it_is() {
             "--quota is an option of serve",
         ),
         ("check --keys id", "--keys", "did you mean --key?"),
-        ("check --key id", "--input <FILE>", "--query SQL"),
+        ("check --key id", "<--input <FILE>|--query <SQL>>", "--help"),
         (
             "check --input t.csv --key id --show two",
             "it is no whole number",

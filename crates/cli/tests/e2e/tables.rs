@@ -693,7 +693,7 @@ fn directories_that_say_columns() {
     .unwrap();
     std::fs::remove_file(place.path("t/day=2026-01-01/p.parquet")).unwrap();
     let ended = place.run("check --input t --key mail");
-    ended.expect_failure(3, "is CSV");
+    ended.expect_failure(3, "it is parquet, not csv");
     let inside = Arguments::new("theirs.csv", "mail").output("t/day=2026-01-03/out.csv");
     let inside = inside.with("--input t");
     std::fs::create_dir_all(place.path("t/day=2026-01-03")).unwrap();

@@ -54,6 +54,30 @@ fn a_line_end_is_no_part_of_a_variable() {
 }
 
 #[test]
+fn a_variable_has_a_line_for_each_time_that_an_option_is_given() {
+    let place = Place::new();
+    place.write("a.csv", "id,n\n1,2\n");
+    place.write("b.csv", "id,n\n3,4\n");
+    place.write("c.toml", "input = \"nowhere.csv\"\n");
+    for line_end in ["\n", "\r\n", "\n\n"] {
+        let both = ["a.csv", "b.csv", ""].join(line_end);
+        for (more, rows) in [("", 2), (" --config c.toml", 2), (" --input a.csv", 1)] {
+            let check = words(&format!("check --key id --json{more}"));
+            let said = ended(&place, &check, ("VESICA_INPUT", &both));
+            said.expect_success();
+            let told: serde_json::Value = serde_json::from_str(said.text()).unwrap();
+            assert_eq!(told["rows"], rows, "{both:?}{more}");
+        }
+    }
+    let check = words("check --input a.csv");
+    let said = ended(&place, &check, ("VESICA_KEY", "id\nm"));
+    said.expect_failure(3, "no column is called \"m\"");
+    // What is typed takes the place of the other, too.
+    let check = words("check --input a.csv --match id=id");
+    ended(&place, &check, ("VESICA_KEY", "id\nm")).expect_success();
+}
+
+#[test]
 fn variables_that_set_nothing_are_named_if_they_look_like_one_that_does() {
     let place = Place::new();
     place.write("a.csv", "id\n1\n");
@@ -97,8 +121,12 @@ fn paths_come_from_secrets() {
     assert_eq!(fingerprint.text().trim(), place.receiver.to_string());
     let check = words("check --key id");
     ended(&place, &check, ("VESICA_INPUT", "a.csv\n\n")).expect_success();
-    // Two lines are no path.
-    let two = ended(&place, &check, ("VESICA_INPUT", "a.csv\nb.csv\n"));
+    // Two lines are no path of one file.
+    let two = ended(
+        &place,
+        &words("fingerprint"),
+        ("VESICA_IDENTITY", "receiver.key\nb.key\n"),
+    );
     two.expect_failure(2, "has a line end in it");
 }
 
