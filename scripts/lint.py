@@ -46,7 +46,7 @@ def spelling() -> int:
 def main() -> int:
     here, python = ROOT / "scripts", [sys.executable, "-B"]
     # With the verifiers of reports, which are no part of an ordinary build.
-    workspace = ["--workspace", "--locked", "--features", "vesica-cli/tee"]
+    workspace = ["--workspace", "--locked", "--features", "vesica-cli/tee,vesica/tracing"]
     # Each feature only adds: what is left without all of them is what can fail to build.
     bare = [CARGO, "clippy", "--locked", "--package", "vesica", "--package", "vesica-tables"]
     bare += ["--no-default-features", "--", "-Dwarnings"]

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use vesica::files::Advice;
 use vesica::session::{Begin, Incident};
-use vesica::tables::{Counts, redacted};
-use vesica::{Connection, Observer, Progress};
+use vesica::tables::redacted;
+use vesica::{Event, Observer};
 
 use crate::errors::InPython;
 
@@ -100,44 +99,25 @@ impl Events {
     }
 }
 
-impl Progress for Events {
-    fn phase(&mut self, name: &'static str) {
-        self.stage(name);
-    }
-
-    fn begin(&mut self, begin: Begin, _: u32) {
-        if let Begin::Over(why) = begin {
-            self.warn(format!("starting over: {why}"));
-        }
-    }
-
-    fn bucket(&mut self, number: u32, of: u32) {
-        self.change(|now| now.bucket = Some((number, of)));
-    }
-
-    fn bytes(&mut self, sent: u64, received: u64) {
-        self.change(|now| (now.sent, now.received) = (sent, received));
-    }
-
-    fn step(&mut self, done: u64, total: u64) {
-        self.change(|now| now.step = Some((done, total)));
-    }
-}
-
 impl Observer for Events {
-    fn read(&mut self, _: &Counts) {
-        self.stage("meeting");
-    }
-
-    fn connected(&mut self, _: &Connection) {
-        self.stage("connected");
-    }
-
-    fn writing(&mut self) {
-        self.stage("writing");
-    }
-
-    fn warning(&mut self, warning: &Advice) {
-        self.warn(warning.spelled(&InPython));
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Read(_) => self.stage("meeting"),
+            Event::Connected(_) => self.stage("connected"),
+            Event::Warning(warning) => self.warn(warning.spelled(&InPython)),
+            Event::Begin { begin, .. } => {
+                if let Begin::Over(why) = begin {
+                    self.warn(format!("starting over: {why}"));
+                }
+            }
+            Event::Bucket { number, of } => self.change(|now| now.bucket = Some((number, of))),
+            Event::Phase(name) => self.stage(name),
+            Event::Bytes { sent, received } => {
+                self.change(|now| (now.sent, now.received) = (sent, received));
+            }
+            Event::Step { done, total } => self.change(|now| now.step = Some((done, total))),
+            Event::Writing => self.stage("writing"),
+            _ => {}
+        }
     }
 }

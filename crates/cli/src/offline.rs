@@ -12,7 +12,7 @@ use vesica::offline::{
     make_half,
 };
 use vesica::options::{find_protocol, parse_address, parse_duration};
-use vesica::{ConnectOptions, Endpoint, Fingerprint, Intent, Observer, Role};
+use vesica::{ConnectOptions, Endpoint, Fingerprint, Intent, OfRun, Role};
 use vesica_files::many;
 use vesica_psi::Origin;
 use vesica_session::terms::parse_size;
@@ -297,7 +297,13 @@ impl Make {
                     peer: self.who.peer,
                     shown: expected.shown(),
                 };
-                fetch_half(&mut connection, registry, wanted, &store, &mut progress)
+                fetch_half(
+                    &mut connection,
+                    registry,
+                    wanted,
+                    &store,
+                    &mut OfRun(&mut progress),
+                )
             }
             false => make_half(
                 &mut connection,
@@ -305,7 +311,7 @@ impl Make {
                 registry,
                 &terms,
                 &store,
-                &mut progress,
+                &mut OfRun(&mut progress),
             ),
         }?;
         progress.finish();

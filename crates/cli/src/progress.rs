@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use vesica::tables::Counts;
-use vesica::{Endpoint, Observer, Storage};
+use vesica::{Endpoint, Event, Observer, Storage};
 use vesica_files::{Advice, many};
 use vesica_plan::Machines;
 use vesica_session::{Begin, Connection, Contract, Incident, Link, Registry, rfc3339};
@@ -368,7 +368,7 @@ fn bound_by_bytes(waited: Duration, all: Duration) -> Option<String> {
     })
 }
 
-impl vesica::Progress for Progress {
+impl Progress {
     fn phase(&mut self, name: &'static str) {
         self.pace.begin(name, Instant::now());
         match (&self.view, &self.expected) {
@@ -418,9 +418,7 @@ impl vesica::Progress for Progress {
         }
         self.tell();
     }
-}
 
-impl Observer for Progress {
     fn storage(&mut self, storage: &Storage) {
         let fields = json!({
             "rows": storage.rows,
@@ -451,7 +449,7 @@ impl Observer for Progress {
         );
     }
 
-    fn listening(&mut self, address: SocketAddr) {
+    pub(crate) fn listening(&mut self, address: SocketAddr) {
         // Shown in every mode: with port 0 nobody could connect without it.
         let fields = json!({"address": address.to_string()});
         self.view
@@ -459,11 +457,11 @@ impl Observer for Progress {
         self.now("step", "waiting for the peer", &Value::Null);
     }
 
-    fn connecting(&mut self, endpoint: &Endpoint) {
+    pub(crate) fn connecting(&mut self, endpoint: &Endpoint) {
         self.now("step", &format!("connecting to {endpoint}"), &Value::Null);
     }
 
-    fn connected(&mut self, connection: &Connection) {
+    pub(crate) fn connected(&mut self, connection: &Connection) {
         if let Some(peer) = connection.peer {
             let fields = json!({"peer": peer.to_string()});
             self.note("connected", &format!("connected to {peer}"), &fields);
@@ -502,6 +500,30 @@ impl Observer for Progress {
             bar.set_prefix("");
         }
         self.now("step", "writing the rows", &Value::Null);
+    }
+}
+
+impl Observer for Progress {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Storage(storage) => self.storage(storage),
+            Event::Waited { waited, all } => self.waited(waited, all),
+            Event::Read(counts) => self.read(counts),
+            Event::Listening(address) => self.listening(address),
+            Event::Connecting(endpoint) => self.connecting(endpoint),
+            Event::Connected(connection) => self.connected(connection),
+            Event::Agreed(contract) => self.agreed(contract),
+            Event::Answered(computed) => self.answered(computed),
+            Event::Resumed { done, keys } => self.resumed(done, keys),
+            Event::Warning(warning) => self.warning(warning),
+            Event::Begin { begin, buckets } => self.begin(begin, buckets),
+            Event::Bucket { number, of } => self.bucket(number, of),
+            Event::Phase(name) => self.phase(name),
+            Event::Bytes { sent, received } => self.bytes(sent, received),
+            Event::Step { done, total } => self.step(done, total),
+            Event::Writing => self.writing(),
+            _ => {}
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use vesica::lookup::{Database, Figures, ServerEvent, Service};
 use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Destination, Fingerprint, Identity, LookUp, LookUpReport, Observer,
-    Publication, SetUpdate, SourceOptions,
+    ConnectOptions, Destination, Fingerprint, Identity, LookUp, LookUpReport, Publication,
+    SetUpdate, SourceOptions,
 };
 use vesica_files::{found_at, many, read_regular};
 use vesica_session::{Listener, OnIncident};

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Destination, Observer, Party, Role, Rows, SourceOptions, SplitJob, TaskReport,
-    Tasks, collect as collect_rows,
+    ConnectOptions, Destination, Party, Role, Rows, SourceOptions, SplitJob, TaskReport, Tasks,
+    collect as collect_rows,
 };
 use vesica_files::many;
 use vesica_session::{Admission, Attempt, GatewayFigures, GatewayOptions};

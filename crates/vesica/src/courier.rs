@@ -29,7 +29,7 @@ use crate::kept::{Hex, Kept, Stage};
 use crate::party::{Gets, Outcome, Party, warn_of_classes, with_column_types, words};
 use crate::stored::Stored;
 use crate::work_dir::refused;
-use crate::{Error, Observer, WorkDirProblem};
+use crate::{Error, Observer, OfRun, WorkDirProblem};
 
 /// A step of a run by courier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,7 +398,15 @@ impl<'a> Courier<'a> {
         }
         let sides = [party.identity.fingerprint(), party.peer];
         let said: Vec<[u8; 32]> = self.kept.head.said.iter().map(|hash| hash.0).collect();
-        let turn = take_turn(&self.turns, sides, heard, &said, job, keys, observer)?;
+        let turn = take_turn(
+            &self.turns,
+            sides,
+            heard,
+            &said,
+            job,
+            keys,
+            &mut OfRun(observer),
+        )?;
         let (report, said) = match turn {
             Turn::Said(said) => (None, Some(said)),
             Turn::Over { report, said } => (Some(report), said),

@@ -72,7 +72,8 @@
 //!
 //! Features that are on by default: `parquet` reads and writes Parquet, `phone` has the normalisation profile for phone
 //! numbers, `unicode` those for text and e-mail addresses. Others: `adbc` has databases, `offline` prepared correlations
-//! (`offline::OfflineStore`), dealers and generators of them, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
+//! (`offline::OfflineStore`), dealers and generators of them, `tracing` an [`Observer`] that hands events to the crate of that
+//! name, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 //!
 //! Without optimisation the arithmetic takes 30 to 60 times as long. These two lines in the `Cargo.toml` of a program
 //! optimise it in debug builds too:
@@ -111,7 +112,9 @@ pub use error::{Error, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
 pub use look_up::{LookUp, LookUpReport, LookedUp, OpenLookUp};
 pub use memory::{Budget, Division, Storage};
-pub use observer::Observer;
+#[cfg(feature = "tracing")]
+pub use observer::Traced;
+pub use observer::{Event, Observer, OfRun};
 pub use party::{Checked, Gets, Outcome, Party, RemoteKeys, Resources, collect, no_match_hint};
 pub use published::{PAYLOAD_BYTES, Publication, Published, Release, SetUpdate, Updated};
 pub use split_job::{SplitJob, TaskEndpoint, TaskReport, Tasks};
@@ -120,8 +123,7 @@ pub use work_dir::prepare_work_dir;
 pub use vesica_files::ErrorClass;
 pub use vesica_session::{
     ConnectOptions, Connection, Endpoint, Fingerprint, Identity, Intent, Interrupt, Learns,
-    NoProgress, Progress, ProtocolRequest, Report, Reveal, Role, Security, Terms, Transport,
-    connect,
+    NoProgress, ProtocolRequest, Report, Reveal, Role, Security, Terms, Transport, connect,
 };
 pub use vesica_tables::{Destination, KeySpec, RowSet, Rows, Source, SourceOptions, select_rows};
 

@@ -24,7 +24,7 @@ use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
 use crate::published::{as_published, split_ascending};
 use crate::table::{self, Reading, beside};
-use crate::{Error, ErrorClass, Observer};
+use crate::{Error, ErrorClass, Event, Observer, OfRun};
 
 /// Bytes of a key while its bucket is looked up: its digest, value and mask, its places in the order of each, and its match.
 const KEY_BYTES: u64 = 32 + 65 + 64 + 16 + 3 * 8 + 1;
@@ -178,11 +178,16 @@ impl LookUp {
         let (set, server, fetched) = match self.fetch {
             true => {
                 let connection = self.connect(observer)?;
-                observer.phase("files of the set");
+                observer.event(Event::Phase("files of the set"));
                 let deadline = connection.deadline();
                 let (channel, set) = (connection.channel, &self.set);
-                let fetched =
-                    Client::fetch(channel, Some(&deadline), set, self.publisher, observer);
+                let fetched = Client::fetch(
+                    channel,
+                    Some(&deadline),
+                    set,
+                    self.publisher,
+                    &mut OfRun(observer),
+                );
                 let (client, set, bytes) = fetched?;
                 (set, Some(Server { client, deadline }), bytes)
             }
@@ -200,7 +205,7 @@ impl LookUp {
                 "the set has a new key, which makes {} under the former one useless",
                 many(state.forgotten(), "answer")
             );
-            observer.warning(&warning.into());
+            observer.event(Event::Warning(&warning.into()));
         }
         Ok(OpenLookUp {
             options: self.clone(),
@@ -225,13 +230,13 @@ impl LookUp {
             peer,
             intent: Intent::LookUp,
         };
-        observer.connecting(&endpoint);
+        observer.event(Event::Connecting(&endpoint));
         let connection = connect(&endpoint, &transport, &self.connect);
         let connection = connection.map_err(|error| match error {
             SessionError::RefusedByPeer { ours } => LookUpError::NotAClient { ours }.into(),
             error => Error::from(error),
         })?;
-        observer.connected(&connection);
+        observer.event(Event::Connected(&connection));
         Ok(connection)
     }
 }
@@ -377,10 +382,10 @@ impl OpenLookUp {
         let missing = self.missing(&mut keys, &scratch)?;
         match missing.is_empty() {
             false => self.ask(missing, &mut keys, &scratch, &mut report, observer)?,
-            true if report.counts.items > 0 && self.may_be_old() => observer.warning(&advice![
+            true if report.counts.items > 0 && self.may_be_old() => observer.event(Event::Warning(&advice![
                 "all answers are here, so that the server was not met: a newer release of the set is noticed only with ",
                 Argument::Fetch
-            ]),
+            ])),
             true => {}
         }
         Ok(Asked {
@@ -517,7 +522,7 @@ impl OpenLookUp {
         report: &mut LookUpReport,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        observer.phase("look-up");
+        observer.event(Event::Phase("look-up"));
         // All keys, whatever is known of them.
         let queries = items + self.state.pending();
         let [bytes, blocks] = [QUERY_BYTES, QUERY_BLOCKS].map(|of_one| queries * of_one);
@@ -525,7 +530,7 @@ impl OpenLookUp {
         let client = &mut server.client;
         report.last_release = Some(client.release());
         self.has_met = true;
-        self.state.ask(client, missing, observer)?;
+        self.state.ask(client, missing, &mut OfRun(observer))?;
         report.left = Some(client.left());
         (report.bytes_sent, report.bytes_received) = client.bytes();
         self.server = Some(server);
@@ -550,7 +555,7 @@ impl OpenLookUp {
                 header.release,
                 client.release(),
             );
-            observer.warning(&advice![said, Argument::Fetch]);
+            observer.event(Event::Warning(&advice![said, Argument::Fetch]));
         }
         if client.release() < header.release {
             let warning = format!(
@@ -559,7 +564,7 @@ impl OpenLookUp {
                 client.release(),
                 header.release,
             );
-            observer.warning(&warning.into());
+            observer.event(Event::Warning(&warning.into()));
         }
         Ok(Server { client, deadline })
     }

@@ -18,7 +18,7 @@ use vesica_tables::{KeySpec, PathKind, Source, TableKeys, TextColumns};
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
 use crate::table::Reading;
-use crate::{Error, ErrorClass, Observer};
+use crate::{Error, ErrorClass, Event, Observer};
 
 /// Keys that are evaluated between two reports of progress.
 const AT_ONCE: usize = 1 << 14;
@@ -88,14 +88,22 @@ fn warn_of_less(former: &Declared, declared: &Declared, observer: &mut dyn Obser
             many(former.max_keys, "key"),
             declared.max_keys
         );
-        observer.warning(&advice![before, Argument::MaxKeys, " says for how many"]);
+        observer.event(Event::Warning(&advice![
+            before,
+            Argument::MaxKeys,
+            " says for how many"
+        ]));
     }
     if declared.payload.is_empty() && !former.payload.is_empty() {
         let before = format!(
             "the set had the columns {} before, and has none now: ",
             former.payload.join(", ")
         );
-        observer.warning(&advice![before, Argument::Payload, " names them"]);
+        observer.event(Event::Warning(&advice![
+            before,
+            Argument::Payload,
+            " names them"
+        ]));
     }
 }
 
@@ -181,16 +189,19 @@ impl Publication {
         let resumed = match builder.earlier() {
             Earlier::Nothing => 0,
             Earlier::Begun(keys) => {
-                observer.resumed(keys, counts.items);
+                observer.event(Event::Resumed {
+                    done: keys,
+                    keys: counts.items,
+                });
                 keys
             }
             Earlier::Another => {
                 let warning = "starting over: an earlier run has begun to publish something else, with other keys, options or identity";
-                observer.warning(&warning.into());
+                observer.event(Event::Warning(&warning.into()));
                 0
             }
         };
-        observer.phase("publish");
+        observer.event(Event::Phase("publish"));
         walk.each(
             observer,
             |digests, labels| Ok(builder.add(digests, labels)?),
@@ -315,7 +326,7 @@ impl SetUpdate {
         let mut reading = Reading::new(key, &budget, scratch, &self.interrupt);
         if let Some(source) = remove {
             let keys = reading.keys(source, observer)?;
-            observer.phase("remove");
+            observer.event(Event::Phase("remove"));
             walk(keys, 0)?.each(observer, |digests, _| {
                 updated.removed += update.remove(digests)?;
                 Ok(())
@@ -326,7 +337,7 @@ impl SetUpdate {
             let payload = (label > 0).then(|| TextColumns::added(key, &declared.payload, label));
             reading.texts = payload.transpose()?;
             let keys = reading.keys(source, observer)?;
-            observer.phase("add");
+            observer.event(Event::Phase("add"));
             walk(keys, label)?.each(observer, |digests, labels| {
                 let (new, changed) = update.add(digests, labels)?;
                 updated.new += new;
@@ -409,7 +420,7 @@ impl<'a> Walk<'a> {
     /// Hands digests and labels to `take`, some at a time.
     fn each(
         &mut self,
-        progress: &mut dyn Observer,
+        observer: &mut dyn Observer,
         mut take: impl FnMut(&[[u8; 32]], &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let items = self.keys.counts().items;
@@ -423,7 +434,8 @@ impl<'a> Walk<'a> {
                 take(&some.digests, some.labels.as_deref().unwrap_or_default())?;
                 first += some.len();
                 done += some.len() as u64;
-                progress.step(done, items);
+                let total = items;
+                observer.event(Event::Step { done, total });
             }
         }
         Ok(())

@@ -44,7 +44,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use self::marks::{Judge, TaskLog};
 pub(crate) use self::place::JobPlace;
-use crate::{Error, JobProblem, Observer};
+use crate::{Error, Event, JobProblem, Observer};
 
 const JOB: &str = "job.json";
 const DRAFT: &str = "draft.json";
@@ -605,7 +605,7 @@ impl SplitJob {
         };
         let connected = self.meet(attempt, endpoint, &transport, options, observer);
         let mut connection = connected.map_err(|error| self.in_words(attempt, error))?;
-        observer.connected(&connection);
+        observer.event(Event::Connected(&connection));
         let lock = self.begin(attempt)?;
         let when = marks::when(attempt);
         let log = TaskLog {
@@ -641,7 +641,7 @@ impl SplitJob {
         let endpoint = match endpoint {
             TaskEndpoint::Peer(endpoint) => endpoint,
             TaskEndpoint::Gateway(address) => {
-                observer.connecting(&Endpoint::Connect(address.clone()));
+                observer.event(Event::Connecting(&Endpoint::Connect(address.clone())));
                 let visit = Visit {
                     admission: Admission::of(&self.agreement),
                     role: self.role,
@@ -654,11 +654,11 @@ impl SplitJob {
             Endpoint::Listen(address) => Listener::bind(address)?,
             Endpoint::Bound(listener) => listener.take()?,
             Endpoint::Connect(_) | Endpoint::Courier => {
-                observer.connecting(endpoint);
+                observer.event(Event::Connecting(endpoint));
                 return connect(endpoint, transport, options);
             }
         };
-        observer.listening(listener.local_addr());
+        observer.event(Event::Listening(listener.local_addr()));
         listener.accept(transport, options)
     }
 

@@ -12,7 +12,7 @@ use vesica_tables::{
 };
 
 use crate::memory::{Budget, Storage};
-use crate::{Error, Observer};
+use crate::{Error, Event, Observer};
 
 /// How the keys of a table are read.
 pub(crate) struct Reading<'a> {
@@ -67,18 +67,21 @@ impl<'a> Reading<'a> {
         }
         let (began, waited) = (Instant::now(), source.wait_time());
         let keys = read_keys_within(source, key, values, texts, self.budget.keys, self.scratch)?;
-        observer.waited(source.wait_time() - waited, began.elapsed());
+        observer.event(Event::Waited {
+            waited: source.wait_time() - waited,
+            all: began.elapsed(),
+        });
         let counts = *keys.counts();
         if expected.is_none() {
             self.announce(counts.rows, observer);
         }
-        observer.read(&counts);
+        observer.event(Event::Read(&counts));
         // The error has all that the warnings would say.
         if counts.items == 0 && !self.allow_empty {
             return Err(Error::NoKeys(Box::new(counts)));
         }
         for warning in counts.warnings() {
-            observer.warning(&warning);
+            observer.event(Event::Warning(&warning));
         }
         if self.adds_texts {
             counts.check_utf8(source)?;
@@ -98,9 +101,9 @@ impl<'a> Reading<'a> {
             return;
         };
         let storage = Storage::of(rows, limit, keys, self.scratch);
-        observer.storage(&storage);
+        observer.event(Event::Storage(&storage));
         if let Some(warning) = storage.warning() {
-            observer.warning(&warning);
+            observer.event(Event::Warning(&warning));
         }
     }
 }
@@ -132,12 +135,12 @@ pub(crate) fn write(
             "what goes with {} is not what was declared; their columns are empty",
             many(unreadable as u64, "key"),
         );
-        observer.warning(&warning.into());
+        observer.event(Event::Warning(&warning.into()));
     }
     let Some(mut file) = file else {
         return Ok(None);
     };
-    observer.writing();
+    observer.event(Event::Writing);
     let rows = write_rows(source, matched, &mut file)?;
     interrupt.check().map_err(SessionError::from)?;
     let lost = file.commit()?;
@@ -146,9 +149,9 @@ pub(crate) fn write(
         let lost = many(lost, "value");
         let warning =
             format!("the database does not take {lost} of the peer's, and has null instead");
-        observer.warning(&warning.into());
+        observer.event(Event::Warning(&warning.into()));
     }
-    observer.wrote(rows);
+    observer.event(Event::Wrote(rows));
     Ok(Some(rows))
 }
 

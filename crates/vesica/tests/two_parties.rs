@@ -8,11 +8,11 @@ use std::thread;
 
 use vesica::session::terms::LEARNS;
 use vesica::session::{LabelExchange, LabelTerms, Listener};
-use vesica::tables::{Counts, RecordBatch};
+use vesica::tables::RecordBatch;
 use vesica::{
-    ConnectOptions, Connection, Destination, Endpoint, Error, ErrorClass, Identity, Intent,
-    Interrupt, KeySpec, Learns, NoProgress, Observer, Party, Progress, ProtocolRequest, Role,
-    Security, Source, SourceOptions, Transport, connect, intersect, intersect_digests, select_rows,
+    ConnectOptions, Connection, Destination, Endpoint, Error, ErrorClass, Event, Identity, Intent,
+    Interrupt, KeySpec, Learns, NoProgress, Observer, Party, ProtocolRequest, Role, Security,
+    Source, SourceOptions, Transport, connect, intersect, intersect_digests, select_rows,
 };
 
 /// Writes down what it hears; tells where the party listens.
@@ -21,33 +21,30 @@ struct Diary {
     address: Sender<SocketAddr>,
 }
 
-impl Progress for Diary {
-    fn phase(&mut self, _: &'static str) {
-        if self.heard.last() != Some(&"phase") {
-            self.heard.push("phase");
-        }
-    }
-}
-
 impl Observer for Diary {
-    fn read(&mut self, counts: &Counts) {
-        assert_eq!(counts.items, 3);
-        self.heard.push("read");
-    }
-    fn listening(&mut self, address: SocketAddr) {
-        self.heard.push("listening");
-        self.address.send(address).unwrap();
-    }
-    fn connected(&mut self, connection: &Connection) {
-        assert!(connection.peer.is_some());
-        self.heard.push("connected");
-    }
-    fn writing(&mut self) {
-        self.heard.push("writing");
-    }
-    fn wrote(&mut self, rows: u64) {
-        assert_eq!(rows, 2);
-        self.heard.push("wrote");
+    fn event(&mut self, event: Event<'_>) {
+        let heard = match event {
+            Event::Read(counts) => {
+                assert_eq!(counts.items, 3);
+                "read"
+            }
+            Event::Listening(address) => {
+                self.address.send(address).unwrap();
+                "listening"
+            }
+            Event::Connected(connection) => {
+                assert!(connection.peer.is_some());
+                "connected"
+            }
+            Event::Phase(_) if self.heard.last() != Some(&"phase") => "phase",
+            Event::Writing => "writing",
+            Event::Wrote(rows) => {
+                assert_eq!(rows, 2);
+                "wrote"
+            }
+            _ => return,
+        };
+        self.heard.push(heard);
     }
 }
 
@@ -202,7 +199,7 @@ fn rows_come_back_to_the_caller() {
             let party = Party::new(&charity, shop.fingerprint(), endpoint);
             let mut party = party.with(&LEARNS, Learns::Both);
             party.resources.work_dir = Some(work_dir.clone());
-            let mut address = Address(address);
+            let mut address = listens_at(address);
             // A program that fails before it has made anything of its rows gets them again, from nobody.
             drop(
                 party
@@ -243,13 +240,11 @@ fn rows_come_back_to_the_caller() {
 }
 
 /// Tells where the party listens.
-struct Address(Sender<SocketAddr>);
-
-impl Progress for Address {}
-
-impl Observer for Address {
-    fn listening(&mut self, address: SocketAddr) {
-        self.0.send(address).unwrap();
+fn listens_at(address: Sender<SocketAddr>) -> impl Observer {
+    move |event: Event<'_>| {
+        if let Event::Listening(at) = event {
+            address.send(at).unwrap();
+        }
     }
 }
 
@@ -370,4 +365,52 @@ fn sets_meet_over_a_connection_of_the_callers() {
     // Sides that know each other by other names have other sessions.
     let (received, _) = meet([ann, bob]);
     assert!(received.map_or(true, |found| found != Some(vec![0, 2])));
+}
+
+/// Warnings and events of a job are those of the crate `tracing`, at their levels.
+#[cfg(feature = "tracing")]
+#[test]
+fn events_are_traced() {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Level, Metadata, Subscriber};
+    use vesica::Traced;
+
+    #[derive(Clone, Default)]
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl Subscriber for Levels {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "vesica"
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &tracing::Event<'_>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    let levels = Levels::default();
+    tracing::subscriber::with_default(levels.clone(), || {
+        let (done, total) = (1, 2);
+        for event in [
+            Event::Warning(&"one row has no key".to_owned().into()),
+            Event::Listening(([127, 0, 0, 1], 1).into()),
+            Event::Phase("oprf"),
+            Event::Step { done, total },
+        ] {
+            Traced.event(event);
+        }
+    });
+    let found = levels.0.lock().unwrap().clone();
+    assert_eq!(
+        found,
+        [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE]
+    );
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use vesica::{
-    ConnectOptions, Destination, Identity, KeySpec, LookUp, Observer, Progress, Reveal, Security,
+    ConnectOptions, Destination, Event, Identity, KeySpec, LookUp, Observer, Reveal, Security,
     Source, SourceOptions,
 };
 use vesica_session::Registry;
@@ -272,11 +272,11 @@ struct Watch<'a> {
     told: Option<bool>,
 }
 
-impl Progress for Watch<'_> {}
-
 impl Observer for Watch<'_> {
-    fn writing(&mut self) {
-        self.told = Some(self.tap.await_end(Side::Client, self.most));
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Writing = event {
+            self.told = Some(self.tap.await_end(Side::Client, self.most));
+        }
     }
 }
 

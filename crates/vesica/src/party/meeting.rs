@@ -13,7 +13,7 @@ use vesica_wire::Error as WireError;
 use super::run::warn_of_classes;
 use super::{Brings, Party};
 use crate::split_job::Tasks;
-use crate::{Error, Observer};
+use crate::{Error, Event, Observer, OfRun};
 
 /// Longest time that a side which cannot take part gives its peer to hear of it: a peer that connects tries every two
 /// seconds.
@@ -32,7 +32,7 @@ impl Party {
             Endpoint::Bound(listener) => listener.take()?,
             Endpoint::Connect(_) | Endpoint::Courier => return Ok(None),
         };
-        observer.listening(listener.local_addr());
+        observer.event(Event::Listening(listener.local_addr()));
         Ok(Some(listener))
     }
 
@@ -71,7 +71,7 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<(T, Connection), Error> {
         if listener.is_none() {
-            observer.connecting(&self.endpoint);
+            observer.event(Event::Connecting(&self.endpoint));
         }
         std::thread::scope(|scope| {
             let meeting = std::thread::Builder::new()
@@ -198,8 +198,8 @@ impl Party {
         let job = &job.with(&BUCKETS_AT_ONCE, at_once);
         let mut pause = FIRST_PAUSE;
         loop {
-            observer.connected(&connection);
-            let problem = match agree_on_set(connection, job, &keys, observer) {
+            observer.event(Event::Connected(&connection));
+            let problem = match agree_on_set(connection, job, &keys, &mut OfRun(observer)) {
                 Ok(mut agreed) => {
                     warn_of_classes(agreed.contract(), observer);
                     self.add_connections(job.role, &mut agreed, listener)?;

@@ -22,7 +22,7 @@ use crate::options::text_columns;
 use crate::stored::{CheckpointStore, Stored, columns_of_peer};
 use crate::table::{self, Reading, beside};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
-use crate::{Error, ErrorClass, Observer};
+use crate::{Error, ErrorClass, Event, Observer, OfRun};
 
 /// The table of a run, and where its result goes.
 pub(crate) struct Ready<'a> {
@@ -209,7 +209,7 @@ impl Party {
                 // Do not connect unless the table has changed, and have no open port: the time when it closes would
                 // say how long writing took, and so how many rows matched.
                 self.endpoint.close();
-                observer.answered(computed);
+                observer.event(Event::Answered(computed));
                 let report = Report::of_earlier(&state, role, self.peer, computed);
                 return self.write(ready.source, ready.file, keys, report, observer);
             }
@@ -223,7 +223,7 @@ impl Party {
         };
         let ((job, mut keys, ready), mut agreed) =
             self.agree(intent, None, read, listener, observer)?;
-        observer.agreed(agreed.contract());
+        observer.event(Event::Agreed(agreed.contract()));
         let Ready { source, file, .. } = ready;
         check_columns_of_peer(role, source, file.as_ref(), &mut agreed)?;
         let file = match Gets::of(job.role, &job.terms) {
@@ -233,9 +233,11 @@ impl Party {
             }
             Gets::Nothing | Gets::Rows => file,
         };
-        let report = agreed.run(&job, &mut keys, observer)?;
+        let report = agreed.run(&job, &mut keys, &mut OfRun(observer))?;
         if let Some(why) = keys.confirmed() {
-            observer.warning(&format!("the answer is not kept: {why}").into());
+            observer.event(Event::Warning(
+                &format!("the answer is not kept: {why}").into(),
+            ));
         }
         self.write(source, file, keys, report, observer)
     }
@@ -437,7 +439,7 @@ pub(crate) fn with_column_types(
 /// Warns where a minimum does not bound what a result tells.
 pub(super) fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
     if job.leaves_weights_free() {
-        observer.warning(&advice![
+        observer.event(Event::Warning(&advice![
             "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
              of its keys match, however large ",
             Argument::MinSize,
@@ -446,7 +448,7 @@ pub(super) fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
             " and ",
             Argument::MaxPeerValues,
             " limit them",
-        ]);
+        ]));
     }
 }
 
@@ -455,7 +457,7 @@ pub(crate) fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) 
     let (normalizations, classes) = (contract.get(&NORMALIZATION), contract.get(&KEY_CLASSES));
     for ((at, normalization), class) in (1..).zip(&normalizations).zip(&classes) {
         if let Some((one, other)) = KeyClass::apart(class, normalization) {
-            observer.warning(&advice![
+            observer.event(Event::Warning(&advice![
                 format!(
                     "key column {at} is {one} on one side and {other} on the other, and values are compared by their texts: \
                      look at "
@@ -463,7 +465,7 @@ pub(crate) fn warn_of_classes(contract: &Contract, observer: &mut dyn Observer) 
                 Command::Check,
                 " on both sides, and at ",
                 Argument::Normalize,
-            ]);
+            ]));
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::memory::{Budget, Division, in_words};
 use crate::split_job::{JobPlace, SplitJob, Tasks};
 use crate::stored::Stored;
 use crate::table::{self, Reading, beside};
-use crate::{Error, Observer};
+use crate::{Error, Event, Observer};
 
 impl Party {
     /// Agrees on a job with the peer's driver, and cuts the keys of a table up in `directory`, for tasks that make an attempt at
@@ -95,7 +95,7 @@ impl Party {
                 rows: items,
                 ..Counts::default()
             };
-            observer.read(&counts);
+            observer.event(Event::Read(&counts));
             match items == 0 && !self.allow_empty {
                 true => Err(Error::NoKeys(Box::new(counts))),
                 false => Ok((job, Elsewhere(items), ())),
@@ -191,10 +191,10 @@ impl Party {
     ) -> Result<Connection, Error> {
         self.check_endpoint()?;
         if listener.is_none() {
-            observer.connecting(&self.endpoint);
+            observer.event(Event::Connecting(&self.endpoint));
         }
         let connection = self.meet(intent, listener, &self.connect)?;
-        observer.connected(&connection);
+        observer.event(Event::Connected(&connection));
         Ok(connection)
     }
 

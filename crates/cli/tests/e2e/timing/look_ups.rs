@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use vesica::{
-    ConnectOptions, Destination, Fingerprint, Identity, Interrupt, KeySpec, LookUp, LookedUp,
-    NoProgress, Observer, Progress, Publication, Rows, Source,
+    ConnectOptions, Destination, Event, Fingerprint, Identity, Interrupt, KeySpec, LookUp,
+    LookedUp, NoProgress, Observer, Publication, Rows, Source,
 };
 use vesica_lookup::{Database, Service};
 use vesica_session::Listener;
@@ -166,11 +166,11 @@ impl LookUps {
 /// A client that takes so much longer once it has its last answer, or has read its table if it asks nothing.
 struct Slow(Duration);
 
-impl Observer for Slow {}
-
-impl Progress for Slow {
-    fn step(&mut self, done: u64, all: u64) {
-        if done == all {
+impl Observer for Slow {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Step { done, total } = event
+            && done == total
+        {
             spin(self.0);
         }
     }

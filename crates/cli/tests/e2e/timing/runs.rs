@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use vesica::{
-    Budget, Destination, Division, Endpoint, Identity, KeySpec, Learns, Observer, Outcome, Party,
-    Progress, ProtocolRequest, Resources, Role, Rows, Source, SourceOptions,
+    Budget, Destination, Division, Endpoint, Event, Identity, KeySpec, Learns, Observer, Outcome,
+    Party, ProtocolRequest, Resources, Role, Rows, Source, SourceOptions,
 };
 use vesica_keys::{KeyBytes, Layout};
 use vesica_session::terms::{BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
@@ -343,26 +343,24 @@ impl Clock {
 }
 
 impl Observer for Clock {
-    fn listening(&mut self, address: SocketAddr) {
-        self.address.send(address).expect("somebody who connects");
-    }
-}
-
-impl Progress for Clock {
-    fn phase(&mut self, name: &'static str) {
-        self.slow.phase(name);
-        self.late = self.phases.contains(&name);
-        self.armed |= self.late;
-    }
-
-    fn bytes(&mut self, sent: u64, received: u64) {
-        self.slow.bytes(sent, received);
-        let now = Instant::now();
-        if self.armed && received > self.received {
-            self.waited += now - self.last;
-            self.armed = self.late;
+    fn event(&mut self, event: Event<'_>) {
+        self.slow.event(event);
+        match event {
+            Event::Listening(address) => self.address.send(address).expect("somebody who connects"),
+            Event::Phase(name) => {
+                self.late = self.phases.contains(&name);
+                self.armed |= self.late;
+            }
+            Event::Bytes { received, .. } => {
+                let now = Instant::now();
+                if self.armed && received > self.received {
+                    self.waited += now - self.last;
+                    self.armed = self.late;
+                }
+                (self.last, self.received) = (now, received);
+            }
+            _ => {}
         }
-        (self.last, self.received) = (now, received);
     }
 }
 
@@ -387,26 +385,23 @@ impl Slow {
     }
 }
 
-impl Observer for Slow {}
-
-impl Progress for Slow {
-    fn begin(&mut self, _: vesica_session::Begin, buckets: u32) {
-        self.buckets = buckets;
-    }
-
-    fn phase(&mut self, name: &'static str) {
-        self.late = self.phases.contains(&name);
-    }
-
-    fn bytes(&mut self, _: u64, received: u64) {
-        if self.late && received > self.received {
-            self.late = false;
-            // A sleep would be rounded up by more than what is planted.
-            let until = Instant::now() + self.longer / self.buckets;
-            while Instant::now() < until {
-                std::hint::spin_loop();
+impl Observer for Slow {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begin { buckets, .. } => self.buckets = buckets,
+            Event::Phase(name) => self.late = self.phases.contains(&name),
+            Event::Bytes { received, .. } => {
+                if self.late && received > self.received {
+                    self.late = false;
+                    // A sleep would be rounded up by more than what is planted.
+                    let until = Instant::now() + self.longer / self.buckets;
+                    while Instant::now() < until {
+                        std::hint::spin_loop();
+                    }
+                }
+                self.received = received;
             }
+            _ => {}
         }
-        self.received = received;
     }
 }
