@@ -19,7 +19,15 @@ PAPERS ?=
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
+	@echo 'make build       the command, optimised: target/release/vesica'
 	@echo 'make test        tests that are quick; make test-slow the others'
+	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
+	@echo 'make format      rustfmt, in both workspaces'
+	@echo 'make python      the Python package, in the virtual environment target/python/venv'
+	@echo 'make docs        the API documentation, in target/doc'
+	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
+	@echo
+	@echo 'For maintainers:'
 	@echo 'make fuzz-smoke  a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-databases  queries of PostgreSQL and SQLite, a part of test-heavy'
@@ -32,16 +40,11 @@ help:
 	@echo 'make test-aarch64  what has kernels for processors, emulated, on Debian on x86-64'
 	@echo 'make test-windows  the command for Windows, built here and run under wine, on Debian on x86-64'
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
-	@echo 'make python      the Python package, in the virtual environment target/python/venv'
 	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
-	@echo 'make format      rustfmt, in the modules that macros declare too'
-	@echo 'make lint        formatting, clippy, rustdoc, layers, links, minimum Rust version, Python'
 	@echo 'make papers      every table of the papers beside ours, in docs/papers; PAPERS=full for the largest sizes'
 	@echo 'make peers       what PyPI offers for private set intersection beside ours, in docs/peers.md'
 	@echo 'make plan        what vesica plan goes by, and what it says beside what was measured, in docs/planner.md'
-	@echo 'make bench       whole runs of every protocol; make bench-kernels for the arithmetic'
-	@echo 'make docs        the API documentation, in target/doc'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
 	@echo 'make compare-profiles  normalisation against implementations in Python, from PyPI'
 	@echo 'make msrv        the declared minimum Rust version, with that toolchain if it is installed'
@@ -134,7 +137,8 @@ reliability:
 	@$(PYTHON) scripts/reliability.py
 
 format:
-	@$(PYTHON) scripts/format.py
+	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
 
 lint:
 	@$(PYTHON) scripts/lint.py

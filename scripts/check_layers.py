@@ -1,4 +1,4 @@
-"""Refuses an import that points up, and `unsafe` outside the kernels and one file of the Python package.
+"""Refuses an import that points up, and a package without the workspace's lints.
 
 The crates form layers. A crate may use crates of lower layers only, be it as a normal, a build or
 a development dependency. `reference` uses none of ours and is used by tests only; `testing` uses `wire`
@@ -8,7 +8,6 @@ and what is below, and is used by the tests of what is above; `research` uses an
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,16 +40,9 @@ RESEARCH = "research"
 TESTING = "testing"
 # Up to this layer `testing` uses crates, and above it the tests of crates use `testing`.
 UNDER_TESTING = "wire"
-UNSAFE_ALLOWED = "kernels"
 PYTHON = "python"
-# Takes streams from other libraries, which is what its crate denies elsewhere.
-UNSAFE_FILE = "python/src/stream.rs"
-
-FORBID = re.compile(r"^#!\[forbid\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
-DENY = re.compile(r"^#!\[deny\((?:\w+,\s*)*unsafe_code", re.MULTILINE)
-UNSAFE = re.compile(r"\bunsafe\b\s*(?:\{|\(|fn\b|impl\b|trait\b|extern\b)")
-# Comments and plain string literals: good enough for a keyword that few texts spell as code.
-NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
+# They have unsafe code.
+OWN_LINTS = ("kernels", PYTHON)
 
 
 def layer_of(manifest: str, root: Path) -> str | None:
@@ -104,29 +96,16 @@ def wrong_imports(metadata: dict) -> list[str]:
     return problems
 
 
-def wrong_unsafe(metadata: dict) -> list[str]:
-    """Crate roots that do not forbid `unsafe`, and files that use it, outside the kernels."""
+def without_lints(metadata: dict) -> list[str]:
+    """Packages without the workspace's lints, which forbid `unsafe`, but for those that say their own."""
     root = Path(metadata["workspace_root"])
     problems = []
     for package in metadata["packages"]:
-        folder, layer = (
-            Path(package["manifest_path"]).parent,
-            layer_of(package["manifest_path"], root),
-        )
-        if layer == UNSAFE_ALLOWED:
-            continue
-        lint, name = (DENY, "deny") if layer == PYTHON else (FORBID, "forbid")
-        for target in package["targets"]:
-            if {"lib", "bin", "proc-macro", "cdylib"}.isdisjoint(target["kind"]):
-                continue
-            source = Path(target["src_path"])
-            if not lint.search(source.read_text(encoding="utf-8")):
-                problems.append(f"{source.relative_to(root)}: lacks #![{name}(unsafe_code)]")
-        for source in sorted(folder.rglob("*.rs")):
-            if source == root / UNSAFE_FILE:
-                continue
-            if UNSAFE.search(NOT_CODE.sub(" ", source.read_text(encoding="utf-8"))):
-                problems.append(f"{source.relative_to(root)}: unsafe code outside {UNSAFE_ALLOWED}")
+        manifest = Path(package["manifest_path"])
+        text = manifest.read_text(encoding="utf-8")
+        wanted = f"[lints{'.rust' if layer_of(str(manifest), root) in OWN_LINTS else ''}]"
+        if wanted not in text.splitlines():
+            problems.append(f"{manifest.relative_to(root)}: lacks {wanted}")
     return problems
 
 
@@ -134,7 +113,7 @@ def main() -> int:
     command = [CARGO, "metadata", "--no-deps", "--format-version", "1", "--locked"]
     output = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     metadata = json.loads(output)
-    problems = wrong_imports(metadata) + wrong_unsafe(metadata)
+    problems = wrong_imports(metadata) + without_lints(metadata)
     for problem in problems:
         say(problem)
     if not problems:

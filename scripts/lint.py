@@ -30,6 +30,12 @@ def tool(name: str) -> str | None:
     return str(programs / (f"{name}.exe" if os.name == "nt" else name))
 
 
+def formatting() -> int:
+    fuzz = ["--manifest-path", "fuzz/Cargo.toml"]
+    code = run([CARGO, "fmt", "--all", "--check"])
+    return run([CARGO, "fmt", *fuzz, "--check"]) or code
+
+
 def python_checks() -> int:
     binary = tool("ruff")
     if binary is None:
@@ -51,7 +57,7 @@ def main() -> int:
     bare = [CARGO, "clippy", "--locked", "--package", "vesica", "--package", "vesica-tables"]
     bare += ["--no-default-features", "--", "-Dwarnings"]
     checks = [
-        ("format", lambda: run([*python, str(here / "format.py"), "--check"])),
+        ("format", formatting),
         ("layers", lambda: run([*python, str(here / "check_layers.py")])),
         ("import cycles", lambda: run([*python, str(here / "check_cycles.py")])),
         ("links", lambda: run([*python, str(here / "check_links.py")])),

@@ -13,7 +13,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
 # What is built for tests. The tests of the Python package are in Python: `make test-python`.
-WORKSPACE = "--workspace --exclude vesica-python --features vesica-cli/tee,vesica/tracing --locked".split()
+WORKSPACE = (
+    "--workspace --exclude vesica-python --features vesica-cli/tee,vesica/tracing --locked".split()
+)
 # Packages whose tests are slow to compile.
 SLOW_TO_COMPILE = {"crates/kernels": "vesica-kernels", "research": "vesica-research"}
 QUICKLY_COMPILED = [*WORKSPACE, *(f"--exclude={name}" for name in SLOW_TO_COMPILE.values())]

@@ -389,37 +389,25 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.problems(package("tools/wire")))
 
 
-class Unsafe(unittest.TestCase):
-    def problems(self, folder: str, source: str, **others: str) -> list[str]:
+class Lints(unittest.TestCase):
+    def problems(self, folder: str, manifest: str) -> list[str]:
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
-            file = root / folder / "src" / "lib.rs"
-            file.parent.mkdir(parents=True)
-            file.write_text(source, encoding="utf-8")
-            for other, text in others.items():
-                file.with_name(f"{other}.rs").write_text(text, encoding="utf-8")
             one = package(folder, root=root)
-            one["targets"] = [{"kind": ["lib"], "src_path": str(file)}]
-            return check_layers.wrong_unsafe(metadata(one, root=root))
+            file = Path(one["manifest_path"])
+            file.parent.mkdir(parents=True)
+            file.write_text(manifest, encoding="utf-8")
+            return check_layers.without_lints(metadata(one, root=root))
 
-    def test_only_kernels_may(self) -> None:
-        code = "pub fn f(p: *const u8) -> u8 { unsafe { *p } }\n"
-        self.assertEqual(self.problems("crates/kernels", code), [])
-        self.assertEqual(len(self.problems("crates/wire", code)), 2)
-        self.assertEqual(len(self.problems("crates/wire", "#![forbid(unsafe_code)]\n" + code)), 1)
-
-    def test_one_file_of_the_python_package_may(self) -> None:
-        code = "fn f(p: *const u8) -> u8 { unsafe { *p } }\n"
-        deny = "#![deny(unsafe_code)]\n"
-        self.assertEqual(self.problems("python", deny, stream=code), [])
-        self.assertEqual(len(self.problems("python", deny, run=code)), 1)
-        self.assertEqual(len(self.problems("python", "", stream=code)), 1)
-        self.assertEqual(len(self.problems("crates/wire", deny, stream=code)), 2)
-
-    def test_words_are_not_code(self) -> None:
-        text = '#![forbid(unsafe_code)]\n// unsafe { }\nconst A: &str = "unsafe { }";\n'
-        self.assertEqual(self.problems("crates/wire", text), [])
-        self.assertEqual(len(self.problems("crates/wire", "//! Nothing.\n")), 1)
+    def test_only_two_packages_say_their_own(self) -> None:
+        ours, own = "[lints]\nworkspace = true\n", '[lints.rust]\nunsafe_code = "deny"\n'
+        for folder, right, wrong in [
+            ("crates/wire", ours, own),
+            ("crates/kernels", own, ours),
+            ("python", own, "[package]\n"),
+        ]:
+            self.assertEqual(self.problems(folder, right), [])
+            self.assertEqual(len(self.problems(folder, wrong)), 1)
 
 
 class MinimumRust(unittest.TestCase):

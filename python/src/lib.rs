@@ -3,7 +3,6 @@
 //!
 //! A run has a thread of its own. The thread that called waits for it without the interpreter's lock, hands its
 //! events to Python, and looks for Ctrl-C.
-#![deny(unsafe_code)]
 
 mod arguments;
 mod check;

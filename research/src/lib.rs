@@ -18,7 +18,6 @@
 //! cargo bench -p vesica-research --bench programmable
 //! cargo bench -p vesica-research --bench three_hash
 //! ```
-#![forbid(unsafe_code)]
 
 pub mod attack;
 pub mod circuit_attack;

@@ -1,5 +1,4 @@
 //! `vesica-research`: attacks and measurements that are no part of the product.
-#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

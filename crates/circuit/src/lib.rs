@@ -35,7 +35,6 @@
 //! works on windows of bins, whose pads take 32 MiB at most (2^20 bins of 64-bit strings, some 350,000 of three
 //! candidates, 2^20 products, 2^16 terms of an inner product), and takes two flows for each window; the table has
 //! them for one.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

@@ -1,6 +1,5 @@
 //! The `vesica` command: private set intersection between two tables. The program is [`main`], and [`run_within`] another
 //! program; what else is public is for its tests.
-#![forbid(unsafe_code)]
 
 mod args;
 mod bench;

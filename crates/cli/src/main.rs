@@ -1,5 +1,4 @@
 //! The `vesica` command.
-#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

@@ -1,6 +1,5 @@
 //! What two parties prepare before anything depends on items: oblivious transfers (OTs), vector oblivious linear
 //! evaluation (VOLE), and oblivious linear evaluation (OLE); and a store for it.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

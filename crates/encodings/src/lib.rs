@@ -6,7 +6,6 @@
 //!
 //! Hash tables let two sides compare bin by bin: one puts each item into one bin, in a [`cuckoo`] or a
 //! [`two_choice`] table, the other into each bin where it could be ([`simple`]).
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

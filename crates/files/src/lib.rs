@@ -1,7 +1,6 @@
 //! Files and directories that outlive a run or that somebody else has named: opened without waiting, written whole or
 //! not at all, and in places that only this user may change. Also what errors of every crate share: whether a limit of
 //! the system was met, [what to do](Advice), and what is [never](holds_key) [shown](legible).
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

@@ -7,8 +7,6 @@
 //!
 //! What does not fit into memory goes to encrypted files without names; a store in memory is one that has not been written.
 
-#![forbid(unsafe_code)]
-
 /// The README, whose example has to compile.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

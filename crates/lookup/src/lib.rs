@@ -2,7 +2,6 @@
 //!
 //! The publisher applies the oblivious pseudorandom function of [`vesica_primitives::voprf`] to its own keys, and blindly to
 //! those of who asks. A [`PublishedSet`] is the file of masks, in which a client finds the values that it gets.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

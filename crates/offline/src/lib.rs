@@ -5,7 +5,6 @@
 //! - [`make_half`] makes a pair with the peer. [`fetch_half`] gets a half from a dealer, which is [`deal`], or from this
 //!   party's generator, which is [`generate`] and agrees with the peer's on what to make.
 //! - An [`Attester`] has the machine of a dealer or generator report what it runs; [`Expected`] is what a party wants to see.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

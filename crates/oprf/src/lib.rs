@@ -15,7 +15,6 @@
 //!
 //! [`programmable`] has OPRFs whose outputs the sender chooses at its items, as circuit PSI needs them: CGS22 and
 //! LTSXQ26, semi-honest.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]
@@ -37,14 +36,14 @@ macro_rules! for_oprfs {
     };
 }
 
-macro_rules! modules {
-    ($($module:ident: $($oprf:expr),+;)+) => { $(pub mod $module;)+ };
-}
-
-for_oprfs!(modules);
-
 pub mod coin;
+pub mod compact_dh;
+pub mod dh;
+pub mod kkrt;
+pub mod oprf_dh;
 pub mod programmable;
+pub mod sparse;
+pub mod vole;
 pub mod width;
 
 use rand_core::CryptoRng;

@@ -6,7 +6,6 @@
 //! [`Machines`] says what a run of each takes: bytes, seconds, memory and money, for a [`Request`] and [`Prices`].
 //!
 //! [`pads`] is the bound on what the hashes of all of them leave of κ.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

@@ -15,7 +15,6 @@
 //! | [`sealed`] | messages that outlive a process, encrypted under a long-lived key |
 //! | [`security`] | the adversary of a run, and how its events share 2^-λ |
 //! | [`voprf`] | the oblivious pseudorandom function of RFC 9497 over ristretto255 |
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

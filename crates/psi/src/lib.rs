@@ -4,18 +4,15 @@
 //! A [`Protocol`] runs between two parties whose contract is agreed. The receiver learns what the [`Task`]
 //! says; the sender learns nothing but sizes, unless both learn the result. [`MaskExchange`] turns every
 //! [`Oprf`] into a protocol.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Declares the modules of protocols that are no mask exchanges, and the list of these protocols.
+/// Declares the list of protocols that are no mask exchanges.
 macro_rules! protocols {
     ($($module:ident: $($protocol:expr),+;)+) => {
-        $(pub mod $module;)+
-
         /// The protocols of this crate but for mask exchanges.
         pub static PROTOCOLS: &[&dyn Protocol] = &[$($({ use $module::*; &$protocol }),+),+];
     };
@@ -35,6 +32,7 @@ macro_rules! mask_exchanges {
 pub static MASK_EXCHANGES: &[&dyn Protocol] = vesica_oprf::for_oprfs!(mask_exchanges);
 
 pub mod masks;
+pub mod ole;
 mod reveal;
 
 use std::any::Any;

@@ -10,7 +10,6 @@
 //! [`run`] does 2 to 4. [`run_set`] does so for a [`KeySet`] that need not be in memory: sets that do not fit
 //! go through the protocol in buckets, and a failed run can resume where it stopped. Every [`Error`] says
 //! whose fault it is.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

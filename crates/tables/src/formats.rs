@@ -21,22 +21,25 @@ use crate::types::peer_columns::PeerColumn;
 
 pub(crate) mod columnar;
 pub(crate) mod container;
+mod csv;
 mod fields;
 pub(crate) mod import;
+mod ipc;
 pub(crate) mod items;
+mod jsonl;
 pub(crate) mod limits;
 mod lines;
 mod parallel;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod partitioned;
 pub(crate) mod preview;
 pub(crate) mod selection;
 pub(crate) mod sink;
 
-/// Makes the formats' modules, and what [`Format`] does with them: each module has `Rows` that read and write its files.
+/// Makes what [`Format`] does with the formats' modules: each module has `Rows` that read and write its files.
 macro_rules! dispatch {
     ($($(#[$doc:meta])* $format:ident = $words:literal, $kind:ident $module:ident $(if $feature:tt)?, $extensions:expr, $starts:expr;)*) => {
-        $($(#[cfg(feature = $feature)])? mod $module;)*
-
         impl Format {
             /// Passes the wanted values of every row of a file to `sink`.
             pub(crate) fn scan<S: Sink>(

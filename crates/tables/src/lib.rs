@@ -56,8 +56,6 @@
 //! of several columns is blank if any of its values is, and invalid if any is invalid under its profile;
 //! neither matches, and both are counted.
 
-#![forbid(unsafe_code)]
-
 /// The README, whose example has to compile.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -82,7 +82,6 @@
 //! [profile.dev.package."*"]
 //! opt-level = 2
 //! ```
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

@@ -6,7 +6,6 @@
 //! An open channel sends heartbeats, so that its peer can tell long work from a dead peer: a wait fails after
 //! [`ChannelOptions::timeout`] of silence. Heartbeats are not messages: they are not counted as traffic, and
 //! callers never see them.
-#![forbid(unsafe_code)]
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

@@ -17,11 +17,15 @@ use crate::cost::{self, Bins, Cost};
 use crate::functions::{Answer, Number, receive_numbers, send_numbers};
 use crate::{Payloads, Receiver, Sender};
 
-/// Declares the module of each function, in which a unit struct has the name of what it reveals, and the list of them.
+mod inner_product;
+mod matches;
+mod shares;
+mod size;
+mod sum;
+
+/// Declares the list of functions: in the module of each, a unit struct has the name of what it reveals.
 macro_rules! functions {
     ($($module:ident: $reveal:ident;)+) => {
-        $(mod $module;)+
-
         /// What a run can reveal.
         pub(super) const REVEALS: &[Reveal] = &[$(Reveal::$reveal),+];
 
