@@ -437,6 +437,16 @@ pub(crate) fn command<'c>(args: &[OsString], commands: &'c Command) -> (&'c Comm
     (way[way.len() - 1], at)
 }
 
+/// The names of the commands that lead to the one that the arguments name; none if it shows others.
+pub(crate) fn chosen(args: &[OsString], commands: &Command) -> Vec<String> {
+    let (way, _) = way(args, commands);
+    let names = way.iter().skip(1).map(|command| command.get_name());
+    match way.last().is_some_and(|last| last.has_subcommands()) {
+        true => Vec::new(),
+        false => names.map(str::to_owned).collect(),
+    }
+}
+
 /// The commands that lead to the one that the arguments name, all of them first, and where its own arguments begin.
 fn way<'c>(args: &[OsString], commands: &'c Command) -> (Vec<&'c Command>, usize) {
     let (mut way, mut command, mut at) = (vec![commands], commands, 1);

@@ -13,15 +13,22 @@ const PREFIX: &str = "VESICA_";
 /// Letters after that of names in which wrong ones are looked for.
 const MIN_NEAR: usize = 6;
 
+/// The variables whose names begin as those of options.
+fn ours() -> impl Iterator<Item = (String, OsString)> {
+    let all = std::env::vars_os();
+    let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    named.filter(|(name, _)| name.starts_with(PREFIX))
+}
+
 /// Warns of variables that set no option of any command, and whose names are nearly those of some that do.
 pub(crate) fn warn_of_unknown() {
+    let names = ours().map(|(name, _)| name).collect::<Vec<_>>();
     let mut known = BTreeSet::new();
-    add_names(&crate::args::definition(&[]), &mut known);
-    for (name, _) in std::env::vars_os() {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
-            continue;
-        };
-        if let Some(meant) = meant(name, &known) {
+    if !names.is_empty() {
+        add_names(&crate::args::definition(&[]), &mut known);
+    }
+    for name in names {
+        if let Some(meant) = meant(&name, &known) {
             let line = format!("the variable {name} sets no option; did you mean {meant}?");
             log::say(Level::Warning, &line);
         }
@@ -63,10 +70,13 @@ fn add_names(command: &clap::Command, known: &mut BTreeSet<String>) {
 pub(crate) fn without_line_ends(arguments: &[OsString]) {
     use std::os::unix::process::CommandExt;
 
-    let trimmed: Vec<_> = taken(&crate::args::definition(&[]))
-        .into_iter()
-        .filter_map(|name| Some((trimmed(&std::env::var_os(&name)?)?, name)))
+    let mut trimmed: Vec<_> = ours()
+        .filter_map(|(name, value)| Some((name, trimmed(&value)?)))
         .collect();
+    if !trimmed.is_empty() {
+        let taken = taken(&crate::args::definition(&[]));
+        trimmed.retain(|(name, _)| taken.contains(std::ffi::OsStr::new(name)));
+    }
     // Another start could not tell that standard output was closed at the first.
     if trimmed.is_empty() || !vesica_kernels::process::standard_output_was_open() {
         return;
@@ -75,7 +85,7 @@ pub(crate) fn without_line_ends(arguments: &[OsString]) {
         return;
     };
     again.args(arguments.iter().skip(1));
-    again.envs(trimmed.into_iter().map(|(value, name)| (name, value)));
+    again.envs(trimmed);
     // It returns only if there is none; then values are as they are.
     let _ = again.exec();
 }

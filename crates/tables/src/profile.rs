@@ -172,11 +172,9 @@ impl Profile {
 
     /// The characters of a canonical text that count.
     fn cut<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
-        let end = self.cut.and_then(|most| {
-            let mut ends = text.char_indices().map(|(end, _)| end);
-            ends.nth(most.get().into())
-        });
-        match (end, text) {
+        let Some(most) = self.cut else { return text };
+        let mut ends = text.char_indices().map(|(end, _)| end);
+        match (ends.nth(most.get().into()), text) {
             (None, text) => text,
             (Some(end), Cow::Borrowed(text)) => Cow::Borrowed(&text[..end]),
             (Some(end), Cow::Owned(mut text)) => {

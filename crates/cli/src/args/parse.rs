@@ -87,7 +87,8 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
     let command = WORDS.iter().fold(command, |command, (path, option, help)| {
         in_words(command, path, option, help)
     });
-    from_environment(args, command)
+    let chosen = config::chosen(args, &command);
+    from_environment(args, &chosen, command)
 }
 
 /// Where `keygen` puts an identity.
@@ -227,8 +228,10 @@ fn without_default(command: clap::Command, name: &'static str, usual: &str) -> c
     })
 }
 
-/// The command and those below it, whose options come from the environment too. What a benchmark starts gets all in words.
-fn from_environment(args: &[OsString], command: clap::Command) -> clap::Command {
+/// The command and those below it, whose options come from the environment too. What a benchmark starts gets all in words. Where
+/// `chosen` names the commands on the way to the one that runs, others are left alone, since that takes as long as all else
+/// that a start does.
+fn from_environment(args: &[OsString], chosen: &[String], command: clap::Command) -> clap::Command {
     let takes_former = config::takes_former_set_dir(args, &command);
     let of_one = |arg: clap::Arg| {
         let arg = in_brief(of_several(arg));
@@ -248,9 +251,11 @@ fn from_environment(args: &[OsString], command: clap::Command) -> clap::Command 
     };
     command
         .mut_args(of_one)
-        .mut_subcommands(|below| match below.is_hide_set() {
-            true => below,
-            false => from_environment(args, below),
+        .mut_subcommands(|below| match chosen.split_first() {
+            _ if below.is_hide_set() => below,
+            None => from_environment(args, &[], below),
+            Some((name, rest)) if name == below.get_name() => from_environment(args, rest, below),
+            Some(_) => below,
         })
 }
 

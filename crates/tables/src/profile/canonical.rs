@@ -176,7 +176,14 @@ impl<'a> Value<'a> {
                 }
                 None => std::str::from_utf8(bytes).map_err(|_| NotUtf8)?,
             },
-            Value::Text(bytes) => std::str::from_utf8(bytes).map_err(|_| NotUtf8)?,
+            Value::Text(bytes) => {
+                let text = std::str::from_utf8(bytes).map_err(|_| NotUtf8)?;
+                if profile.is_exact() && !text.is_empty() {
+                    out.extend_from_slice(bytes);
+                    return valid(false);
+                }
+                text
+            }
             Value::Typed(kind, text) => {
                 typed = profile.of_typed(kind, text);
                 &*typed

@@ -382,7 +382,11 @@ impl KeySpec {
     }
 
     /// Whether an item of this column alone, whose canonical value it is, never matches.
+    #[inline]
     pub(crate) fn is_denied(&self, identifier: u8, column: usize, canonical: &[u8]) -> bool {
+        if self.denied.of_columns.is_empty() {
+            return false;
+        }
         let identifier = self.identifiers.get(usize::from(identifier));
         let of_column = self.denied.of_columns.get(&column);
         identifier.is_none_or(|identifier| identifier.columns.len() == 1)

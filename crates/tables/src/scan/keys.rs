@@ -250,9 +250,11 @@ impl TakeItems for KeyGather<'_> {
     fn add(&mut self, item: Item, values: RowValues) -> Result<()> {
         let of = item.of();
         self.rows.add(of);
-        self.row.add(&item);
-        if of.is_last {
-            self.counts.add(std::mem::take(&mut self.row));
+        let mut row = std::mem::take(&mut self.row);
+        row.add(&item);
+        match of.is_last {
+            true => self.counts.add(row),
+            false => self.row = row,
         }
         let record = match item {
             Item::Blank { .. } | Item::Denied { .. } | Item::Invalid { .. } => None,

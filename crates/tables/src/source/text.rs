@@ -133,6 +133,7 @@ impl<R: Read> Buffer<R> {
 
     /// The next line with its terminator, as a range of [`Buffer::pending`] from 0; `None` at
     /// the end. Nothing is consumed.
+    #[inline]
     pub(crate) fn line(&mut self) -> Result<Option<Range<usize>>> {
         let mut searched = 0;
         loop {
