@@ -1,7 +1,6 @@
 //! Published sets: publishing, serving, looking up.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -95,7 +94,6 @@ pub(crate) fn publish(
         let report = match table {
             Some(table) => {
                 let publication = Publication {
-                    identity,
                     rotates: options.rotate,
                     lambda: options.lambda,
                     queries: options.queries,
@@ -104,7 +102,7 @@ pub(crate) fn publish(
                     memory,
                     threads,
                     interrupt: raised,
-                    database: options.set_dir,
+                    ..Publication::new(identity, options.set_dir)
                 };
                 let source = table.open(&key, &[], source)?;
                 let published = publication.run(&source, &key, &options.output, &mut events)?;
@@ -188,10 +186,6 @@ pub(crate) fn open_lookup(
     let (key, memory) = (reading.key()?, reading.memory()?);
     let (events, interrupt) = (Events::default(), link.interrupt.child());
     let look_up = LookUp {
-        identity: link.identity.key.clone(),
-        publisher: link.peer,
-        address,
-        set: options.set,
         fetch: options.fetch,
         state: options.state,
         connect: ConnectOptions {
@@ -205,6 +199,7 @@ pub(crate) fn open_lookup(
         memory,
         threads: threads(options.threads)?,
         allow_empty: options.allow_empty,
+        ..LookUp::new(link.identity.key.clone(), link.peer, address, options.set)
     };
     let of = key.clone();
     let mut heard = events.clone();
@@ -402,15 +397,11 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         .iter()
         .map(|client| fingerprint("clients", client));
     let service = Service {
-        clients: clients.collect::<Result<_, _>>()?,
         set: options.set,
-        quota: options.quota,
         connections: options.connections,
-        threads: match threads(options.threads)? {
-            Some(threads) => threads.get(),
-            None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
-        },
+        threads: threads(options.threads)?,
         interval: INTERVAL,
+        ..Service::new(clients.collect::<Result<_, _>>()?, options.quota)
     };
     let timeout = options.timeout.of("timeout")?;
     let interrupt = Interrupt::new();

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::io::ErrorKind;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,7 +27,6 @@ use crate::report::Record;
 use crate::signals::Signals;
 
 /// Time between two lines of figures.
-const INTERVAL: Duration = Duration::from_secs(60);
 /// Longest list of clients, in bytes: some hundred thousand.
 const MAX_CLIENTS: u64 = 8 << 20;
 
@@ -59,8 +57,6 @@ fn reading(options: &Publish) -> SourceOptions {
 fn publish_all(options: &Publish, identity: Identity, signals: &Signals) -> Result<Value, Failure> {
     let key = options.table.key()?;
     let publication = Publication {
-        identity,
-        database: options.of.set_dir.to_path_buf(),
         rotates: options.rotate,
         lambda: options.lambda,
         queries: options.queries,
@@ -69,6 +65,7 @@ fn publish_all(options: &Publish, identity: Identity, signals: &Signals) -> Resu
         memory: options.resources.memory(),
         threads: options.resources.threads(),
         interrupt: signals.interrupt().clone(),
+        ..Publication::new(identity, &*options.of.set_dir)
     };
     let shown = options.resources.progress();
     let mut progress = Progress::new(shown, signals.clone(), "reading the table");
@@ -192,14 +189,11 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     let database = Database::open(&options.of.set_dir, &identity)?;
     let queries = database.declared().queries;
     let mut progress = Progress::new(ProgressMode::Plain, signals.clone(), "opening the port");
-    let threads = (options.threads.threads).or_else(|| std::thread::available_parallelism().ok());
     let service = Service {
-        clients,
         set: options.set.as_ref().map(|set| set.to_path_buf()),
-        quota: options.quota,
         connections: options.connections as usize,
-        threads: threads.map_or(1, NonZeroUsize::get),
-        interval: INTERVAL,
+        threads: options.threads.threads,
+        ..Service::new(clients, options.quota)
     };
     database.check(&service)?;
     let listener = Listener::bind(&options.listen)?;
@@ -240,7 +234,8 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         }
         _ => {}
     };
-    Ok(database.serve(&identity, &listener, &service, &connecting, &tell)?)
+    database.serve(&identity, &listener, &service, &connecting, &tell)?;
+    signals.check()
 }
 
 fn tell_figures(figures: &Figures, queries: u64) {
@@ -295,10 +290,8 @@ fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Fa
     let shown = options.resources.progress();
     let mut progress = Progress::new(shown, signals.clone(), "reading the table");
     let memory = options.resources.memory();
+    let (address, set) = (&*options.connect, &*options.set);
     let look_up = LookUp {
-        publisher: options.who.peer,
-        address: options.connect.clone(),
-        set: options.set.to_path_buf(),
         fetch: options.fetch,
         state: options.state.as_ref().map(|state| state.to_path_buf()),
         connect: ConnectOptions {
@@ -310,7 +303,7 @@ fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Fa
         memory,
         threads: options.resources.threads(),
         allow_empty: options.empty.allow_empty,
-        identity,
+        ..LookUp::new(identity, options.who.peer, address, set)
     };
     let source = options.table.open(options.result.source(SourceOptions {
         passes: Passes::Two,

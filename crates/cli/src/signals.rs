@@ -93,6 +93,14 @@ impl Signals {
         self.listens.store(true, Ordering::SeqCst);
     }
 
+    /// Fails if a signal has raised the flag.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        Ok(self
+            .interrupt
+            .check()
+            .map_err(vesica_session::Error::from)?)
+    }
+
     /// The flag that a signal raises.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt

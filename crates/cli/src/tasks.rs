@@ -157,7 +157,8 @@ pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
         });
         log::event("figures", &text, &fields);
     };
-    Ok(gateway.serve(&serving, &tell)?)
+    gateway.serve(&serving, &tell)?;
+    signals.check()
 }
 
 /// Prints a bucket and an attempt on each line.

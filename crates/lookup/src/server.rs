@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -56,19 +57,30 @@ pub struct Service {
     pub quota: u64,
     /// Connections at once; others wait.
     pub connections: usize,
-    /// Threads that compute.
-    pub threads: usize,
+    /// Threads that compute; `None` is as many as this machine runs at once.
+    pub threads: Option<NonZeroUsize>,
     /// Time between two calls for figures.
     pub interval: Duration,
 }
 
 impl Service {
-    /// Fails for a server without clients, threads or connections.
+    /// Answers these clients so many queries each, on at most 1,024 connections at once. It hands out no files, computes on all
+    /// threads of this machine, and tells figures each minute.
+    pub fn new(clients: Vec<Fingerprint>, quota: u64) -> Service {
+        Service {
+            clients,
+            set: None,
+            quota,
+            connections: 1024,
+            threads: None,
+            interval: Duration::from_secs(60),
+        }
+    }
+
+    /// Fails for a server without clients or connections.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.clients.is_empty() || self.threads == 0 || self.connections == 0 {
-            true => Err(Error::Usage(
-                "a server has clients, threads and connections".into(),
-            )),
+        match self.clients.is_empty() || self.connections == 0 {
+            true => Err(Error::Usage("a server has clients and connections".into())),
             false => Ok(()),
         }
     }
@@ -130,7 +142,7 @@ impl Database {
     /// Fails if a service cannot be, as [`Database::serve`] does before it takes anybody.
     ///
     /// # Errors
-    /// Usage: no clients, threads or connections. Data: the files of the set are damaged, or not those that were published
+    /// Usage: no clients or connections. Data: the files of the set are damaged, or not those that were published
     /// last, or the database is older than they are.
     pub fn check(&self, service: &Service) -> Result<(), Error> {
         service.check()?;
@@ -138,14 +150,14 @@ impl Database {
         set.try_for_each(|set| self.check_set(set))
     }
 
-    /// Answers clients until the interrupt of the options is raised; answers in the making are finished then, for at most five
+    /// Answers clients until the interrupt of the options is raised, and all clients have been told; answers in the making are finished then, for at most five
     /// seconds, and a question of which nothing was answered is not counted. Clients send no heartbeats: one that asks
     /// nothing for the timeout of the options is left, whatever their patience, and so is one for which this side has waited
     /// as long as their deadline in all; `None` is ten times what its bytes take at 1 Mb/s, and at least an hour. What this
     /// side computes does not count.
     ///
     /// # Errors
-    /// `Interrupted` or `Stopped`, once all clients have been told. Network: nobody can connect. Usage or Resource: the count
+    /// Network: nobody can connect. Usage or Resource: the count
     /// of queries cannot be written at the end. Data: the files of the set are damaged, or not those that were published
     /// last, or the database is older than they are.
     pub fn serve(
@@ -208,8 +220,10 @@ impl Database {
         });
         tell(ServerEvent::Figures(&server.figures()));
         self.quotas.close()?;
-        options.interrupt.check()?;
-        Ok(served?)
+        match options.interrupt.is_raised() {
+            true => Ok(()),
+            false => Ok(served?),
+        }
     }
 
     /// Answers one client over a channel of the caller's, as [`Database::serve`] answers many over TLS, whoever is on the list
@@ -255,12 +269,15 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn new<'a>(database: &'a Database, service: &'a Service, publisher: Fingerprint) -> Server<'a> {
+        let threads = service
+            .threads
+            .or_else(|| thread::available_parallelism().ok());
         Server {
             database,
             service,
             public: database.secret.public_key(),
             publisher,
-            turns: Turns::new(service.threads),
+            turns: Turns::new(threads.map_or(1, NonZeroUsize::get)),
             allowances: Allowances::default(),
             counters: Counters::default(),
             open: Mutex::default(),

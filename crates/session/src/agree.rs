@@ -282,11 +282,11 @@ fn exchange(
     if let Some(most) = contract.lambda_problem(protocol) {
         return Err(offers_at_most(spec, contract.get(&KEY_BITS), most).into());
     }
-    let hellos = match job.role {
-        Role::Receiver => [&ours_encoded, &theirs_encoded],
-        Role::Sender => [&theirs_encoded, &ours_encoded],
-    };
-    let agreed = agreed(&contract, hellos);
+    let mut sides = [(&ours_encoded, local), (&theirs_encoded, peer)];
+    if job.role == Role::Sender {
+        sides.reverse();
+    }
+    let agreed = agreed(&contract, sides);
     let session = match turns.zip(their_nonce) {
         Some((turns, theirs)) => {
             let nonces = [turns.nonce(), theirs];
@@ -359,13 +359,21 @@ fn await_hello(channel: &mut dyn Channel) -> Result<Vec<u8>, WireError> {
     Ok(hello)
 }
 
-/// Hash of everything agreed so far: the contract, and the receiver's and the sender's hello.
-fn agreed(contract: &Contract, hellos: [&Vec<u8>; 2]) -> [u8; 32] {
+/// Hash of everything agreed so far: the contract, and the hello and fingerprint of the receiver and of the sender. Over TLS
+/// fingerprints are proved; over a stream of a caller's, this tells sides that would compute with different ones, and find
+/// nothing in common.
+fn agreed(contract: &Contract, sides: [(&Vec<u8>, Option<Fingerprint>); 2]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("vesica/1 hellos and contract");
     hasher.update(&contract.digest());
-    for hello in hellos {
+    for (hello, _) in sides {
         hasher.update(&(hello.len() as u64).to_le_bytes());
         hasher.update(hello);
+    }
+    for fingerprint in sides
+        .iter()
+        .filter_map(|(_, fingerprint)| fingerprint.as_ref())
+    {
+        hasher.update(fingerprint.as_bytes());
     }
     *hasher.finalize().as_bytes()
 }

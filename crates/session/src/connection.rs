@@ -156,9 +156,50 @@ impl Connection {
     /// do, the caller vouches for:
     /// - bytes arrive unchanged, in order and each once, and nobody else can read them;
     /// - at the other end is `peer`, and it knows this side as `local`. Both fingerprints enter the randomness of a run:
-    ///   each side gives its own first;
+    ///   each side gives its own first. Sides that give others disagree on the contract's hash. Where there are no identities, any two
+    ///   that differ will do;
     /// - reads and writes that would wait give up after [`POLL`](vesica_wire::POLL), as [`ReadHalf`] and [`WriteHalf`] say:
     ///   otherwise nothing ends them, neither an interrupt nor a deadline.
+    ///
+    /// ```
+    /// # #[cfg(unix)] mod example {
+    /// use std::io::{Read, Result, Write};
+    /// use std::net::Shutdown;
+    /// use std::os::unix::net::UnixStream;
+    ///
+    /// use vesica_session::{ConnectOptions, Connection, Fingerprint, POLL, ReadHalf, WriteHalf, discard};
+    ///
+    /// struct Half(UnixStream);
+    ///
+    /// impl ReadHalf for Half {
+    ///     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+    ///         self.0.read(buf)
+    ///     }
+    ///     fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
+    ///         discard(goes_on, || self.0.read(&mut [0; 4096]));
+    ///     }
+    /// }
+    ///
+    /// impl WriteHalf for Half {
+    ///     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+    ///         self.0.write(bytes)
+    ///     }
+    ///     fn flush(&mut self) -> Result<()> {
+    ///         self.0.flush()
+    ///     }
+    ///     fn close(&mut self) {
+    ///         let _ = self.0.shutdown(Shutdown::Write);
+    ///     }
+    /// }
+    ///
+    /// pub fn connection(socket: UnixStream, sides: [Fingerprint; 2]) -> Result<Connection> {
+    ///     socket.set_read_timeout(Some(POLL))?;
+    ///     socket.set_write_timeout(Some(POLL))?;
+    ///     let (reader, writer) = (Half(socket.try_clone()?), Half(socket));
+    ///     Ok(Connection::of_halves(reader, writer, sides, &ConnectOptions::default()))
+    /// }
+    /// # }
+    /// ```
     ///
     /// Of the options the times, the interrupt, the clock, the bandwidth and the emulated link count.
     pub fn of_halves(

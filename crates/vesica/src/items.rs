@@ -1,7 +1,7 @@
 //! Intersecting sets of byte strings, without tables.
 
 use vesica_keys::Distinct;
-use vesica_session::{Connection, Error as SessionError, Job, NoProgress, Role, run};
+use vesica_session::{Connection, Error as SessionError, Job, NoProgress, Role, run, with_threads};
 
 use crate::Error;
 
@@ -9,7 +9,8 @@ use crate::Error;
 /// indices in ascending order, the sender has too. `None` on the sender. Each side learns how many
 /// different items the other one has. Bytes are compared as they are; an item that comes twice is found twice.
 ///
-/// The run withstands a peer that does anything. For other terms, see [`Job`] and [`vesica_session::run`].
+/// The run withstands a peer that does anything, and computes on all threads of this machine. For other terms and threads, see
+/// [`Job`], [`vesica_session::run`] and [`with_threads`].
 ///
 /// # Errors
 /// Session: the connection breaks, or the peer misbehaves or runs something else.
@@ -44,14 +45,16 @@ fn found_in(
     if u32::try_from(digests.len()).is_err() {
         return Err(SessionError::Usage("at most 2^32 - 1 items".into()).into());
     }
-    let distinct = Distinct::of(digests);
     let job = Job::new(role, vec![normalization.to_owned()]);
-    let outcome = run(connection, &job, distinct.digests(), &mut NoProgress)?;
-    Ok(outcome.matches.map(|matches| {
-        let of_match = |index: &u32| distinct.places(*index as usize).iter();
-        let found = matches.iter().flat_map(of_match);
-        let mut found: Vec<usize> = found.map(|place| *place as usize).collect();
-        found.sort_unstable();
-        found
-    }))
+    with_threads(None, || {
+        let distinct = Distinct::of(digests);
+        let outcome = run(connection, &job, distinct.digests(), &mut NoProgress)?;
+        Ok(outcome.matches.map(|matches| {
+            let of_match = |index: &u32| distinct.places(*index as usize).iter();
+            let found = matches.iter().flat_map(of_match);
+            let mut found: Vec<usize> = found.map(|place| *place as usize).collect();
+            found.sort_unstable();
+            found
+        }))
+    })?
 }

@@ -47,26 +47,59 @@
 //! # }
 //! ```
 //!
-//! A side can also publish its table once ([`Publication`]), and serve it ([`lookup::Database::serve`]); others find their rows
-//! in it later, without a run of both tables ([`LookUp`]), or keep it open for single keys ([`OpenLookUp`]).
+//! A run can end with a number in place of rows, such as the size of the intersection or a sum: [`Party::with`] has an example.
+//! [`Connection::of_halves`] takes other streams than TLS.
+//!
+//! A side can also publish its table once ([`Publication`]), and serve it; others find their rows in it later, without a run
+//! of both tables ([`LookUp`]), or keep it open for one small table after the other ([`OpenLookUp`]):
+//!
+//! ```no_run
+//! use vesica::lookup::{Database, Service};
+//! use vesica::session::Listener;
+//! use vesica::{ConnectOptions, Destination, Identity, KeySpec, LookUp, NoProgress, Publication, Source, SourceOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (publisher, client) = (Identity::generate()?, Identity::generate()?);
+//! let key = KeySpec::parse("email", &["email=email"])?;
+//! let breached = Source::open("breached.csv", SourceOptions::default())?;
+//! let publication = Publication::new(publisher.clone(), "secret-key");
+//! publication.run(&breached, &key, "breached.vset".as_ref(), &mut NoProgress)?;
+//!
+//! let database = Database::open("secret-key".as_ref(), &publisher)?;
+//! let service = Service::new(vec![client.fingerprint()], 10_000);
+//! let listener = Listener::bind("0.0.0.0:7341")?;
+//! let options = ConnectOptions { wait: std::time::Duration::MAX, ..ConnectOptions::default() };
+//! database.serve(&publisher, &listener, &service, &options, &|_| {})?; // until options.interrupt is raised
+//!
+//! // The client, elsewhere.
+//! let look_up = LookUp::new(client, publisher.fingerprint(), "shop.example:7341", "breached.vset");
+//! let users = Source::open("users.csv", SourceOptions::default())?;
+//! let output = Destination::File("found.csv".as_ref());
+//! let found = look_up.run(&users, &key, Some(output), &mut NoProgress)?;
+//! println!("{} of {} keys", found.report().matches, found.report().counts.items);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! The result of a query is a table too (`tables::Query`, feature `adbc`), and rows can go to a table of a database
 //! (`tables::TargetTable`). [`Party::check_table`] says what a run would see of a table.
 //!
 //! The names at the top are what most programs need. [`options`] reads them from text as the command does, and [`tables`],
-//! [`session`], [`lookup`], [`files`] and `offline` are the crates below, with what else is in their fields and errors.
+//! [`session`], [`wire`], [`lookup`], [`files`] and `offline` are the crates below, with what else is in their fields and errors.
 //!
 //! All of this blocks the thread that calls it, for as long as a run takes: call it from an async function by what its
 //! runtime has for that, such as tokio's `spawn_blocking`. Called directly it works, and holds up the other tasks. A
 //! [guard](Interrupt::guard) in the async function ends the run if that is cancelled:
 //!
 //! ```no_run
-//! # use vesica::{Error, Interrupt};
-//! # fn run(_: Interrupt) -> Result<u64, Error> { Ok(0) }
+//! # use vesica::{ConnectOptions, Error, Interrupt};
+//! # fn run(_: ConnectOptions) -> Result<u64, Error> { Ok(0) }
 //! async fn matches() -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
 //!     let interrupt = Interrupt::new();
 //!     let _guard = interrupt.guard();
-//!     Ok(tokio::task::spawn_blocking(move || run(interrupt)).await??)
+//!     // For `Party::connect`, `LookUp::connect`, `connect` and `Database::serve`.
+//!     let options = ConnectOptions { interrupt, ..ConnectOptions::default() };
+//!     Ok(tokio::task::spawn_blocking(move || run(options)).await??)
 //! }
 //! ```
 //!
@@ -131,5 +164,5 @@ pub use vesica_tables::{Destination, KeySpec, RowSet, Rows, Source, SourceOption
 pub use vesica_offline as offline;
 pub use {
     vesica_files as files, vesica_lookup as lookup, vesica_session as session,
-    vesica_tables as tables,
+    vesica_tables as tables, vesica_wire as wire,
 };

@@ -58,6 +58,29 @@ pub struct LookUp {
     pub allow_empty: bool,
 }
 
+impl LookUp {
+    /// Looks tables up in the set of this file, which that publisher serves at that address, as the client with this identity.
+    pub fn new(
+        identity: Identity,
+        publisher: Fingerprint,
+        address: impl Into<String>,
+        set: impl Into<PathBuf>,
+    ) -> LookUp {
+        LookUp {
+            identity,
+            publisher,
+            address: address.into(),
+            set: set.into(),
+            fetch: false,
+            state: None,
+            connect: ConnectOptions::default(),
+            memory: None,
+            threads: None,
+            allow_empty: false,
+        }
+    }
+}
+
 /// What a look-up has taken and found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LookUpReport {

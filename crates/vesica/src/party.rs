@@ -137,7 +137,30 @@ impl Party {
         }
     }
 
-    /// The same with another value of a term.
+    /// The same with another value of a [term](crate::session::terms): what both sides have to agree on.
+    ///
+    /// A number is such a term, and both sides name it. Its values are those of the sender's, or of both sides':
+    ///
+    /// ```no_run
+    /// use vesica::session::terms::{REVEAL, SECURITY};
+    /// use vesica::tables::ValueColumn;
+    /// use vesica::{Endpoint, Identity, KeySpec, NoProgress, Party, Reveal, Role, Security, Source, SourceOptions};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (me, peer) = (Identity::generate()?, "vs1:".parse()?);
+    /// let orders = Source::open("orders.csv", SourceOptions::default())?;
+    /// let key = KeySpec::parse("email", &["email=email"])?;
+    /// let mut party = Party::new(&me, peer, Endpoint::Listen("0.0.0.0:7340".into()))
+    ///     .with(&REVEAL, Reveal::Sum.into())
+    ///     .with(&SECURITY, Security::SemiHonest);
+    /// party.values = vec![ValueColumn { name: "total".into(), scale: 2, bound: 1_000_000, sums_repeated: true }];
+    /// let outcome = party.run(Role::Sender, || Ok(&orders), &key, None, &mut NoProgress)?;
+    /// # outcome.finish()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The receiver's [`Report`](crate::Report) has the number in `value`, and several in `values`.
     pub fn with<T: TermValue>(mut self, term: &'static Term<T>, value: T) -> Party {
         self.terms.set(term, value);
         self

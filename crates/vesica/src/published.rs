@@ -55,6 +55,24 @@ pub struct Publication {
     pub interrupt: Interrupt,
 }
 
+impl Publication {
+    /// Publishes what this identity signs under a new key, which is to be in that directory and answers 2^20 queries, at λ = 40.
+    pub fn new(identity: Identity, database: impl Into<PathBuf>) -> Publication {
+        Publication {
+            identity,
+            database: database.into(),
+            rotates: false,
+            lambda: 40,
+            queries: None,
+            max_keys: None,
+            payload: None,
+            memory: None,
+            threads: None,
+            interrupt: Interrupt::new(),
+        }
+    }
+}
+
 /// What was published.
 #[derive(Clone, Debug, Serialize)]
 pub struct Published {

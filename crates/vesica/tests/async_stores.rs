@@ -11,8 +11,8 @@ use tokio::runtime::Builder;
 use vesica::session::terms::LEARNS;
 use vesica::tables::{abort_uploads, check, row_digests};
 use vesica::{
-    CourierStep, Destination, Endpoint, Error, ErrorClass, Identity, Interrupt, KeySpec, Learns,
-    NoProgress, Party, Publication, Role, Rows, Source, SourceOptions,
+    CourierStep, Destination, Endpoint, Error, ErrorClass, Identity, KeySpec, Learns, NoProgress,
+    Party, Publication, Role, Rows, Source, SourceOptions,
 };
 use vesica_testing::{Answer, ObjectServer};
 
@@ -89,18 +89,7 @@ fn steps_alone(directory: PathBuf) {
         .unwrap()
         .step(step, None, &source, None, &mut NoProgress);
     assert!(made.unwrap().message.is_some());
-    let published = Publication {
-        identity: me.clone(),
-        database: directory.join("database"),
-        rotates: false,
-        lambda: 40,
-        queries: Some(1 << 20),
-        max_keys: None,
-        payload: None,
-        memory: None,
-        threads: None,
-        interrupt: Interrupt::new(),
-    };
+    let published = Publication::new(me.clone(), directory.join("database"));
     let output = directory.join("s.vset");
     let published = published.run(&source, &key, &output, &mut NoProgress);
     assert_eq!(published.unwrap().keys, 1000);

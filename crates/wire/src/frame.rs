@@ -58,6 +58,11 @@ pub(crate) fn encode_abort(why: &Error) -> Option<Vec<u8>> {
     Some(payload)
 }
 
+/// Whether an error says why the stream has ended.
+fn says_why(error: &Error) -> bool {
+    matches!(error, Error::PeerAborted { .. }) || error.is_interrupt()
+}
+
 /// Decodes a peer's abort. An unknown code blames the network.
 fn decode_abort(payload: &[u8]) -> Error {
     let (blame, reason) = payload.split_first().unwrap_or((&0, &[]));
@@ -321,10 +326,14 @@ impl<R: ReadHalf> FrameReader<R> {
         Ok(payload)
     }
 
+    /// Why the stream ends with an abort: this side's own interrupt, if that is raised as well, or what the peer says.
     fn abort_of(&mut self, len: usize, waiting: &mut Waiting) -> Error {
-        match check_len(ABORT.name, len, 1 + MAX_REASON).and_then(|()| self.payload(len, waiting)) {
-            Ok(payload) => decode_abort(&payload),
-            Err(error) => error,
+        let payload = check_len(ABORT.name, len, 1 + MAX_REASON);
+        let payload = payload.and_then(|()| self.payload(len, waiting));
+        match (self.interrupt.check(), payload) {
+            (Err(own), Ok(_)) => own,
+            (Ok(()), Ok(payload)) => decode_abort(&payload),
+            (_, Err(error)) => error,
         }
     }
 
@@ -333,7 +342,7 @@ impl<R: ReadHalf> FrameReader<R> {
     /// For a sender that finds the connection broken: the reason may be waiting to be read.
     pub(crate) fn find_abort(&mut self, until: Instant) -> Option<Error> {
         if let Some(error) = &self.dead {
-            return matches!(error, Error::PeerAborted { .. }).then(|| error.clone());
+            return says_why(error).then(|| error.clone());
         }
         let mut waiting = Waiting::hurried(until);
         let found = loop {
@@ -357,7 +366,7 @@ impl<R: ReadHalf> FrameReader<R> {
             self.passed = None;
         }
         self.dead = Some(found.clone().unwrap_or(Error::Closed));
-        found.filter(|error| matches!(error, Error::PeerAborted { .. }))
+        found.filter(says_why)
     }
 
     /// Discards what the peer sends until it ends the stream, or `until`.

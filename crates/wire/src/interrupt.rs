@@ -15,7 +15,8 @@ use crate::alarm;
 /// Longest time that a blocking call sleeps before it checks its [`Interrupt`] and its deadline, unless it is woken by them.
 pub const POLL: Duration = Duration::from_millis(25);
 
-/// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`].
+/// A flag that ends every blocked call of the channels that share it, within about twice [`POLL`]. A run then tells its peer
+/// why, for up to 1.7 seconds where that does not hang up.
 ///
 /// Clones share one flag. A Ctrl-C handler [raises](Interrupt::raise) it, one of other signals [ends](Interrupt::terminate), and
 /// a program that gives up [stops](Interrupt::stop) what shares it: the peer hears which of these it was.

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use vesica::{
-    ConnectOptions, Destination, Event, Identity, KeySpec, LookUp, Observer, Reveal, Security,
-    Source, SourceOptions,
+    Destination, Event, Identity, KeySpec, LookUp, Observer, Reveal, Security, Source,
+    SourceOptions,
 };
 use vesica_session::Registry;
 use vesica_testing::ObjectServer;
@@ -285,18 +285,9 @@ fn a_set_that_stays_open_stays_connected_but_for_the_last_table() {
     let place = place();
     let (server, address) = served(&place);
     let tap = Tap::before(&address);
-    let look_up = LookUp {
-        identity: Identity::load(place.path("receiver.key")).unwrap(),
-        publisher: place.sender,
-        address: tap.address(),
-        set: place.path("set.vset"),
-        fetch: false,
-        state: None,
-        connect: ConnectOptions::default(),
-        memory: None,
-        threads: None,
-        allow_empty: false,
-    };
+    let identity = Identity::load(place.path("receiver.key")).unwrap();
+    let set = place.path("set.vset");
+    let look_up = LookUp::new(identity, place.sender, tap.address(), set);
     let key = KeySpec::parse("key", &[] as &[&str]).unwrap();
     let source = Source::open(place.path("ours.csv"), SourceOptions::default()).unwrap();
     let output = place.path("out.csv");

@@ -7,9 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
 
-use vesica::{
-    ConnectOptions, Destination, Identity, KeySpec, LookUp, NoProgress, Source, SourceOptions,
-};
+use vesica::{Destination, Identity, KeySpec, LookUp, NoProgress, Source, SourceOptions};
 use vesica_cli::{PathKind, PathUse};
 
 use crate::declared::{Declared, commands, file, id};
@@ -553,17 +551,12 @@ fn redirected_input_and_output() {
 fn a_look_up_checks_its_places_before_it_fetches() {
     let place = Place::new();
     place.write("t.csv", "id\n1\n");
+    let identity = Identity::load(place.path("receiver.key")).unwrap();
+    let set = place.path("own/set");
     let own = |state: &str| LookUp {
-        identity: Identity::load(place.path("receiver.key")).unwrap(),
-        publisher: place.sender,
-        address: "127.0.0.1:1".to_owned(),
-        set: place.path("own/set"),
         fetch: true,
         state: Some(place.path(state)),
-        connect: ConnectOptions::default(),
-        memory: None,
-        threads: None,
-        allow_empty: false,
+        ..LookUp::new(identity.clone(), place.sender, "127.0.0.1:1", &set)
     };
     let key = KeySpec::parse("id", &[] as &[&str]).unwrap();
     let source = Source::open(place.path("t.csv"), SourceOptions::default()).unwrap();

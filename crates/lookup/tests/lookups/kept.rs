@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, FileTimes};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc;
@@ -640,7 +641,7 @@ fn serve_once(published: &Published, database: &Database, set: &Path) -> Result<
         set: Some(set.to_owned()),
         quota: 1,
         connections: 1,
-        threads: 1,
+        threads: NonZeroUsize::new(1),
         interval: Duration::from_secs(60),
     };
     let options = ConnectOptions {

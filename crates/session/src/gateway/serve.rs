@@ -128,11 +128,11 @@ impl Gateway {
         self.address
     }
 
-    /// Pairs tasks until the interrupt of the options is raised. `tell` gets figures from time to time if they have
+    /// Pairs tasks until the interrupt of the options is raised, and all pairs are done. `tell` gets figures from time to time if they have
     /// changed, and at the end.
     ///
     /// # Errors
-    /// `Interrupted` or `Stopped`, once all pairs are done. Resource: the system has no randomness.
+    /// Resource: the system has no randomness.
     pub fn serve(
         self,
         options: &GatewayOptions,
@@ -158,7 +158,10 @@ impl Gateway {
             bytes: counters.bytes.load(Ordering::Relaxed),
             ..figures
         });
-        served
+        match options.interrupt.is_raised() {
+            true => Ok(()),
+            false => served,
+        }
     }
 }
 

@@ -71,7 +71,8 @@ impl Party {
     /// can lie to a sender about the matches.
     ///
     /// # Errors
-    /// Any [`Error`]; no output file is left then. A connected peer has been told, unless its part was already complete:
+    /// Any [`Error`]; no output file is left then. [`Party::check_table`] finds those of the table without a peer; here the peer
+    /// is told of them, for which it is awaited for some seconds. A connected peer has been told, unless its part was already complete:
     /// writing the rows concerns this side alone. Usage: an output for a side that gets nothing, or none for shares.
     pub fn run<'a>(
         &self,

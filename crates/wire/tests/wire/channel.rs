@@ -444,6 +444,25 @@ fn an_interrupt_ends_a_blocked_receive_and_a_blocked_send() {
 }
 
 #[test]
+fn whoever_is_interrupted_hears_that_and_not_what_the_peer_says_of_its_own() {
+    let interrupt = Interrupt::new();
+    let options = ChannelOptions {
+        interrupt: interrupt.clone(),
+        ..ChannelOptions::default()
+    };
+    let (mut near, mut far) = memory_pair_with(options, ChannelOptions::default());
+    far.send(DATA, vec![1]).unwrap();
+    far.flush().unwrap();
+    assert_eq!(near.recv(DATA, 1).unwrap(), [1]);
+    let aborting = thread::spawn(move || far.abort(&Error::Interrupted));
+    thread::sleep(Duration::from_millis(100));
+    interrupt.raise();
+    assert!(matches!(near.recv(DATA, 1), Err(Error::Interrupted)));
+    drop(near);
+    aborting.join().unwrap();
+}
+
+#[test]
 fn an_interrupt_reaches_the_peer_while_this_side_computes() {
     let interrupt = Interrupt::new();
     let options = ChannelOptions {
