@@ -105,11 +105,10 @@ impl Observer for Events {
             Event::Read(_) => self.stage("meeting"),
             Event::Connected(_) => self.stage("connected"),
             Event::Warning(warning) => self.warn(warning.spelled(&InPython)),
-            Event::Begin { begin, .. } => {
-                if let Begin::Over(why) = begin {
-                    self.warn(format!("starting over: {why}"));
-                }
-            }
+            Event::Begin {
+                begin: Begin::Over(why),
+                ..
+            } => self.warn(format!("starting over: {why}")),
             Event::Bucket { number, of } => self.change(|now| now.bucket = Some((number, of))),
             Event::Phase(name) => self.stage(name),
             Event::Bytes { sent, received } => {

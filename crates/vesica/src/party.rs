@@ -67,13 +67,10 @@ pub struct Resources {
     /// missing, belongs to this user alone, serves one run at a time, and is removed once the result is in
     /// its place.
     pub work_dir: Option<PathBuf>,
-    /// A directory of prepared correlations ([`OfflineStore`](vesica_offline::OfflineStore)), of which the run takes one
-    /// pair. `None` if the protocol makes them.
-    #[cfg(feature = "offline")]
+    /// A directory of prepared correlations, of which the run takes one pair, with the feature `offline`
+    /// (`offline::OfflineStore`). `None` if the protocol makes them.
     pub offline_store: Option<PathBuf>,
-    /// What the dealer of that pair must have shown: see
-    /// [`OfflineStore::with_attested`](vesica_offline::OfflineStore::with_attested).
-    #[cfg(feature = "offline")]
+    /// What the dealer of that pair must have shown: see `OfflineStore::with_attested`.
     pub attested: Option<String>,
 }
 
@@ -267,7 +264,12 @@ impl Party {
 
     #[cfg(not(feature = "offline"))]
     fn halves(&self) -> Result<Option<Arc<dyn HalfSource>>, Error> {
-        Ok(None)
+        match (&self.resources.offline_store, &self.resources.attested) {
+            (None, None) => Ok(None),
+            _ => {
+                Err(SessionError::Usage("stored correlations are not in this build".into()).into())
+            }
+        }
     }
 }
 

@@ -151,7 +151,7 @@ fn what_is_left_open_is_decided_before_the_hello() {
 }
 
 #[test]
-fn the_session_binds_the_fingerprints() {
+fn both_sides_agree_on_the_fingerprints() {
     let name = |n: u8| Some(Fingerprint::of_public_key(&[n]));
     let run = |peer_as_seen_by_a: u8| {
         let (mut a, mut b) = silent_pair(5000);
@@ -165,7 +165,6 @@ fn the_session_binds_the_fingerprints() {
                     name(1),
                     name(peer_as_seen_by_a),
                 )
-                .unwrap()
             });
             let far = agree(
                 &mut b,
@@ -174,13 +173,19 @@ fn the_session_binds_the_fingerprints() {
                 &Checkpoint::Nothing,
                 name(2),
                 name(1),
-            )
-            .unwrap();
-            near.join().unwrap().params.session == far.params.session
+            );
+            let session = |agreed: Agreement| agreed.params.session;
+            [near.join().unwrap(), far].map(|agreed| agreed.map(session))
         })
     };
-    assert!(run(2));
-    assert!(!run(3));
+    let [ours, theirs] = run(2).map(Result::unwrap);
+    assert_eq!(ours, theirs);
+    for error in run(3).map(Result::unwrap_err) {
+        let Error::Run(WireError::ContractDiffers { field, .. }) = error else {
+            panic!("{error}");
+        };
+        assert_eq!(field, "contract hash");
+    }
 }
 
 #[test]

@@ -143,7 +143,7 @@ pub(super) fn warnings(check: &Check, key: &KeySpec, facts: &Facts) -> Vec<Advic
         }
         if matches!(
             rules,
-            Rules::Decimal | Rules::DecimalComma | Rules::AnyInteger | Rules::Integer(_)
+            Rules::Decimal | Rules::AnyInteger | Rules::Integer(_)
         ) {
             warn(
                 &column.formatted_numbers,

@@ -307,7 +307,6 @@ impl Party {
                 DirectoryKind::WorkDir,
                 &self.resources.work_dir,
             ),
-            #[cfg(feature = "offline")]
             (
                 "the store",
                 DirectoryKind::Store,
