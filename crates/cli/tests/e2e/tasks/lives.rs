@@ -235,7 +235,7 @@ impl Scene {
         );
         let target = far.endpoint().replace("--connect ", "");
         let proxy = Proxy::new(&target, fault);
-        let words = format!("--connect {} --wait 1", proxy.address);
+        let words = format!("--connect {} --wait 4", proxy.address);
         let near = task(&self.place, (&jobs[0], 0, 0), &words);
         let mut both = [near, far];
         proxy.passed.recv_timeout(Duration::from_secs(30)).unwrap();
