@@ -17,8 +17,8 @@ use vesica::options::parse_address;
 use vesica::session::{LabelTerms, Listener, OnIncident};
 use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Endpoint, ErrorClass, Interrupt, KeySpec, LookUp, OpenLookUp, Publication,
-    SetUpdate, SourceOptions, select_rows,
+    ConnectOptions, Endpoint, Interrupt, KeySpec, LookUp, OpenLookUp, Publication, SetUpdate,
+    SourceOptions, select_rows,
 };
 
 use crate::errors::Failure;
@@ -434,12 +434,7 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
             }
         };
         let ended = database.serve(&identity, &listener, &service, &connecting, &tell);
-        match ended.map_err(vesica::Error::from) {
-            Ok(()) => Ok(()),
-            // That it was stopped.
-            Err(error) if error.class() == ErrorClass::Interrupted => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        Ok(ended.map_err(vesica::Error::from)?)
     })?;
     Ok(Server {
         address,

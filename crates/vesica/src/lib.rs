@@ -108,13 +108,15 @@
 //! (`offline::OfflineStore`), dealers and generators of them, `tracing` an [`Observer`] that hands events to the crate of that
 //! name, and `tee` checks what AMD SEV-SNP and Intel TDX say of these.
 //!
-//! Without optimisation the arithmetic takes 30 to 60 times as long. These two lines in the `Cargo.toml` of a program
+//! Without optimisation the arithmetic takes 60 to 110 times as long. These two lines in the `Cargo.toml` of a program
 //! optimise it in debug builds too:
 //!
 //! ```toml
 //! [profile.dev.package."*"]
 //! opt-level = 2
 //! ```
+//!
+//! The first debug build then takes as long as a release build: half an hour of a processor, and six minutes without them.
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]
