@@ -181,7 +181,7 @@ pub fn served(bytes: &[u8]) {
             set: Some(served.place.file(1)),
             quota: MAX_QUERIES,
             connections: 1,
-            threads: 1,
+            threads: std::num::NonZeroUsize::new(1),
             interval: Duration::from_secs(1),
         };
         let mut channel = FramedChannel::new(
