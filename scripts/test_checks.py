@@ -594,6 +594,30 @@ class Reliability(unittest.TestCase):
         merged = reliability.merged(old, new)
         self.assertEqual(merged, [*old[:3], "| b, strong | 2 |", "| c | 2 |"])
 
+    def test_rows_of_a_protocol_are_added_up(self) -> None:
+        frames = [
+            "| protocol | fault | runs | wrong |",
+            "|---|---|---|---|",
+            "| circuit-a, size | cut | 1 | 0 |",
+            "| circuit-a, sum | stall | 2 | 0 |",
+            "| circuit-a, sum | flip | 4 | |",
+            "| vole, weak | cut | 8 | 1 |",
+        ]
+        expected = [
+            *frames[:2],
+            f"| circuit-a | {reliability.KINDS[0]} | 3 | 0 |",
+            f"| circuit-a | {reliability.KINDS[1]} | 4 | |",
+            f"| vole, weak | {reliability.KINDS[0]} | 8 | 1 |",
+        ]
+        self.assertEqual(reliability.shown("frames", frames), expected)
+        self.assertEqual(reliability.shown("others", frames), frames)
+
+    def test_comparisons_of_times_are_told_by_their_worst(self) -> None:
+        names = ["protocol", "a", "b", "c", "d", "e", "p", "sees"]
+        rows = [["vole", *"12345", "0.4", "900 \u00b5s"], ["vole", *"12345", "0.2", "1.5 ms"]]
+        table = [reliability.line(row) for row in [names, ["---"] * 8, *rows]]
+        self.assertEqual(reliability.shown("timing", table)[2:], ["| vole | 2 | 0.2 | 1.5 ms |"])
+
 
 class Demo(unittest.TestCase):
     def test_what_is_missing_is_named(self) -> None:

@@ -150,16 +150,16 @@ impl Database {
         set.try_for_each(|set| self.check_set(set))
     }
 
-    /// Answers clients until the interrupt of the options is raised, and all clients have been told; answers in the making are finished then, for at most five
-    /// seconds, and a question of which nothing was answered is not counted. Clients send no heartbeats: one that asks
-    /// nothing for the timeout of the options is left, whatever their patience, and so is one for which this side has waited
-    /// as long as their deadline in all; `None` is ten times what its bytes take at 1 Mb/s, and at least an hour. What this
-    /// side computes does not count.
+    /// Answers clients until the interrupt of the options is raised, and all clients have been told. Answers in the making are
+    /// finished then, for at most five seconds, and a question of which nothing was answered is not counted.
+    ///
+    /// Clients send no heartbeats: one that asks nothing for the timeout of the options is left, whatever their patience, and so
+    /// is one for which this side has waited as long as their deadline in all; `None` is ten times what its bytes take at
+    /// 1 Mb/s, and at least an hour. What this side computes does not count.
     ///
     /// # Errors
-    /// Network: nobody can connect. Usage or Resource: the count
-    /// of queries cannot be written at the end. Data: the files of the set are damaged, or not those that were published
-    /// last, or the database is older than they are.
+    /// Network: nobody can connect. Usage or Resource: the count of queries cannot be written at the end. Data: the files of
+    /// the set are damaged, or not those that were published last, or the database is older than they are.
     pub fn serve(
         &self,
         identity: &Identity,

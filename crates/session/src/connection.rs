@@ -156,8 +156,8 @@ impl Connection {
     /// do, the caller vouches for:
     /// - bytes arrive unchanged, in order and each once, and nobody else can read them;
     /// - at the other end is `peer`, and it knows this side as `local`. Both fingerprints enter the randomness of a run:
-    ///   each side gives its own first. Sides that give others disagree on the contract's hash. Where there are no identities, any two
-    ///   that differ will do;
+    ///   each side gives its own first. Sides that give others disagree on the contract's hash. Where there are no
+    ///   identities, any two that differ will do;
     /// - reads and writes that would wait give up after [`POLL`](vesica_wire::POLL), as [`ReadHalf`] and [`WriteHalf`] say:
     ///   otherwise nothing ends them, neither an interrupt nor a deadline.
     ///

@@ -116,7 +116,7 @@
 //! opt-level = 2
 //! ```
 //!
-//! The first debug build then takes as long as a release build: half an hour of a processor, and six minutes without them.
+//! The first debug build then takes half an hour of a processor, and six minutes without them.
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]

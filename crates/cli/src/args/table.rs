@@ -64,8 +64,8 @@ pub(crate) struct Table {
     lists: Vec<String>,
     /// How to normalise a key column: email, phone:REGION, text, name, name:given, name:family, date, date:DMY, date:MDY,
     /// date:YMD, postcode:REGION, integer, integer:BITS, decimal, decimal:comma, timestamp, timestamp:UNIT, uuid, ipv4, ipv6,
-    /// sha256-hex, pair-email, pair-phone:REGION, uid2-email, google-email, meta-phone:REGION or exact (the default). With @N behind it,
-    /// the first N characters of what it makes of a value are compared. May be given once per column
+    /// sha256-hex, pair-email, pair-phone:REGION, uid2-email, google-email, meta-phone:REGION or exact (the default). With @N
+    /// behind it, the first N characters of what it makes of a value are compared. May be given once per column
     #[arg(help_heading = "Table", long, value_name = "COL=PROFILE")]
     normalize: Vec<String>,
     /// Format of the table; detected if not given

@@ -190,7 +190,7 @@ fn a_result_has_one_encoding() {
         assert!(!pair.sender.err.contains(warning));
         // The peer's columns are in UTF-8.
         std::fs::remove_file(place.path(output)).unwrap();
-        let sender = theirs().with("--payload city --wait 1");
+        let sender = theirs().with("--payload city --wait 8");
         let pair = exchange(&place, &receiver.with("--take-payload"), &sender);
         pair.receiver.expect_failure(3, "bytes that are not UTF-8");
         assert!(pair.receiver.hint().contains("--encoding"));
@@ -198,7 +198,7 @@ fn a_result_has_one_encoding() {
     }
     // Another format is in UTF-8 too.
     let other = Arguments::new("ours.csv", "key").output("out.jsonl");
-    let pair = exchange(&place, &other, &theirs().with("--wait 1"));
+    let pair = exchange(&place, &other, &theirs().with("--wait 8"));
     pair.receiver.expect_failure(3, "bytes that are not UTF-8");
     assert!(!place.path("out.jsonl").exists());
     exchange(&place, &other.with("--encoding latin1"), &theirs()).expect_success();

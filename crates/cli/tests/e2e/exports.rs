@@ -240,10 +240,10 @@ fn spreadsheets_are_tables() {
             .run("check --input book.csv --key id --sheet Other")
             .expect_success();
         let over = place.run(&format!(
-            "receive --input book.csv --key mail {of} --identity receiver.key --peer {} --connect 127.0.0.1:9 --wait 0 --output book.csv",
+            "receive --input book.csv --key mail {of} --identity receiver.key --peer {} --connect 127.0.0.1:9 --wait 1 --output book.csv",
             place.sender
         ));
-        over.expect_failure(2, "");
+        over.expect_failure(2, "are the same file");
     }
 }
 

@@ -128,8 +128,8 @@ impl Gateway {
         self.address
     }
 
-    /// Pairs tasks until the interrupt of the options is raised, and all pairs are done. `tell` gets figures from time to time if they have
-    /// changed, and at the end.
+    /// Pairs tasks until the interrupt of the options is raised, and all pairs are done. `tell` gets figures from time to time
+    /// if they have changed, and at the end.
     ///
     /// # Errors
     /// Resource: the system has no randomness.

@@ -112,17 +112,17 @@ pub(super) fn decimal_comma(value: &str) -> Normalized<'_> {
     let groups = |mark: char| {
         let mut groups = whole.split(mark);
         let first = groups.next().unwrap_or_default();
-        let all = groups.all(|group| group.len() == 3) && (1..=3).contains(&first.len());
-        all && !first.starts_with('0')
+        let is_group = |group: &str| group.len() == 3 && group.bytes().all(|b| b.is_ascii_digit());
+        groups.all(is_group) && (1..=3).contains(&first.len()) && !first.starts_with('0')
     };
     let plain = match whole.chars().find(|c| !c.is_ascii_digit()) {
         None => Cow::Borrowed(whole),
-        // The only mark of a number with decimals, or one of two: else it may be before three decimals.
+        // A point alone may be before a group, or before three decimals.
         Some('.') if decimals.is_none() && whole.matches('.').count() == 1 => {
-            return match groups('.') {
-                true => Normalized::Invalid,
-                false => decimal(text).into_owned(),
-            };
+            if groups('.') {
+                return Normalized::Invalid;
+            }
+            Cow::Borrowed(whole)
         }
         Some(mark) if "'\u{2019}. \u{a0}\u{202f}\u{2009}".contains(mark) && groups(mark) => {
             Cow::Owned(whole.replace(mark, ""))
