@@ -3,6 +3,8 @@
 
 CARGO ?= cargo
 PYTHON ?= python3
+# The scripts of the evaluation use what all scripts share.
+EVALUATE = PYTHONPATH=scripts $(PYTHON) evaluation/scripts
 # Seconds that each fuzz target runs: `make fuzz` for long, `make fuzz-smoke` for a look.
 FUZZ_SECONDS ?= 600
 FUZZ_SMOKE_SECONDS ?= 5
@@ -15,7 +17,7 @@ SUITES ?=
 PAPERS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 test-windows miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver minimal-versions release python test-python wheels
+.PHONY: help demo build test test-slow slow-tests test-heavy test-databases test-reach test-spark scale-out test-object-stores test-suites campaign test-portable test-aarch64 test-windows miri reliability papers peers plan format lint msrv bench bench-kernels docs fuzz fuzz-smoke fuzz-seeds compare-profiles lock audit semver minimal-versions release python test-python wheels
 
 help:
 	@echo 'make demo        two parties on this machine find the rows that they share'
@@ -31,8 +33,9 @@ help:
 	@echo 'make fuzz-smoke  a few seconds of every fuzz target'
 	@echo 'make test-heavy  the tests that need more than this repository, optimised'
 	@echo 'make test-databases  queries of PostgreSQL and SQLite, a part of test-heavy'
+	@echo 'make test-reach  runs through proxies that others wrote, a part of test-heavy'
 	@echo 'make test-spark  jobs on two clusters of Spark, a part of test-heavy'
-	@echo 'make scale-out ROWS=N  times of jobs on Spark against a plain join, in docs/scale-out.md'
+	@echo 'make scale-out ROWS=N  times of jobs on Spark against a plain join, in evaluation/scale-out.md'
 	@echo 'make test-object-stores  tables and results in stores that others wrote, a part of test-heavy'
 	@echo 'make test-suites SUITES=DIR  tables of four suites that others wrote, read as pyarrow does'
 	@echo 'make campaign    random pairs of tables against an oracle in Python; SEED and PAIRS say which and how many'
@@ -42,9 +45,9 @@ help:
 	@echo 'make miri        the same kernels under Miri, with a nightly toolchain'
 	@echo 'make test-python its tests, on a wheel in an environment of its own; make wheels to give away'
 	@echo 'make reliability random runs and the fault matrix, with the tables of docs/reliability.md'
-	@echo 'make papers      every table of the papers beside ours, in docs/papers; PAPERS=full for the largest sizes'
-	@echo 'make peers       what PyPI offers for private set intersection beside ours, in docs/peers.md'
-	@echo 'make plan        what vesica plan goes by, and what it says beside what was measured, in docs/planner.md'
+	@echo 'make papers      every table of the papers beside ours, in evaluation/papers; PAPERS=full for the largest sizes'
+	@echo 'make peers       what PyPI offers for private set intersection beside ours, in evaluation/peers.md'
+	@echo 'make plan        what vesica plan goes by, and what it says beside what was measured, in evaluation/planner.md'
 	@echo 'make fuzz        every fuzz target for FUZZ_SECONDS (now $(FUZZ_SECONDS)) seconds each'
 	@echo 'make compare-profiles  normalisation against implementations in Python, from PyPI'
 	@echo 'make msrv        the declared minimum Rust version, with that toolchain if it is installed'
@@ -73,8 +76,9 @@ slow-tests:
 test-heavy:
 	$(CARGO) test --release --locked --package vesica-cli --package vesica-encodings --package vesica-lookup --package vesica-research -- --ignored --skip databases:: --skip objects::
 	@$(PYTHON) scripts/databases.py
+	@$(PYTHON) scripts/reach.py --build
 	@$(PYTHON) scripts/spark.py
-	@$(PYTHON) scripts/scale_out.py --rows 1048576 --no-page
+	@$(EVALUATE)/scale_out.py --rows 1048576 --no-page
 	@$(PYTHON) scripts/object_stores.py
 	$(if $(SUITES),@$(PYTHON) scripts/suites.py $(SUITES))
 
@@ -82,13 +86,17 @@ test-heavy:
 test-databases:
 	@$(PYTHON) scripts/databases.py
 
+# A part of test-heavy. Fetches proxies from Debian, on Debian on x86-64; needs root or user namespaces.
+test-reach:
+	@$(PYTHON) scripts/reach.py --build
+
 # A part of test-heavy. Fetches Java from Debian unless this machine has it, and pyspark from PyPI.
 test-spark:
 	@$(PYTHON) scripts/spark.py
 
-# Jobs of ROWS rows per side, release builds; writes into docs/scale-out.md. A part of test-heavy with the smallest, and no page.
+# Jobs of ROWS rows per side, release builds; writes into evaluation/scale-out.md. A part of test-heavy with the smallest, and no page.
 scale-out:
-	@$(PYTHON) scripts/scale_out.py $(if $(ROWS),--rows $(ROWS))
+	@$(EVALUATE)/scale_out.py $(if $(ROWS),--rows $(ROWS))
 
 # A part of test-heavy. Fetches moto from PyPI and Azurite from npm.
 test-object-stores:
@@ -152,14 +160,14 @@ bench: build
 
 # Both go on where they were stopped. Plots are drawn by matplotlib, which comes from PyPI, as do the peers.
 papers:
-	@$(PYTHON) scripts/papers.py $(if $(filter full,$(PAPERS)),--full)
+	@$(EVALUATE)/papers.py $(if $(filter full,$(PAPERS)),--full)
 
 peers:
-	@$(PYTHON) scripts/peers.py
+	@$(EVALUATE)/peers.py
 
 # Goes on where it was stopped.
 plan:
-	@$(PYTHON) scripts/plan.py
+	@$(EVALUATE)/plan.py
 
 bench-kernels:
 	$(CARGO) bench --workspace --locked

@@ -151,7 +151,7 @@ def cycles(sources: Path) -> list[str]:
 
 
 def main() -> int:
-    beside = [ROOT / name for name in ("reference", "research", "testing")]
+    beside = [ROOT / name for name in ("reference", "evaluation/research", "testing")]
     folders = [*sorted((ROOT / "crates").iterdir()), *beside]
     problems = [f"{f.name}: {line}" for f in folders for line in cycles(f / "src")]
     for problem in problems:

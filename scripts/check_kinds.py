@@ -34,7 +34,7 @@ def problems(sources: dict[str, str]) -> list[str]:
 
 def sources(root: Path) -> dict[str, str]:
     """The crates' own files and those of research, without harnesses of tests."""
-    files = [*root.glob("crates/*/src/**/*.rs"), *root.glob("research/src/**/*.rs")]
+    files = [*root.glob("crates/*/src/**/*.rs"), *root.glob("evaluation/research/src/**/*.rs")]
     ours = (path for path in files if path.name not in ("tests.rs", "harness.rs"))
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in ours}
 

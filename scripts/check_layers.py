@@ -30,13 +30,14 @@ LAYERS = (
     "tables",
     "session",
     "offline",
+    "ledger",
     "lookup",
     "vesica",
     "cli",
     "python",
 )
 REFERENCE = "reference"
-RESEARCH = "research"
+RESEARCH = "evaluation/research"
 TESTING = "testing"
 # Up to this layer `testing` uses crates, and above it the tests of crates use `testing`.
 UNDER_TESTING = "wire"
@@ -46,10 +47,11 @@ OWN_LINTS = ("kernels", PYTHON)
 
 
 def layer_of(manifest: str, root: Path) -> str | None:
-    """The layer of a package: its folder below crates/, `reference`, `research`, `testing` or `python`."""
+    """The layer of a package: its folder below crates/, `reference`, `evaluation/research`, `testing` or `python`."""
     parts = Path(manifest).parent.relative_to(root).parts
-    if parts in ((REFERENCE,), (RESEARCH,), (TESTING,), (PYTHON,)):
-        return parts[0]
+    name = "/".join(parts)
+    if name in (REFERENCE, RESEARCH, TESTING, PYTHON):
+        return name
     if len(parts) == 2 and parts[0] == "crates" and parts[1] in LAYERS:
         return parts[1]
     return None

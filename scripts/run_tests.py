@@ -291,7 +291,9 @@ def main() -> int:
     parser.add_argument("which", nargs="?", choices=["slow", "measure"])
     which = parser.parse_args().which
     unittest = [sys.executable, "-B", "-m", "unittest", "discover"]
-    scripts = str(ROOT / "scripts")
+    scripts, evaluation = str(ROOT / "scripts"), str(ROOT / "evaluation" / "scripts")
+    # Those of the evaluation use what all scripts share.
+    os.environ["PYTHONPATH"] = scripts
     cargo = [CARGO, "test", *WORKSPACE]
     # Many tests wait for a peer that is late, slow or dead.
     os.environ.setdefault("RUST_TEST_THREADS", str(4 * (os.cpu_count() or 1)))
@@ -300,6 +302,7 @@ def main() -> int:
         return measure(quickly_compiled)
     stages: list[tuple[str, Stage, list[str]]] = [
         ("scripts", read, [*unittest, "-s", scripts, "-p", "test_*.py"]),
+        ("scripts of the evaluation", read, [*unittest, "-s", evaluation, "-p", "test_*.py"]),
         ("quick tests", partial(side_by_side, quick), quickly_compiled),
     ]
     if which == "slow":

@@ -17,7 +17,7 @@ WORKSPACE = (
     "--workspace --exclude vesica-python --features vesica-cli/tee,vesica/tracing --locked".split()
 )
 # Packages whose tests are slow to compile.
-SLOW_TO_COMPILE = {"crates/kernels": "vesica-kernels", "research": "vesica-research"}
+SLOW_TO_COMPILE = {"crates/kernels": "vesica-kernels", "evaluation/research": "vesica-research"}
 QUICKLY_COMPILED = [*WORKSPACE, *(f"--exclude={name}" for name in SLOW_TO_COMPILE.values())]
 
 

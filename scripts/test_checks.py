@@ -374,7 +374,7 @@ class Layers(unittest.TestCase):
         testing = package("testing", ("crates/wire", None))
         wire, psi = package("crates/wire"), package("crates/psi", ("testing", "dev"))
         self.assertEqual(self.problems(testing, wire, psi), [])
-        research = package("research", ("testing", "dev"))
+        research = package("evaluation/research", ("testing", "dev"))
         self.assertEqual(self.problems(testing, wire, research), [])
         self.assertTrue(self.problems(testing, wire, package("crates/psi", ("testing", None))))
         self.assertTrue(self.problems(testing, package("crates/wire", ("testing", "dev"))))
@@ -561,7 +561,7 @@ class WhichTests(unittest.TestCase):
         none = self.binary("crates/wire", "vesica_wire")
         self.assertEqual(run_tests.quick(none), ["--exact"])
         self.assertIsNone(run_tests.slow(none))
-        self.assertEqual(run_tests.slow(self.binary("research", "vesica_research")), [])
+        self.assertEqual(run_tests.slow(self.binary("evaluation/research", "vesica_research")), [])
 
     def test_a_listed_test_that_does_not_exist_is_an_error(self) -> None:
         for words_of in (run_tests.quick, run_tests.slow):

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Int64Array, RecordBatch,
@@ -25,11 +26,12 @@ use vesica_fuzz::psi::{BOTH, CIRCUITS, HASHED, LABELLED, SENDER, TOLD, WEAK};
 use vesica_fuzz::script::{CHANGED, HONEST, RESIZED, REST};
 use vesica_fuzz::session::said_by_courier;
 use vesica_fuzz::transfers::Party;
+use vesica_ledger::{Begun, Ended, Ledger};
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
 use vesica_session::{
-    Admission, Fingerprint, Hello, Identity, Intent, Job, LabelExchange, LabelTerms, Learns,
-    LocalFacts, NO_LIMIT, Opened, ProtocolRequest, Registry, Resume, Reveal, Role, Tally, TaskKeys,
-    Terms,
+    Admission, Fingerprint, Hello, Identity, Intent, Introduction, InvitableTerm, Invitation, Job,
+    LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT, NoiseRequest, Opened, ProtocolRequest,
+    Registry, Resume, Reveal, Role, Tally, TaskKeys, Terms, read_web_socket,
     terms::{LEARNS, REVEAL},
 };
 
@@ -99,6 +101,55 @@ fn wire(seeds: &Seeds) -> Result<()> {
     seeds.put("frames", "huge", &[&[63, 32, 255], &huge[..]].concat())
 }
 
+/// Invitations, one as mail wraps it and in capitals, and one with all terms. Each is drawn anew, so that those that are there
+/// stay.
+fn invitations(seeds: &Seeds) -> Result<()> {
+    if seeds.0.join("invitation/plain").exists() {
+        return Ok(());
+    }
+    let identity = Identity::from_seed(&[7; 32])?;
+    let expires = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 32);
+    let values = ["semi-honest", "64", "size", "2^10", "vole", "yes"].map(str::to_owned);
+    let all: Vec<_> = InvitableTerm::ALL.into_iter().zip(values).collect();
+    let of = |terms| Invitation::new(&identity, Role::Sender, "shop.example:7340", terms, expires);
+    let (plain, full) = (of(&[])?.to_string(), of(&all)?.to_string());
+    let (one, other) = full.split_at(76);
+    let wrapped = format!("{one}\r\n{other}\r\n").to_uppercase();
+    seeds.put("invitation", "plain", plain.as_bytes())?;
+    seeds.put("invitation", "terms", full.as_bytes())?;
+    seeds.put("invitation", "wrapped", wrapped.as_bytes())
+}
+
+/// A ledger of a run, and the receipt of it. Both are drawn anew, so that those that are there stay.
+fn accounts(seeds: &Seeds) -> Result<()> {
+    if seeds.0.join("ledger/run").exists() {
+        return Ok(());
+    }
+    let place = tempfile::tempdir()?;
+    let ledger = Ledger::new(place.path().join("ledger"));
+    let begun = Begun {
+        session: "00".repeat(32),
+        ..Begun::default()
+    };
+    let head = ledger.begin(begun, None)?;
+    ledger.end(Ended {
+        of: head.entry,
+        result: vesica_ledger::Result::Done,
+        unanswered: false,
+        answer: None,
+    })?;
+    let whole = std::fs::read(ledger.path())?;
+    seeds.put("ledger", "run", &whole)?;
+    seeds.put("ledger", "torn", &whole[..whole.len() - 40])?;
+    let rules = b"[[rule]]\nname = \"a\"\nperiod = \"7d\"\nruns = 2\nreveal = [\"size\"]\nepsilon = \"0.5\"\n";
+    seeds.put("ledger", "rules", rules)?;
+    seeds.put(
+        "receipt",
+        "unsigned",
+        &[&[7; 96][..], b"{\"receipt\":1}"].concat(),
+    )
+}
+
 /// A greeting for each thing that a side can have come for, and others that are none.
 fn greetings(seeds: &Seeds) -> Result<()> {
     for (number, intent) in Intent::all().enumerate() {
@@ -118,6 +169,41 @@ fn greetings(seeds: &Seeds) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What `vesica doctor` says of its side, and others that cannot be.
+fn introductions(seeds: &Seeds) -> Result<()> {
+    let said = [&[0; 7], &[1, 5][..], b"0.1.0", b"{}"].concat();
+    Introduction::decode(&said, 0)?;
+    seeds.put("introduction", "whole", &said)?;
+    seeds.put("introduction", "without-text", &said[..14])?;
+    seeds.put("introduction", "short", &said[..12])
+}
+
+/// A request for a WebSocket with messages after it, and another that is none.
+fn web_sockets(seeds: &Seeds) -> Result<()> {
+    let request = b"GET /psi HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    // A message in two pieces, a ping between them, an end.
+    let messages = [
+        &[0x02, 0x82, 1, 2, 3, 4, 1, 3][..],
+        &[0x89, 0x81, 0, 0, 0, 0, 9],
+        &[0x80, 0x81, 0, 0, 0, 0, 3],
+        &[0x82, 0x80, 0, 0, 0, 0],
+    ]
+    .concat();
+    assert_eq!(read_web_socket(request, &messages)?, (true, vec![0, 1, 3]));
+    seeds.put("web_socket", "whole", &[&request[..], &messages].concat())?;
+    seeds.put(
+        "web_socket",
+        "page",
+        b"GET / HTTP/1.1\r\nHost: h\r\nOrigin: http://h\r\n\r\n",
+    )?;
+    seeds.put(
+        "web_socket",
+        "close",
+        &[&request[..], &[0x88, 0x82, 0, 0, 0, 0, 3, 0xe8]].concat(),
+    )
 }
 
 /// What drivers say of tasks. Each seed is one that is read.
@@ -151,6 +237,8 @@ fn tasks(seeds: &Seeds) -> Result<()> {
 
 fn session(seeds: &Seeds) -> Result<()> {
     greetings(seeds)?;
+    introductions(seeds)?;
+    web_sockets(seeds)?;
     tasks(seeds)?;
     let offer = said_by_courier(Role::Sender, true, &[]).ok_or("an offer")?;
     let start = said_by_courier(Role::Receiver, false, &[&offer]).ok_or("a start")?;
@@ -174,10 +262,13 @@ fn session(seeds: &Seeds) -> Result<()> {
             values: Vec::new(),
             max_peer_value_bound: NO_LIMIT,
             labels: LabelExchange::Nothing,
+            noise: None,
+            is_padded: false,
             items: 3,
             memory: NO_LIMIT,
             resume: Resume::Nothing,
             offline: None,
+            purpose: "a test".into(),
         },
     };
     let named = || ProtocolRequest::named("compact-dh");
@@ -192,12 +283,20 @@ fn session(seeds: &Seeds) -> Result<()> {
     let mut both = hello(Role::Sender, named());
     both.terms.set(&LEARNS, Learns::Both);
     both.local.memory = 1;
+    let mut noisy = hello(Role::Sender, ProtocolRequest::named("circuit-okvs"));
+    noisy.terms.set(&REVEAL, Reveal::Size.into());
+    noisy.local.noise = Some(NoiseRequest {
+        epsilon: "0.5".parse()?,
+        split: vec![("size".into(), 1)],
+    });
+    noisy.local.is_padded = true;
     for (name, ours, hello) in [
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named())),
         ("columns-handed-over", 1, handing_over),
         ("payloads", 1, sharing),
         ("both-and-little-memory", 0, both),
+        ("noise", 0, noisy),
     ] {
         let bytes = hello.encode();
         Hello::decode(&bytes, &Terms::default())?;
@@ -253,6 +352,8 @@ fn session(seeds: &Seeds) -> Result<()> {
     seeds.put("fingerprint", "lower", fingerprint.as_bytes())?;
     let spaced = format!(" {}\n", fingerprint.to_ascii_uppercase());
     seeds.put("fingerprint", "upper", spaced.as_bytes())?;
+    invitations(seeds)?;
+    accounts(seeds)?;
     if !seeds.0.join("identity/fresh").exists() {
         seeds.put(
             "identity",

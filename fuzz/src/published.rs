@@ -183,6 +183,7 @@ pub fn served(bytes: &[u8]) {
             connections: 1,
             threads: std::num::NonZeroUsize::new(1),
             interval: Duration::from_secs(1),
+            log: None,
         };
         let mut channel = FramedChannel::new(
             Box::new(Stream(stream, 0)),

@@ -2,12 +2,13 @@
 
 use std::sync::LazyLock;
 
+use vesica_ledger::{Book, Rules};
 use vesica_psi::Output;
 use vesica_session::{
-    Admission, Assignment, Checkpoint, Envelope, Fingerprint, Hello, Identity, Intent, Job,
-    KeyBlock, KeySet, MemorySet, NoProgress, Opened, PeerLimits, Problem, ProtocolRequest, Role,
-    State, Tally, TaskKeys, Terms, Turn, Turns, agree as agree_on, confirm_done, hash_of_said,
-    run_set_over, take_turn,
+    Admission, Assignment, Checkpoint, Envelope, Fingerprint, Hello, Identity, Intent,
+    Introduction, InvitableTerm, Invitation, Job, KeyBlock, KeySet, MemorySet, NoProgress, Opened,
+    PeerLimits, Problem, ProtocolRequest, Receipt, Role, State, Tally, TaskKeys, Terms, Turn,
+    Turns, agree as agree_on, confirm_done, hash_of_said, read_web_socket, run_set_over, take_turn,
 };
 use vesica_testing::digests;
 use vesica_wire::{Channel, Error};
@@ -33,6 +34,22 @@ pub fn greeting(bytes: &[u8]) {
     };
     if let Ok(intent) = Intent::decode(greeting) {
         assert_eq!(intent.greeting(), *greeting);
+    }
+}
+
+/// What a peer says of itself to whoever examines the connection.
+pub fn introduction(bytes: &[u8]) {
+    if let Ok(introduction) = Introduction::decode(bytes, 1 << 31) {
+        assert!(introduction.version.len() + introduction.text.len() + 9 == bytes.len());
+    }
+}
+
+/// A request for a WebSocket up to an empty line, and messages after it.
+pub fn web_socket(bytes: &[u8]) {
+    let end = bytes.windows(4).position(|of| of == b"\r\n\r\n");
+    let (request, messages) = bytes.split_at(end.map_or(0, |at| at + 4));
+    if let Ok((_, read)) = read_web_socket(request, messages) {
+        assert!(read.len() < messages.len().max(1));
     }
 }
 
@@ -97,10 +114,10 @@ pub fn said_by_courier(role: Role, is_first: bool, heard: &[&[u8]]) -> Option<Ve
     let turn = take_turn(
         &turns,
         sides,
-        heard.collect(),
-        &said?,
+        (heard.collect(), &said?),
         &job,
         &mut set,
+        &mut |_| Ok(()),
         &mut NoProgress,
     );
     match turn {
@@ -168,6 +185,48 @@ pub fn fingerprint(bytes: &[u8]) {
         let canonical = fingerprint.to_string();
         assert_eq!(canonical, text.trim().to_ascii_lowercase());
         assert_eq!(canonical.parse(), Ok(fingerprint));
+    }
+}
+
+/// A peer's receipt. What is signed says what can be said again, by the key that it names.
+pub fn receipt(bytes: &[u8]) {
+    if let Ok(receipt) = Receipt::decode(bytes)
+        && let Ok(statement) = receipt.verify()
+    {
+        assert!(statement.by.starts_with("vs1:"));
+        assert!(statement.head().is_none_or(|head| head.len() == 64));
+    }
+}
+
+/// A ledger, of which every line is one that this program writes, and rules.
+pub fn ledger(bytes: &[u8]) {
+    if let Ok(book) = Book::parse(bytes) {
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
+        assert!(book.entries().len() + book.torn().len() <= lines);
+        let _ = book.check();
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = Rules::parse(text);
+    }
+}
+
+/// An invitation as mail or a person hands it over. What is read is written in its canonical form.
+pub fn invitation(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(invitation) = text.parse::<Invitation>() {
+        let canonical = invitation.to_string();
+        let typed: String = text.split_whitespace().collect();
+        assert_eq!(canonical, typed.to_ascii_lowercase());
+        assert!(
+            invitation
+                .address()
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic())
+        );
+        assert!(invitation.terms().count() <= InvitableTerm::ALL.len());
+        assert_eq!(canonical.parse(), Ok(invitation));
     }
 }
 

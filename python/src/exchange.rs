@@ -17,7 +17,7 @@ use vesica::{
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::identity::Identity;
-use crate::options::{Output, Reading, Table, fingerprint, named, set_terms, threads};
+use crate::options::{Output, Reading, Table, account, fingerprint, named, set_terms, threads};
 use crate::run::{Finished, Rowed, role_of};
 use crate::supervise::watched;
 
@@ -36,6 +36,10 @@ pub(crate) struct Exchanging {
     max_peer_items: String,
     threads: Option<i64>,
     allow_empty: bool,
+    ledger: Option<PathBuf>,
+    ledger_answers: bool,
+    rules: Option<PathBuf>,
+    purpose: Option<String>,
 }
 
 impl Exchanging {
@@ -59,6 +63,12 @@ impl Exchanging {
                 threads: threads(self.threads)?,
                 ..Resources::default()
             },
+            account: account(
+                self.ledger.as_ref(),
+                self.rules.as_ref(),
+                self.ledger_answers,
+            )?,
+            purpose: self.purpose.clone().unwrap_or_default(),
             allow_empty: self.allow_empty,
             ..Party::new(&identity.0.key, peer, Endpoint::Courier)
         })

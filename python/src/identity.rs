@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
+use vesica::files::holds_key;
 use vesica::tables::{PathKind, Paths};
 
 use crate::errors::Failure;
@@ -59,23 +60,39 @@ impl Identity {
         Ok(Identity::of(vesica::Identity::generate()?))
     }
 
-    /// Reads the identity file at `path`, as `save` and the command `vesica keygen` write it.
+    /// Reads the identity file at `path`, as `save` and the command `vesica keygen` write it; with `passphrase` if it is
+    /// encrypted.
     ///
-    /// Raises UsageError if it cannot be read, is malformed, or can be read by other users of the machine.
+    /// Raises UsageError if it cannot be read, is malformed, is encrypted under another passphrase, or can be read by other
+    /// users of the machine.
     #[staticmethod]
-    fn load(path: PathBuf) -> Result<Identity, Failure> {
+    #[pyo3(signature = (path, passphrase=None))]
+    fn load(path: PathBuf, passphrase: Option<&str>) -> Result<Identity, Failure> {
         check_path(&path)?;
-        let identity = Identity::of(vesica::Identity::load(&path)?);
+        let identity = match passphrase {
+            None => vesica::Identity::load(&path)?,
+            Some(text) => {
+                vesica::Identity::load_with(&path, || Ok(text.as_bytes().to_vec().into()))?
+            }
+        };
+        let identity = Identity::of(identity);
         identity.0.note_file(path);
         Ok(identity)
     }
 
-    /// Reads `pem`, the text of a PKCS#8 Ed25519 private key.
+    /// Reads `pem`, the text of a PKCS#8 Ed25519 private key; with `passphrase` if it is encrypted.
     ///
     /// Raises UsageError, which never shows any of the text.
     #[staticmethod]
-    fn from_pem(pem: &str) -> Result<Identity, Failure> {
-        Ok(Identity::of(vesica::Identity::from_pem(pem.as_bytes())?))
+    #[pyo3(signature = (pem, passphrase=None))]
+    fn from_pem(pem: &str, passphrase: Option<&str>) -> Result<Identity, Failure> {
+        let pem = pem.as_bytes();
+        Ok(Identity::of(match passphrase {
+            Some(text) if vesica::Identity::is_encrypted(pem) => {
+                vesica::Identity::from_encrypted_pem(pem, text.as_bytes())?
+            }
+            _ => vesica::Identity::from_pem(pem)?,
+        }))
     }
 
     /// The identity as PEM text of PKCS#8; as secret as the identity.
@@ -83,12 +100,20 @@ impl Identity {
         self.0.key.to_pem().to_string()
     }
 
-    /// Writes the identity to a new file at `path`, which only its owner may read.
+    /// Writes the identity to a new file at `path`, which only its owner may read; encrypted under `passphrase` if there is
+    /// one.
     ///
-    /// Raises UsageError if the file exists or cannot be written.
-    fn save(&self, path: PathBuf) -> Result<(), Failure> {
+    /// Raises UsageError if the file exists or cannot be written, or the passphrase is empty.
+    #[pyo3(signature = (path, passphrase=None))]
+    fn save(&self, path: PathBuf, passphrase: Option<&str>) -> Result<(), Failure> {
         check_path(&path)?;
-        self.0.key.save(&path)?;
+        if passphrase.is_some_and(|text| holds_key(text.as_bytes())) {
+            return Err(Failure::usage("passphrase: this is a private key"));
+        }
+        match passphrase {
+            None => self.0.key.save(&path)?,
+            Some(text) => self.0.key.save_encrypted(&path, text.as_bytes())?,
+        }
         self.0.note_file(path);
         Ok(())
     }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use vesica::options::parse_address;
-use vesica::session::{BoundListener, Listener};
-use vesica::{Endpoint, Fingerprint, Interrupt};
+use vesica::options::{parse_address, parse_peer_address, parse_sni};
+use vesica::session::{Authorities, BoundListener, Listener, Proxies};
+use vesica::{ConnectOptions, Endpoint, Fingerprint, Interrupt};
 
 use crate::errors::Failure;
 use crate::identity::{Identity, KeyPair};
@@ -18,9 +19,15 @@ use crate::options::fingerprint;
 pub(crate) struct Link {
     pub(crate) identity: Arc<KeyPair>,
     pub(crate) peer: Fingerprint,
+    /// The peer's other key, while it changes it.
+    also: Option<Fingerprint>,
     /// Ends every run over the link.
     pub(crate) interrupt: Interrupt,
     side: Side,
+    /// How it gets there.
+    proxies: Proxies,
+    sni: Option<String>,
+    authorities: Authorities,
 }
 
 enum Side {
@@ -30,15 +37,45 @@ enum Side {
 }
 
 impl Link {
-    fn new(identity: &Identity, peer: &str, side: Side) -> Result<Link, Failure> {
-        let peer = fingerprint("peer", peer)?;
-        identity.0.key.check_peer(peer)?;
+    /// Of a fingerprint, or of two of one peer that changes its key.
+    fn new(identity: &Identity, peer: &Bound<'_, PyAny>, side: Side) -> Result<Link, Failure> {
+        let (peer, also) = match (peer.extract::<String>(), peer.extract()) {
+            (Ok(peer), _) => (peer, None),
+            (_, Ok((peer, also))) => (peer, Some(also)),
+            _ => {
+                let found = peer.get_type().name()?;
+                let line = format!("peer: a fingerprint, or a tuple of two, and not {found}");
+                return Err(PyTypeError::new_err(line).into());
+            }
+        };
+        let read = |text: String| {
+            let peer = fingerprint("peer", &text)?;
+            identity.0.key.check_peer(peer)?;
+            Ok::<_, Failure>(peer)
+        };
+        let (peer, also) = (read(peer)?, also.map(read).transpose()?);
         Ok(Link {
             identity: Arc::clone(&identity.0),
             peer,
+            also,
             interrupt: Interrupt::new(),
             side,
+            proxies: Proxies::default(),
+            sni: None,
+            authorities: Authorities::OfMachine,
         })
+    }
+
+    /// The options of a connection over the link.
+    pub(crate) fn options(&self) -> ConnectOptions {
+        ConnectOptions {
+            interrupt: self.interrupt.child(),
+            also: self.also.into_iter().collect(),
+            proxies: self.proxies.clone(),
+            sni: self.sni.clone(),
+            authorities: self.authorities.clone(),
+            ..ConnectOptions::default()
+        }
     }
 
     /// The endpoint of the next run.
@@ -109,8 +146,8 @@ impl Link {
 }
 
 /// A link that waits for the peer at `address`, `host:port`; port 0 picks a free one, which the link's `address`
-/// names. The port is open from now on. `identity` is this side's, and `peer` the other's fingerprint. Which side listens does
-/// not depend on who receives.
+/// names. The port is open from now on. `identity` is this side's, and `peer` the other's fingerprint, or a tuple of two while it
+/// changes its key. Which side listens does not depend on who receives.
 ///
 /// Raises NetworkError if the port is taken, UsageError if `address` has no port or `peer` is no other's fingerprint.
 ///
@@ -121,7 +158,11 @@ impl Link {
 /// >>> link.cancel()
 #[pyfunction]
 #[pyo3(signature = (address, *, identity, peer))]
-pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<Link, Failure> {
+pub(crate) fn listen(
+    address: &str,
+    identity: &Identity,
+    peer: &Bound<'_, PyAny>,
+) -> Result<Link, Failure> {
     let listener = Listener::bind(&parse_address(address)?)?;
     let bound = listener.local_addr().to_string();
     Link::new(
@@ -131,16 +172,37 @@ pub(crate) fn listen(address: &str, identity: &Identity, peer: &str) -> Result<L
     )
 }
 
-/// A link that connects to the peer at `address`, `host:port`, when it is used; the run retries until its `wait` is
-/// over. `identity` is this side's, and `peer` the other's fingerprint.
+/// A link that connects to the peer at `address`, `host:port` or `wss://host/path` behind a web server, when it is used; the
+/// run retries until its `wait` is over. `identity` is this side's, and `peer` the other's fingerprint, or a tuple of two while it changes its key. `proxy` is
+/// `http://HOST:PORT`, `https://HOST:PORT`, `socks5://HOST:PORT`, or `socks5h://HOST:PORT`, which looks the peer's name up itself, perhaps with `USER:PASSWORD@`; `"none"` connects
+/// directly. By default it is that of HTTPS_PROXY or ALL_PROXY, but for hosts in NO_PROXY and for this machine. `sni` is told
+/// in the first message of TLS, in clear, for proxies that share a port by names. `outer_ca` is the text of certificates in
+/// PEM: of the authorities that vouch for the web server or for a proxy of `https://`, in the place of the machine's.
 ///
-/// Raises UsageError if `address` has no port or `peer` is no other's fingerprint.
+/// Raises UsageError if `address` has no port, `peer` is no other's fingerprint, `proxy` is not one, or `outer_ca` has no
+/// certificates.
 ///
 /// >>> me, other = Identity.generate(), Identity.generate()
 /// >>> connect("shop.example:7340", identity=me, peer=other.fingerprint).address
 /// 'shop.example:7340'
 #[pyfunction]
-#[pyo3(signature = (address, *, identity, peer))]
-pub(crate) fn connect(address: &str, identity: &Identity, peer: &str) -> Result<Link, Failure> {
-    Link::new(identity, peer, Side::Connect(parse_address(address)?))
+#[pyo3(signature = (address, *, identity, peer, proxy=None, sni=None, outer_ca=None))]
+pub(crate) fn connect(
+    address: &str,
+    identity: &Identity,
+    peer: &Bound<'_, PyAny>,
+    proxy: Option<&str>,
+    sni: Option<&str>,
+    outer_ca: Option<&str>,
+) -> Result<Link, Failure> {
+    let link = Link::new(identity, peer, Side::Connect(parse_peer_address(address)?))?;
+    Ok(Link {
+        proxies: proxy.map(str::parse).transpose()?.unwrap_or_default(),
+        sni: sni.map(parse_sni).transpose()?,
+        authorities: match outer_ca {
+            None => Authorities::OfMachine,
+            Some(pem) => Authorities::from_pem(pem.as_bytes())?,
+        },
+        ..link
+    })
 }

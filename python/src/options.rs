@@ -9,19 +9,19 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::options::{
-    LabelRoom, PayloadColumn, adbc_database, half_of_the_machine, parse_bandwidth, parse_bytes,
-    parse_character, parse_delimiter, parse_duration, parse_protocol, payload_exchange,
-    value_columns,
+    LabelRoom, PayloadColumn, adbc_database, half_of_the_machine, noise_request, parse_bandwidth,
+    parse_bytes, parse_character, parse_delimiter, parse_duration, parse_protocol,
+    payload_exchange, value_columns,
 };
 use vesica::session::terms::{LEARNS, REVEAL, parse_max_items};
-use vesica::session::{FingerprintError, LabelExchange, OnIncident, PeerLimits};
+use vesica::session::{FingerprintError, LabelExchange, NoiseRequest, OnIncident, PeerLimits};
 use vesica::tables::{
     AdbcDatabase, CsvOptions, Encoding, Format, KeyColumn, Profile, Query, TargetTable,
     ValueColumn, import_batches,
 };
 use vesica::{
-    ConnectOptions, Destination, Fingerprint, KeySpec, Learns, ProtocolRequest, Resources, Role,
-    Rows, Source, SourceOptions, Terms,
+    Account, ConnectOptions, Destination, Fingerprint, KeySpec, Learns, ProtocolRequest, Resources,
+    Role, Rows, Source, SourceOptions, Terms,
 };
 
 use crate::errors::Failure;
@@ -341,6 +341,24 @@ impl ColumnOptions {
     }
 }
 
+/// The account in this ledger, if there is one.
+pub(crate) fn account(
+    ledger: Option<&PathBuf>,
+    rules: Option<&PathBuf>,
+    answers: bool,
+) -> Result<Option<Account>, Failure> {
+    match ledger {
+        None if rules.is_some() => Err(Failure::usage("rules go with a ledger")),
+        None if answers => Err(Failure::usage("ledger_answers goes with a ledger")),
+        None => Ok(None),
+        Some(ledger) => Ok(Some(Account {
+            rules: rules.cloned(),
+            answers,
+            ..Account::new(ledger)
+        })),
+    }
+}
+
 /// The arguments of a run that are not about its table.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -359,6 +377,15 @@ pub(crate) struct Options {
     max_peer_items: String,
     max_peer_value_bound: Option<u64>,
     max_peer_values: u8,
+    epsilon: Option<String>,
+    /// Of each number its name and its share, as the command reads them.
+    epsilon_split: Vec<String>,
+    pub(crate) clamp: bool,
+    pub(crate) pad_to: Option<u64>,
+    ledger: Option<PathBuf>,
+    ledger_answers: bool,
+    rules: Option<PathBuf>,
+    purpose: Option<String>,
     threads: Option<i64>,
     wait: Time,
     timeout: Time,
@@ -388,6 +415,24 @@ impl Options {
             value_bound: self.max_peer_value_bound,
             values: self.max_peer_values,
         })
+    }
+
+    /// The account that this side keeps, if it does.
+    pub(crate) fn account(&self) -> Result<Option<Account>, Failure> {
+        account(
+            self.ledger.as_ref(),
+            self.rules.as_ref(),
+            self.ledger_answers,
+        )
+    }
+
+    /// What this side wants the answer for; nothing if it does not say.
+    pub(crate) fn purpose(&self) -> String {
+        self.purpose.clone().unwrap_or_default()
+    }
+
+    pub(crate) fn noise(&self) -> Result<Option<NoiseRequest>, Failure> {
+        Ok(noise_request(self.epsilon.as_deref(), &self.epsilon_split)?)
     }
 
     pub(crate) fn rows(&self) -> Result<Rows, Failure> {
@@ -422,11 +467,10 @@ impl Options {
             timeout: self.timeout.of("timeout")?,
             deadline: deadline(self.deadline.as_ref())?,
             on_incident: OnIncident::new(events.incidents()),
-            interrupt: link.interrupt.child(),
             bandwidth: (self.bandwidth.as_deref())
                 .map(|text| named("bandwidth", parse_bandwidth(text)))
                 .transpose()?,
-            ..ConnectOptions::default()
+            ..link.options()
         })
     }
 }

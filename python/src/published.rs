@@ -17,15 +17,15 @@ use vesica::options::parse_address;
 use vesica::session::{LabelTerms, Listener, OnIncident};
 use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Endpoint, Interrupt, KeySpec, LookUp, OpenLookUp, Publication, SetUpdate,
-    SourceOptions, select_rows,
+    Account, ConnectOptions, Endpoint, Interrupt, KeySpec, LookUp, OpenLookUp, Publication,
+    SetUpdate, SourceOptions, select_rows,
 };
 
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::link::Link;
-use crate::options::{Output, Reading, Table, Time, deadline, fingerprint, threads};
+use crate::options::{Output, Reading, Table, Time, account, deadline, fingerprint, threads};
 use crate::run::{RowNumbers, Rowed};
 use crate::stream::Batches;
 use crate::supervise::watched;
@@ -143,6 +143,8 @@ pub(crate) struct LookingUp {
     timeout: Time,
     deadline: Option<Time>,
     allow_empty: bool,
+    ledger: Option<PathBuf>,
+    ledger_answers: bool,
 }
 
 /// Columns and their texts.
@@ -194,11 +196,12 @@ pub(crate) fn open_lookup(
             deadline: deadline(options.deadline.as_ref())?,
             on_incident: OnIncident::new(events.incidents()),
             interrupt: interrupt.clone(),
-            ..ConnectOptions::default()
+            ..link.options()
         },
         memory,
         threads: threads(options.threads)?,
         allow_empty: options.allow_empty,
+        account: account(options.ledger.as_ref(), None, options.ledger_answers)?,
         ..LookUp::new(link.identity.key.clone(), link.peer, address, options.set)
     };
     let of = key.clone();
@@ -377,6 +380,7 @@ pub(crate) struct Serving {
     threads: Option<i64>,
     timeout: Time,
     deadline: Option<Time>,
+    ledger: Option<PathBuf>,
 }
 
 /// Answers those who look keys up in a published set, on threads of its own, until it is stopped. In a `with` statement it is
@@ -396,7 +400,13 @@ pub(crate) fn serve(py: Python<'_>, options: Serving, identity: &Identity) -> Py
         .clients
         .iter()
         .map(|client| fingerprint("clients", client));
+    let account = options.ledger.map(Account::new);
+    let log = account.map(|account| {
+        let own = identity.0.key.fingerprint();
+        account.of_server(own, &options.set_dir, &mut Events::default())
+    });
     let service = Service {
+        log: log.transpose().map_err(Failure::from)?,
         set: options.set,
         connections: options.connections,
         threads: threads(options.threads)?,

@@ -8,8 +8,8 @@ use pyo3::types::PyBytes;
 use vesica::session::rfc3339;
 use vesica::tables::Matched;
 use vesica::{
-    ConnectOptions, Fingerprint, Gets, Intent, Interrupt, KeySpec, Outcome, Party, Report, Role,
-    Rows, Source, SourceOptions, no_match_hint, prepare_work_dir, select_rows,
+    Fingerprint, Gets, Intent, Interrupt, KeySpec, Outcome, Party, Report, Role, Rows, Source,
+    SourceOptions, no_match_hint, prepare_work_dir, select_rows,
 };
 
 use crate::errors::{Failure, InPython};
@@ -210,6 +210,11 @@ pub(crate) fn party(
         values: columns.values,
         labels: columns.labels,
         payload: columns.payload,
+        noise: options.noise()?,
+        clamp: options.clamp,
+        pad_to: options.pad_to,
+        account: options.account()?,
+        purpose: options.purpose(),
         allow_empty: options.allow_empty,
         ..Party::new(&link.identity.key, link.peer, link.endpoint())
     };
@@ -220,10 +225,7 @@ pub(crate) fn party(
 /// A side that can do no more than say that it cannot take part.
 pub(crate) fn party_that_fails(link: &Link) -> Party {
     Party {
-        connect: ConnectOptions {
-            interrupt: link.interrupt.child(),
-            ..ConnectOptions::default()
-        },
+        connect: link.options(),
         ..Party::new(&link.identity.key, link.peer, link.endpoint())
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::Int32Array;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
-use vesica::options::{parse_address, parse_bytes};
+use vesica::options::{parse_address, parse_bytes, parse_peer_address};
 use vesica::session::{Attempt, OnIncident};
 use vesica::tables::Passes;
 use vesica::{
@@ -22,7 +22,7 @@ use crate::digests::{digests_of, table_of, usable_of};
 use crate::errors::Failure;
 use crate::events::Events;
 use crate::link::Link;
-use crate::options::{Options, Output, Reading, Table, Time, named, threads};
+use crate::options::{Options, Output, Reading, Table, Time, account, named, threads};
 use crate::run::{Opening, RowNumbers, party, party_that_fails, role_of, told};
 use crate::stream::Batches;
 use crate::supervise::supervise;
@@ -62,13 +62,12 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    fn options(&self, interrupt: Interrupt, events: &Events) -> Result<ConnectOptions, Failure> {
+    fn options(&self, of: ConnectOptions, events: &Events) -> Result<ConnectOptions, Failure> {
         Ok(ConnectOptions {
             wait: self.wait.of("wait")?,
             timeout: self.timeout.of("timeout")?,
             on_incident: OnIncident::new(events.incidents()),
-            interrupt,
-            ..ConnectOptions::default()
+            ..of
         })
     }
 }
@@ -178,9 +177,10 @@ fn drive<T: Send + 'static>(
     + 'static,
 ) -> PyResult<T> {
     let events = Events::default();
-    let interrupt = link.interrupt.child();
+    let options = link.options();
+    let interrupt = options.interrupt.clone();
     let party = Party {
-        connect: waiting.options(interrupt.clone(), &events)?,
+        connect: waiting.options(options, &events)?,
         ..Party::new(&link.identity.key, link.peer, link.endpoint())
     };
     let (job, mut heard) = (Arc::clone(job), events.clone());
@@ -251,7 +251,11 @@ impl SplitJob {
         listener: &Bound<'_, PyAny>,
     ) -> PyResult<String> {
         let (kind, address) = point;
-        let address = parse_address(&address).map_err(Failure::from)?;
+        let parse = match kind.as_str() {
+            "gateway" | "listen" => parse_address,
+            _ => parse_peer_address,
+        };
+        let address = parse(&address).map_err(Failure::from)?;
         let endpoint = match kind.as_str() {
             "gateway" => TaskEndpoint::Gateway(address),
             "listen" => TaskEndpoint::Peer(Endpoint::Listen(address)),
@@ -261,8 +265,9 @@ impl SplitJob {
             bucket,
             number: attempt,
         };
-        let (events, interrupt) = (Events::default(), Interrupt::new());
-        let connect = waiting.options(interrupt.clone(), &events)?;
+        let (events, options) = (Events::default(), ConnectOptions::default());
+        let interrupt = options.interrupt.clone();
+        let connect = waiting.options(options, &events)?;
         let threads = threads(threads_given)?;
         let (job, mut heard) = (Arc::clone(&self.0), events.clone());
         let each = || {
@@ -303,9 +308,19 @@ impl SplitJob {
         py: Python<'_>,
         link: &Link,
         waiting: Waiting,
+        ledger: Option<PathBuf>,
+        ledger_answers: bool,
         listener: &Bound<'_, PyAny>,
     ) -> PyResult<String> {
-        let report = drive(py, link, &waiting, listener, &self.0, Party::open_total)?;
+        let account = account(ledger.as_ref(), None, ledger_answers)?;
+        let open = move |party: &Party, job: &vesica::SplitJob, heard: &mut dyn Observer| {
+            let party = Party {
+                account,
+                ..party.clone()
+            };
+            party.open_total(job, heard)
+        };
+        let report = drive(py, link, &waiting, listener, &self.0, open)?;
         Ok(json(&report)?)
     }
 
@@ -328,7 +343,9 @@ impl SplitJob {
         rows: &str,
         output: Option<PathBuf>,
         threads_given: Option<i64>,
+        kept: (Option<PathBuf>, bool),
     ) -> PyResult<Collected<'py>> {
+        let account = account(kept.0.as_ref(), None, kept.1)?;
         let (key, memory) = (reading.key()?, reading.memory()?);
         let options = reading.source(SourceOptions {
             passes: Passes::Two,
@@ -352,8 +369,13 @@ impl SplitJob {
             move || {
                 let source = table.open(&key, &[], options)?;
                 let to = output.as_ref().map(Output::destination);
-                let told = &mut NoProgress;
-                let rows = collect(&job, &source, &key, &resources, to, &raised, told)?;
+                let collected = |told: &mut dyn Observer| {
+                    collect(&job, &source, &key, &resources, to, &raised, told)
+                };
+                let rows = match &account {
+                    Some(account) => account.end_of_rows(&job, collected, &mut NoProgress)?,
+                    None => collected(&mut NoProgress)?,
+                };
                 let table = match to {
                     None if !source.format().is_text() => {
                         let (schema, batches) = select_rows(&source, &rows)?;

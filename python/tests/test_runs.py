@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import decimal
+import json
 import time
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -85,6 +86,59 @@ def test_numbers() -> None:
         value(prices | {"value": ["price", "id"]}, limited | {"max_peer_values": 1}, reveal="sum")
     with pytest.raises(vesica.ContractError, match="value bound"):
         value(prices | {"value_bound": 1001}, limited, reveal="sum")
+
+
+def test_numbers_with_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def run(ours: dict[str, Any], theirs: dict[str, Any], **terms: Any) -> list[vesica.Result]:
+        ours, theirs = (
+            {**side, "ledger": tmp_path / name} for name, side in (("a", ours), ("b", theirs))
+        )
+        return list(vesica.rehearse(OURS | ours, THEIRS | theirs, **(SEMI_HONEST | terms)))
+
+    # With these, noise is 0 but for 2^-46.
+    received, sent = run({}, {"epsilon": 100, "pad_to": 500}, reveal="size")
+    assert (received.value, received.report["peer_items"], sent.value) == (20, 500, None)
+    noise = received.report["noise"]
+    assert noise == sent.report["noise"]
+    assert (noise["sender_epsilon"], noise["receiver_epsilon"]) == ("100", None)
+    split = {"epsilon": "100", "epsilon_split": {"size": 1, "sum": 2}}
+    received, _ = run({"value": "id"} | split, split, reveal=["size", "sum"], both=True)
+    charges = received.report["contract"]["receiver_noise"]["charges"]
+    assert [charge["epsilon"] for charge in charges] == ["33.333334", "66.666666"]
+    for _ in range(3):
+        received, _ = run({"clamp": True}, {"epsilon": "0.0001"}, reveal="size")
+        assert 0 <= received.value <= 100
+    with pytest.raises(vesica.UsageError, match="epsilon is for numbers"):
+        run({}, {"epsilon": 1})
+    with pytest.raises(vesica.UsageError, match="above 0 and up to 100"):
+        run({}, {"epsilon": 0}, reveal="size")
+    with pytest.raises(vesica.ContractError, match="one adds no noise"):
+        run({}, {"epsilon": 1}, reveal="size", both=True)
+
+
+def test_an_account_of_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ledger, rules = tmp_path / "ledger", tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nname = "once"\nperiod = "1d"\nruns-of-all = 1\n')
+    sends = THEIRS | {"ledger": ledger, "rules": rules, "purpose": "a test"}
+    receives = OURS | {"ledger": tmp_path / "other", "ledger_answers": True}
+    received, _ = vesica.rehearse(receives, sends)
+    assert received.report["contract"]["sender_purpose"] == "a test"
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    kinds = ["created", "begun", "receipts", "ended"]
+    assert [kind for line, kind in zip(lines, kinds) if kind in line] == kinds
+    answered = json.loads((tmp_path / "other").read_text().splitlines()[3])
+    assert answered["ended"]["answer"]["matches"] == 20
+    with pytest.raises(vesica.ResourceError, match='the rule "once" does not allow this run'):
+        vesica.rehearse(OURS, sends)
+    with pytest.raises(vesica.UsageError, match="rules go with a ledger"):
+        vesica.rehearse(OURS, THEIRS | {"rules": rules})
+    with pytest.raises(vesica.UsageError, match="more than 200 bytes"):
+        vesica.rehearse(OURS | {"purpose": "x" * 201}, THEIRS)
+    with pytest.raises(vesica.UsageError, match="epsilon is spent"):
+        vesica.rehearse(OURS, THEIRS | {"epsilon": 1}, reveal="size", **SEMI_HONEST)
 
 
 def test_thresholds_and_minimum_sizes() -> None:
@@ -443,7 +497,8 @@ def test_the_arguments_are_the_commands(command: str) -> None:
     import subprocess
 
     elsewhere = {"input", "key", "match", "listen", "connect", "identity", "peer", "report", "help"}
-    elsewhere |= {"config", "log_format", "allow_core_dumps"}
+    elsewhere |= {"config", "log_format", "allow_core_dumps", "passphrase_file", "invite", "accept"}
+    elsewhere |= {"proxy", "sni", "outer_ca"}
     renamed = {"lambda": "lambda_", "no_header": "header"}
     for name, function in (("receive", vesica.receive), ("send", vesica.send)):
         shown = subprocess.run(

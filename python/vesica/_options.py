@@ -180,8 +180,22 @@ class RevealOptions(TypedDict, total=False):
     reveal: Reveal | Sequence[Reveal]
 
 
-class TermOptions(TypedDict, total=False):
-    """What both sides agree on, whatever they do."""
+class LedgerOptions(TypedDict, total=False):
+    """The account of what is answered."""
+
+    ledger: OutputPath | None
+    ledger_answers: bool
+
+
+class AccountOptions(LedgerOptions, total=False):
+    """The account of a side that runs with a peer."""
+
+    rules: InputPath | None
+    purpose: str | None
+
+
+class TermOptions(AccountOptions, total=False):
+    """What both sides agree on, whatever they do, and what a side writes down of it."""
 
     protocol: str
     security: Literal["malicious", "malicious-sender", "semi-honest"]
@@ -198,6 +212,8 @@ class OnlineOptions(RevealOptions, total=False):
     bandwidth: str | None
     max_peer_value_bound: int | None
     max_peer_values: int
+    epsilon: Number | None
+    epsilon_split: Mapping[str, int] | None
 
 
 class TaskOptions(TypedDict, total=False):
@@ -249,7 +265,7 @@ class PublishOptions(TableOptions, WorkOptions, ProgressOptions, total=False):
     """Those of `publish`."""
 
 
-class OpenOptions(WorkOptions, ConnectionOptions, EmptyOptions, total=False):
+class OpenOptions(WorkOptions, ConnectionOptions, EmptyOptions, LedgerOptions, total=False):
     """Those of `open_lookup`."""
 
 
@@ -261,7 +277,11 @@ class LookupOptions(OpenOptions, FindOptions, total=False):
     """Those of `lookup`."""
 
 
-class CollectOptions(TableOptions, WorkOptions, ResultOptions, total=False):
+class TotalOptions(WaitOptions, LedgerOptions, total=False):
+    """Those of `SplitJob.total`."""
+
+
+class CollectOptions(TableOptions, WorkOptions, ResultOptions, LedgerOptions, total=False):
     """Those of `SplitJob.collect`."""
 
 
@@ -277,6 +297,8 @@ class SendOptions(ExchangeOptions, ColumnOptions, ConnectionOptions, OnlineOptio
     attested: str | None
     align: bool
     work_dir: WorkDirectory | None
+    clamp: bool
+    pad_to: int | None
 
 
 class ReceiveOptions(SendOptions, total=False):
@@ -305,6 +327,8 @@ DEFAULTS: Options = {
     "security": "malicious",
     "both": False,
     "align": False,
+    "clamp": False,
+    "ledger_answers": False,
     "optimize": "time",
     "max_peer_items": 2**28,
     "max_peer_values": 8,
@@ -326,7 +350,8 @@ DEFAULTS: Options = {
 ORDER = (
     "task_memory task_threads slots attempts valid_for output output_table output_table_mode reveal rows matched_by "
     "columns take_payload payload payload_width rows_per_key value value_scale value_bound value_repeated show "
-    "normalize protocol offline offline_store attested security both align min_size optimize bandwidth max_peer_items "
+    "epsilon epsilon_split clamp pad_to ledger ledger_answers rules purpose normalize protocol offline offline_store "
+    "attested security both align min_size optimize bandwidth max_peer_items "
     "max_peer_value_bound max_peer_values lambda_ memory threads wait timeout deadline work_dir allow_empty null deny "
     "split query database database_file driver format delimiter header quote escape skip_initial_space skip_rows "
     "skip_footer sheet encoding progress"

@@ -17,6 +17,7 @@ from ._options import (
     InputSet,
     KeyOptions,
     On,
+    OutputPath,
     OutputSet,
     Rows,
     SetDirectory,
@@ -117,6 +118,7 @@ def serve(
     threads: int | None = None,
     timeout: Duration = 120,
     deadline: Duration | None = None,
+    ledger: OutputPath | None = None,
 ) -> Server:
     """Answers those who look keys up in a published set, at `address`, `host:port`, until the server is stopped.
 
@@ -130,6 +132,7 @@ def serve(
     timeout      how long a client may stay connected without a question: seconds, a text such as "5m", or a `timedelta`
     deadline     how long a client may keep one connection waiting in all; ten times what its bytes take on a slow link if not
                  given, and at least an hour
+    ledger       a file in which each question is written down before it is answered (`docs/ledger.md`)
 
     In a `with` statement the server is stopped at the end; `Server.wait` waits for Ctrl-C.
 

@@ -248,6 +248,23 @@ def receive(
                peer is told. If None, 2**31 - 1 units of the last digit
     value_repeated   what counts for a key that several rows have: their sum, or nothing: such a table is refused
 
+    Noise, which makes numbers differentially private:
+
+    epsilon    add noise to the numbers, so that they are private with this parameter, as "0.5": it protects this side's keys
+               and values from a peer that follows the protocol, which is told
+    epsilon_split   how `epsilon` is divided among the numbers, as `{"size": 1, "sum": 3}`; evenly if None. Under a minimum
+               a sum also has a count, "sum-count"
+    clamp      bring a noisy size into the range of sizes, on this side
+    pad_to     bring random keys up to this number, which the peer is told in place of the number of keys
+
+    The account of what is answered (`docs/ledger.md`):
+
+    ledger     a file in which this run is written down before anything that depends on a key leaves; the first run makes it.
+               Both sides then sign receipts. `epsilon` needs it
+    ledger_answers   write down, too, which numbers were revealed to this side, or how many rows match
+    rules      a TOML file with rules that the run is held to; one that they do not allow raises ResourceError
+    purpose    what this side wants the answer for, up to 200 bytes, which the peer is told
+
     Limits:
 
     link       how to reach the sender, and who it is: `listen` or `connect`
@@ -353,6 +370,9 @@ def arguments_of(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     arguments["terms"] = terms_of(arguments)
     arguments["max_peer_items"] = str(arguments["max_peer_items"])
     arguments["columns"] = columns_of(arguments)
+    arguments["epsilon"] = _text(arguments["epsilon"])
+    shares = arguments["epsilon_split"] or {}
+    arguments["epsilon_split"] = [f"{name}={share}" for name, share in shares.items()]
     return reading, arguments
 
 
@@ -441,7 +461,7 @@ def _numbers(given: Number | Sequence[Number] | None) -> list[Number]:
     return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
-def _text(number: int | str | None) -> str | None:
+def _text(number: Number | None) -> str | None:
     """A number as the command reads it."""
     return None if number is None else str(number)
 

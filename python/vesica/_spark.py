@@ -53,7 +53,16 @@ _LACKS = {
     **dict.fromkeys(
         [
             *ColumnOptions.__annotations__,
-            *("take_payload", "align", "offline", "offline_store", "attested", "work_dir"),
+            *(
+                "take_payload",
+                "align",
+                "offline",
+                "offline_store",
+                "attested",
+                "work_dir",
+                "clamp",
+                "pad_to",
+            ),
         ],
         "not for jobs on a cluster",
     ),

@@ -31,7 +31,7 @@ from ._vesica import Link
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import CollectOptions, SplitOptions, WaitOptions
+    from ._options import CollectOptions, SplitOptions, TotalOptions, WaitOptions
 
 
 class TaskListener(Listener):
@@ -156,7 +156,7 @@ class SplitJob:
         self,
         *,
         link: Link | None = None,
-        **options: Unpack[WaitOptions],
+        **options: Unpack[TotalOptions],
     ) -> Result:
         """Opens the total of a job for numbers with the peer's driver, which calls this too, or `vesica total`, once all
         buckets have a result. The result has what this side learns, as after `receive`; its report has no seconds, bytes or
@@ -170,7 +170,10 @@ class SplitJob:
         """
         if link is None:
             return Result(json.loads(self._job.total()))
-        return Result(json.loads(self._job.open_total(link, {**options}, Listener(None))))
+        waiting: dict[str, Any] = {**options}
+        ledger, answers = waiting.pop("ledger"), waiting.pop("ledger_answers")
+        report = self._job.open_total(link, waiting, ledger, answers, Listener(None))
+        return Result(json.loads(report))
 
     @checked
     def collect(
@@ -188,8 +191,9 @@ class SplitJob:
         """
         given: dict[str, Any] = {"on": on, **options}
         rows, output, threads = (given.pop(name) for name in ("rows", "output", "threads"))
+        account = given.pop("ledger"), given.pop("ledger_answers")
         reading = reading_of(given)
-        found, others, batches = self._job.collect(table, reading, rows, output, threads)
+        found, others, batches = self._job.collect(table, reading, rows, output, threads, account)
         matching = array("q", found)
         result = matching if others is None else array("q", others)
         return Collected(matching, result, None if batches is None else Table(batches))
@@ -233,6 +237,8 @@ _LACKS = {
         "a job in tasks does not go with stored correlations",
     ),
     "align": "a job in tasks does not go with one order on both sides",
+    "clamp": "the numbers of a job come from `total`",
+    "pad_to": "a job in tasks does not go with a padded set",
     "work_dir": "a job in tasks goes on from its own directory",
 }
 

@@ -1,7 +1,7 @@
 //! Comparisons of additively shared integers with a public one, and what they guard.
 //!
-//! **Comparison.** Let A be shared modulo 2^k, and A and the threshold K between 0 and 2^(k−1). Then A ≥ K iff the
-//! top bit of A − K modulo 2^k is 0. That bit is the sum of the top bits of both shares and the carry into them.
+//! **Comparison.** Let A be shared modulo 2^k, and A − K, for the threshold K, between −2^(k−1) and 2^(k−1) − 1. Then A ≥ K
+//! iff the top bit of A − K modulo 2^k is 0; A may be below 0, where it has noise. That bit is the sum of the top bits of both shares and the carry into them.
 //! Each side knows its share, so every bit has g = AND and p = XOR of one bit from each; a tree joins neighbours by
 //! (g, p)∘(g′, p′) = (g ⊕ p·g′, p·p′). Several integers are compared side by side, and a tree of ANDs says whether all of
 //! them reach K.

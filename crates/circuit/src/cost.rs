@@ -144,18 +144,31 @@ pub struct Bins {
     pub here: usize,
     /// Those of all parts, which are counted together.
     pub all: usize,
+    /// How far noise reaches in what is counted.
+    pub span: u64,
 }
 
 /// A run without parts.
 impl From<usize> for Bins {
     fn from(all: usize) -> Bins {
-        Bins { here: all, all }
+        Bins {
+            here: all,
+            all,
+            span: 0,
+        }
+    }
+}
+
+impl Bins {
+    /// The ring of a count that is compared.
+    fn count_ring(self) -> Ring {
+        signed_size_ring(self.all, self.span)
     }
 }
 
 /// A comparison of so many counts of all bins.
-fn comparison(all: usize, counts: usize) -> Cost {
-    let ring = signed_size_ring(all);
+fn comparison(bins: Bins, counts: usize) -> Cost {
+    let ring = bins.count_ring();
     let gates = gates(ring, counts);
     let bytes = gates.iter().map(|(rows, bits)| 2 * rows * bits.div_ceil(8));
     let bytes = bytes.sum();
@@ -179,7 +192,7 @@ pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Row>
 
 /// [`crate::Receiver::open`] of these numbers.
 pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
-    let Bins { all, .. } = bins.into();
+    let bins = bins.into();
     if numbers.is_empty() {
         return Cost::default();
     }
@@ -195,7 +208,7 @@ pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
         // A size is counted where there is nothing else.
         _ => {
             let counted = numbers.iter().filter(|number| number.is_counted());
-            comparison(all, counted.count().max(1))
+            comparison(bins, counted.count().max(1))
                 + products(numbers.len(), Ring::FULL)
                 + inner(numbers.len())
                 + opening
@@ -205,16 +218,17 @@ pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
 
 /// [`crate::Receiver::size`].
 pub fn size(bins: impl Into<Bins>, minimum: u64) -> Cost {
-    let Bins { here, all } = bins.into();
+    let bins = bins.into();
     match minimum {
-        0 => products(here, size_ring(all)),
-        _ => products(here, signed_size_ring(all)),
+        0 => products(bins.here, size_ring(bins.all, bins.span)),
+        _ => products(bins.here, bins.count_ring()),
     }
 }
 
 /// [`crate::Receiver::matches`], or the same over all parts of a run.
 pub fn matches(bins: impl Into<Bins>) -> Cost {
-    let Bins { here, all } = bins.into();
+    let bins = bins.into();
+    let Bins { here, all, .. } = bins;
     let gates = Cost {
         cots: 128 * here.div_ceil(64),
         receiver_bytes: 2 * here.div_ceil(8),
@@ -227,9 +241,9 @@ pub fn matches(bins: impl Into<Bins>) -> Cost {
         flows: here.min(1),
         ..Cost::default()
     };
-    let part = products(here, signed_size_ring(all)) + gates + opened;
+    let part = products(here, bins.count_ring()) + gates + opened;
     let parts = all.checked_div(here).unwrap_or(1);
-    std::iter::repeat_n(part, parts).fold(comparison(all, 1), Cost::add)
+    std::iter::repeat_n(part, parts).fold(comparison(bins, 1), Cost::add)
 }
 
 /// [`crate::Receiver::shares_of_receiver`].
@@ -256,18 +270,18 @@ pub fn string_of_sender(bins: usize, bytes: usize) -> Cost {
 fn counts_of_sender(bins: Bins, columns: usize, minimum: u64) -> Cost {
     match minimum {
         0 => Cost::default(),
-        _ => products(columns * bins.here, signed_size_ring(bins.all)),
+        _ => products(columns * bins.here, bins.count_ring()),
     }
 }
 
 /// [`crate::Receiver::sums_of_receiver`].
 pub fn sums_of_receiver(bins: impl Into<Bins>, columns: usize, minimum: u64) -> Cost {
-    let Bins { here, all } = bins.into();
+    let bins = bins.into();
     let counts = match minimum {
         0 => Cost::default(),
-        _ => products(here, Row::of(columns, signed_size_ring(all))),
+        _ => products(bins.here, Row::of(columns, bins.count_ring())),
     };
-    shares_of_receiver(here, columns) + counts
+    shares_of_receiver(bins.here, columns) + counts
 }
 
 /// [`crate::Receiver::sums_of_sender`].
@@ -337,7 +351,7 @@ mod tests {
             (membership(bins, 61), [30, 0, 0, 900, 120, 6]),
             (membership(bins, 64), [31, 0, 0, 945, 124, 6]),
             (
-                size(bins, 0) + open(bins, &[Number::no_size(bins, 0)], 0),
+                size(bins, 0) + open(bins, &[Number::no_size(bins, 0, 0)], 0),
                 [0, 1, 0, k, 1, 3],
             ),
             (sums_of_receiver(bins, 1, 0) + number, [0, 1, 0, 64, 1, 3]),
@@ -403,7 +417,18 @@ mod tests {
             let bits = &BitShares::from_fn(bins, |i| i as u64);
             let values = vec![7; bins];
             let words = Zeroizing::new(vec![7; bins]);
-            for (minimum, columns) in [(0, 1), (9, 1), (0, 2), (9, 3)] {
+            for (minimum, columns, span) in [
+                (0, 1, 0),
+                (9, 1, 0),
+                (0, 2, 0),
+                (9, 3, 0),
+                (0, 1, 70_000),
+                (9, 2, 70_000),
+            ] {
+                let all = Bins {
+                    span,
+                    ..bins.into()
+                };
                 let own = &vec![&values[..]; columns];
                 let of = |columns| Payloads {
                     values: vec![words.clone(); columns],
@@ -417,11 +442,13 @@ mod tests {
                     (|$engine:ident, $rng:ident, $channel:ident| $ours:expr, $theirs:expr) => {
                         measured(
                             |$engine, $channel| {
+                                $engine.span = span;
                                 let $rng = &mut rng(1);
                                 let numbers = $ours?;
                                 $engine.open($channel, $rng, &numbers, of)
                             },
                             |$engine, $channel| {
+                                $engine.span = span;
                                 let $rng = &mut rng(2);
                                 let numbers = $theirs?;
                                 $engine.open($channel, $rng, &numbers, of)
@@ -430,15 +457,15 @@ mod tests {
                     };
                 }
                 let sums = |count| vec![Number::no_sum(minimum); count];
-                let open = |count| open(bins, &sums(count), minimum);
+                let open = |count| open(all, &sums(count), minimum);
                 let found = opened!(
                     |engine, rng, channel| engine.size(channel, rng, bits, minimum).map(|n| [n]),
                     engine.size(channel, rng, bits, minimum).map(|n| [n])
                 );
                 check(
                     found.2,
-                    size(bins, minimum)
-                        + super::open(bins, &[Number::no_size(bins, minimum)], minimum),
+                    size(all, minimum)
+                        + super::open(all, &[Number::no_size(bins, minimum, span)], minimum),
                 );
                 let found = opened!(
                     |engine, rng, channel| engine
@@ -447,7 +474,7 @@ mod tests {
                 );
                 check(
                     found.2,
-                    sums_of_receiver(bins, columns, minimum) + open(columns),
+                    sums_of_receiver(all, columns, minimum) + open(columns),
                 );
                 let found = opened!(
                     |engine, rng, channel| engine
@@ -456,7 +483,7 @@ mod tests {
                 );
                 check(
                     found.2,
-                    sums_of_sender(bins, columns, minimum) + open(columns),
+                    sums_of_sender(all, columns, minimum) + open(columns),
                 );
                 let (vectors, least) = ((&values[..], payload), (minimum, 40));
                 let found = opened!(
@@ -467,7 +494,7 @@ mod tests {
                         .inner_product(channel, rng, bits, payload, least)
                         .map(|n| [n])
                 );
-                check(found.2, super::inner_product(bins, minimum, 40) + open(1));
+                check(found.2, super::inner_product(all, minimum, 40) + open(1));
             }
             let found = measured(
                 |engine, channel| engine.matches(channel, &mut rng(1), bits, 5),
@@ -478,6 +505,7 @@ mod tests {
             let parts = Bins {
                 here: bins,
                 all: 3 * bins,
+                span: 0,
             };
             let found = measured(
                 |engine, channel| {

@@ -24,6 +24,7 @@ pub struct Receiver<const W: u32 = WIDTH> {
     pub(crate) reverse: Option<ChoiceEnd>,
     pub(crate) session: [u8; 32],
     pub(crate) parts: usize,
+    pub(crate) span: u64,
 }
 
 /// The engine of the PSI sender. It is the COT receiver of the main direction.
@@ -34,6 +35,7 @@ pub struct Sender<const W: u32 = WIDTH> {
     pub(crate) reverse: Option<ValueEnd>,
     pub(crate) session: [u8; 32],
     pub(crate) parts: usize,
+    pub(crate) span: u64,
 }
 
 impl<const W: u32> Receiver<W> {
@@ -44,12 +46,18 @@ impl<const W: u32> Receiver<W> {
             reverse: None,
             session: *session,
             parts: 1,
+            span: 0,
         }
     }
 
     /// The same for one of so many parts, of equally many bins, whose numbers are added up before they are opened.
     pub fn of_parts(self, parts: usize) -> Self {
         Self { parts, ..self }
+    }
+
+    /// The same for sizes and counts that have noise up to `span`.
+    pub fn with_noise(self, span: u64) -> Self {
+        Self { span, ..self }
     }
 
     /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.
@@ -72,12 +80,18 @@ impl<const W: u32> Sender<W> {
             reverse: None,
             session: *session,
             parts: 1,
+            span: 0,
         }
     }
 
     /// The same for one of so many parts, of equally many bins, whose numbers are added up before they are opened.
     pub fn of_parts(self, parts: usize) -> Self {
         Self { parts, ..self }
+    }
+
+    /// The same for sizes and counts that have noise up to `span`.
+    pub fn with_noise(self, span: u64) -> Self {
+        Self { span, ..self }
     }
 
     /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.

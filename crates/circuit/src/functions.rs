@@ -25,6 +25,10 @@
 //! are too few matches. Bits of matches are opened in the same way. The receiver never sends its share of either: the
 //! sender learns nothing, and not whether the minimum was met.
 //!
+//! **Noise.** Numbers that are to be differentially private have noise added to the shares of which they are opened, and counts to
+//! those that are compared (`docs/differential-privacy.md`). Sizes and counts are in rings with room for it, of up to `span`
+//! beyond either end: a size from -span on, and a count whose difference from the minimum has a sign.
+//!
 //! **Telling.** Where both want the result, the receiver then [tells](Answer::tell) the sender, in one frame whose length
 //! is always the same. It speaks last: it can lie, or leave, once it knows the result.
 //!
@@ -136,17 +140,18 @@ fn outcome_bits(count: usize) -> usize {
     1 + 64 * count
 }
 
-/// The ring of a size that is opened.
-pub(crate) fn size_ring(bins: usize) -> Ring {
-    Ring::holding(bins as u64)
+/// The ring of a size that is opened: it holds those from -`span` to `bins` + `span`.
+pub(crate) fn size_ring(bins: usize, span: u64) -> Ring {
+    Ring::holding(bins as u64 + 2 * span)
 }
 
-/// The ring of a size that is compared with up to `bins` + 1: one bit more, for the sign.
-pub(crate) fn signed_size_ring(bins: usize) -> Ring {
-    Ring::new(Ring::holding(bins as u64 + 1).bits() + 1)
+/// The ring of a size, with noise up to `span`, that is compared with up to `bins` + 1: the difference has a sign, of one bit
+/// more.
+pub(crate) fn signed_size_ring(bins: usize, span: u64) -> Ring {
+    Ring::new(Ring::holding(bins as u64 + 1 + span).bits() + 1)
 }
 
-/// A minimum that no size meets is as good as any other.
+/// A minimum that no size meets is as good as any other, unless noise can meet it: a contract rules that out.
 fn clamp(minimum: u64, bins: usize) -> u64 {
     minimum.min(bins as u64 + 1)
 }
@@ -158,25 +163,40 @@ pub struct Number {
     share: u64,
     /// Under a minimum, the share of how many bins add to it; a size counts by itself.
     count: Option<u64>,
+    /// The value is this far below 0 at most; elements of the ring from there on stand for values below 0.
+    span: u64,
 }
 
 impl Number {
-    /// A size over so many bins of all parts, whose shares are zeros.
-    pub fn no_size(bins: usize, minimum: u64) -> Number {
+    /// A size over so many bins of all parts, with noise up to `span`, whose shares are zeros.
+    pub fn no_size(bins: usize, minimum: u64, span: u64) -> Number {
         Number {
-            ring: ring_of_size(bins, minimum),
+            ring: ring_of_size(bins, minimum, span),
             share: 0,
             count: None,
+            span,
         }
     }
 
     /// A sum whose shares are zeros.
     pub fn no_sum(minimum: u64) -> Number {
+        Number::sum(0, (minimum > 0).then_some(0))
+    }
+
+    /// A sum modulo 2^64, signed, of which this party has a share, and one of its count.
+    fn sum(share: u64, count: Option<u64>) -> Number {
         Number {
             ring: Ring::FULL,
-            share: 0,
-            count: (minimum > 0).then_some(0),
+            share,
+            count,
+            span: 1 << 63,
         }
+    }
+
+    /// The value of an element of the ring.
+    fn value(&self, element: u64) -> i64 {
+        let above_least = self.ring.reduce(element.wrapping_add(self.span));
+        above_least.wrapping_sub(self.span) as i64
     }
 
     /// That in which its shares add up.
@@ -206,10 +226,19 @@ impl Number {
 /// A party's shares of numbers that are opened together.
 struct Opened<'a> {
     numbers: &'a [Number],
-    bins: usize,
+    /// Of all parts, and how far noise reaches in what they count.
+    counted: (usize, u64),
 }
 
-impl Opened<'_> {
+impl<'a> Opened<'a> {
+    /// Numbers of which nothing is compared.
+    fn alone(numbers: &'a [Number]) -> Opened<'a> {
+        Opened {
+            numbers,
+            counted: (0, 0),
+        }
+    }
+
     /// What is compared with a minimum. No number has more bins than the size.
     fn counts(&self) -> Vec<u64> {
         let counts: Vec<u64> = self.numbers.iter().filter_map(|n| n.count).collect();
@@ -231,11 +260,8 @@ impl Opened<'_> {
     fn values(&self, own: &[u64], theirs: &[u64]) -> Vec<i64> {
         let shares = own.iter().zip(theirs);
         let sums = shares.map(|(own, theirs)| own.wrapping_add(*theirs));
-        let values = self
-            .rings()
-            .zip(sums)
-            .map(|(ring, sum)| ring.reduce(sum) as i64);
-        values.collect()
+        let values = self.numbers.iter().zip(sums);
+        values.map(|(number, sum)| number.value(sum)).collect()
     }
 
     /// A share of whether every count is at least `minimum`.
@@ -246,7 +272,7 @@ impl Opened<'_> {
         rng: &mut dyn CryptoRng,
         minimum: u64,
     ) -> Result<BitShares, Error> {
-        enough(party, channel, rng, &self.counts(), (minimum, self.bins))
+        enough(party, channel, rng, &self.counts(), (minimum, self.counted))
     }
 }
 
@@ -258,7 +284,7 @@ pub(crate) fn receive_numbers(
     channel: &mut dyn Channel,
     numbers: &[Number],
 ) -> Result<Answer, Error> {
-    let opened = Opened { numbers, bins: 0 };
+    let opened = Opened::alone(numbers);
     let theirs = receive_shares(channel, opened.rings())?;
     Ok(Answer::Values(opened.values(&opened.shares(), &theirs)))
 }
@@ -268,17 +294,14 @@ pub(crate) fn receive_numbers(
 /// # Errors
 /// The channel's.
 pub(crate) fn send_numbers(channel: &mut dyn Channel, numbers: &[Number]) -> Result<(), Error> {
-    let opened = Opened { numbers, bins: 0 };
+    let opened = Opened::alone(numbers);
     send_shares(channel, opened.rings().zip(opened.shares().iter().copied()))
 }
 
 /// Sums modulo 2^64, with the counts that go with them.
 fn sums(shares: &[Shares], counts: Option<&[u64]>) -> Vec<Number> {
-    let number = |(i, shares): (usize, &Shares)| Number {
-        ring: Ring::FULL,
-        share: sum(shares),
-        count: counts.map(|counts| counts[i]),
-    };
+    let number =
+        |(i, shares): (usize, &Shares)| Number::sum(sum(shares), counts.map(|counts| counts[i]));
     shares.iter().enumerate().map(number).collect()
 }
 
@@ -454,13 +477,9 @@ impl Receiver {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Number, Error> {
-        let ring = ring_of_size(self.parts * matches.len(), minimum);
-        let share = self.size_share(channel, rng, ring, matches)?;
-        Ok(Number {
-            ring,
-            share,
-            count: None,
-        })
+        let size = Number::no_size(self.parts * matches.len(), minimum, self.span);
+        let share = self.size_share(channel, rng, size.ring, matches)?;
+        Ok(Number { share, ..size })
     }
 
     /// For each column of values, shares of `values[i]` modulo 2^64 where bin i matches, and of 0 elsewhere.
@@ -527,7 +546,7 @@ impl Receiver {
         if minimum == 0 {
             return Ok(sums(&shares, None));
         }
-        let ring = signed_size_ring(self.parts * matches.len());
+        let ring = signed_size_ring(self.parts * matches.len(), self.span);
         let adding: Vec<Shares> = values.iter().map(|values| adding(values)).collect();
         let counts = select(
             &mut self.main,
@@ -569,7 +588,8 @@ impl Receiver {
         if minimum == 0 {
             return receive_numbers(channel, numbers);
         }
-        let opened = Opened { numbers, bins };
+        let counted = (bins, self.span);
+        let opened = Opened { numbers, counted };
         let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
         let own = self.main.guard(channel, rng, &opened.shares(), &enough)?;
         let rings = std::iter::once(Ring::new(1)).chain(opened.rings());
@@ -655,7 +675,7 @@ impl Receiver {
         own: &[u64],
         adding: &[BitShares],
     ) -> Result<Vec<u64>, Error> {
-        let ring = signed_size_ring(self.parts * own.len());
+        let ring = signed_size_ring(self.parts * own.len(), self.span);
         let all = Zeroizing::new(own.repeat(adding.len()));
         let bits = joined_bits(adding);
         let shares = self.main.select(channel, rng, ring, &all, &bits)?;
@@ -706,11 +726,7 @@ impl Receiver {
             0 => None,
             _ => Some(self.counts(channel, rng, &own, &adding)?[0]),
         };
-        Ok(Number {
-            ring: Ring::FULL,
-            share,
-            count,
-        })
+        Ok(Number::sum(share, count))
     }
 }
 
@@ -726,13 +742,9 @@ impl Sender {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Number, Error> {
-        let ring = ring_of_size(self.parts * matches.len(), minimum);
-        let share = self.size_share(channel, rng, ring, matches)?;
-        Ok(Number {
-            ring,
-            share,
-            count: None,
-        })
+        let size = Number::no_size(self.parts * matches.len(), minimum, self.span);
+        let share = self.size_share(channel, rng, size.ring, matches)?;
+        Ok(Number { share, ..size })
     }
 
     /// The other side of [`Receiver::shares_of_receiver`], of so many columns.
@@ -780,7 +792,7 @@ impl Sender {
         if minimum == 0 {
             return Ok(sums(&shares, None));
         }
-        let ring = signed_size_ring(self.parts * matches.len());
+        let ring = signed_size_ring(self.parts * matches.len(), self.span);
         let counts = multiply(&mut self.main, channel, rng, ring, (matches, columns))?;
         let counts: Vec<u64> = counts.iter().map(|counts| sum(counts)).collect();
         Ok(sums(&shares, Some(&counts)))
@@ -812,7 +824,8 @@ impl Sender {
         if minimum == 0 {
             return send_numbers(channel, numbers);
         }
-        let opened = Opened { numbers, bins };
+        let counted = (bins, self.span);
+        let opened = Opened { numbers, counted };
         let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
         let shares = self.main.guard(channel, rng, &opened.shares(), &enough)?;
         let bit = (Ring::new(1), enough.get(0));
@@ -892,7 +905,7 @@ impl Sender {
         adding: &[BitShares],
     ) -> Result<Vec<u64>, Error> {
         let bins = adding.first().map_or(0, BitShares::len);
-        let ring = signed_size_ring(self.parts * bins);
+        let ring = signed_size_ring(self.parts * bins, self.span);
         let bits = joined_bits(adding);
         let shares = self.main.multiply(channel, rng, ring, &bits)?;
         Ok(sums_of(&shares, adding.len()))
@@ -930,23 +943,19 @@ impl Sender {
             0 => None,
             _ => Some(self.counts(channel, rng, &adding)?[0]),
         };
-        Ok(Number {
-            ring: Ring::FULL,
-            share,
-            count,
-        })
+        Ok(Number::sum(share, count))
     }
 }
 
-/// A share of whether each of these counts of `bins` bins is at least `minimum`.
+/// A share of whether each of these counts of `bins` bins, with noise up to `span`, is at least `minimum`.
 fn enough(
     party: &mut impl Party,
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,
     counts: &[u64],
-    (minimum, bins): (u64, usize),
+    (minimum, (bins, span)): (u64, (usize, u64)),
 ) -> Result<BitShares, Error> {
-    let (ring, minimum) = (signed_size_ring(bins), clamp(minimum, bins));
+    let (ring, minimum) = (signed_size_ring(bins, span), clamp(minimum, bins));
     all_at_least(party, channel, rng, ring, counts, minimum)
 }
 
@@ -984,10 +993,10 @@ fn unsigned(values: &[i64]) -> Shares {
 }
 
 /// The ring of a size that is opened under a minimum, if there is one.
-fn ring_of_size(bins: usize, minimum: u64) -> Ring {
+fn ring_of_size(bins: usize, minimum: u64, span: u64) -> Ring {
     match minimum {
-        0 => size_ring(bins),
-        _ => signed_size_ring(bins),
+        0 => size_ring(bins, span),
+        _ => signed_size_ring(bins, span),
     }
 }
 

@@ -292,7 +292,8 @@ impl Run<'_> {
             self.rng,
         )?;
         let engine = Receiver::new(&self.plan.derived("engine"), entries);
-        Ok(engine.of_parts(self.plan.parts()))
+        let engine = engine.of_parts(self.plan.parts());
+        Ok(engine.with_noise(self.plan.task.noise_span))
     }
 
     /// Sets up COTs and entries; the other party calls [`Run::receiving_engine`].
@@ -317,7 +318,8 @@ impl Run<'_> {
             self.rng,
         )?;
         let engine = Sender::new(&self.plan.derived("engine"), entries);
-        Ok(engine.of_parts(self.plan.parts()))
+        let engine = engine.of_parts(self.plan.parts());
+        Ok(engine.with_noise(self.plan.task.noise_span))
     }
 
     /// The shares of equality of one string on each side, of `bits` bits.

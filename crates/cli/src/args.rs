@@ -10,19 +10,28 @@ mod tasks;
 mod terms;
 mod values;
 
+use std::time::Duration;
+
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use vesica::Role;
+use vesica::options::{parse_duration, parse_peer_address};
+use vesica_session::Invitation;
 
 pub(crate) use self::bench::{Bench, BenchParty, Carrier, Kernels, Measured, Plan};
 pub(crate) use self::parse::{Parsed, Stop, definition, parse};
 pub(crate) use self::published::{Lookup, Publish, Serve};
-pub(crate) use self::runs::{Check, Columns, Exchange, Meeting, Receive, RunOptions, Send};
+pub(crate) use self::runs::{
+    Check, Columns, Doctor, Exchange, Meeting, OwnSide, Receive, RunOptions, Send,
+};
 pub(crate) use self::table::{Opener, Table};
 pub(crate) use self::tasks::{Attempts, Bucket, Collect, Gateway, Split, Total};
+use crate::failure::Failure;
+use crate::identity::{IdentityOption, PassphraseOption};
+use crate::invited::Whose;
+use crate::ledger::Ledger;
 use crate::log::LogFormat;
 use crate::offline::{Dealer, Generator, Offline};
-use crate::options::IdentityOption;
 use crate::paths::{InputPath, OutputFile};
 use crate::report::Reporting;
 
@@ -69,6 +78,13 @@ pub(crate) enum Command {
     Keygen(Keygen),
     /// Prints the fingerprint of an identity
     Fingerprint(FingerprintOf),
+    /// Writes an invitation to a run: one line, by which the other side knows who invites, where, in which role and on which
+    /// terms
+    ///
+    /// Whoever is invited calls receive or send with --invite, and sends back the fingerprint that this prints. This side calls
+    /// the other one with --invite and, as --peer, that fingerprint. An invitation is as authentic as the way that it came by:
+    /// have both fingerprints read aloud. It is used once.
+    Invite(Invite),
     /// Learns which of its rows match the sender's table, and writes them
     Receive(Receive),
     /// Helps the receiver; learns only how many distinct keys it has
@@ -83,6 +99,12 @@ pub(crate) enum Command {
     Exchange(Box<Exchange>),
     /// Shows what a run would see of a table; needs no peer
     Check(Check),
+    /// Says before a run what would stand in its way: identity, proxy, port, the peer's key, versions, terms, the table
+    ///
+    /// Both sides may call it at the same time, one with --listen and one with --connect. They then measure the link and compare
+    /// their terms. It also tells whether a peer is there that waits in a run, which goes on waiting. No key of a table is used,
+    /// and the peer learns no size.
+    Doctor(Box<Doctor>),
     /// Prepares, lists and checks correlations for later runs
     Offline(Offline),
     /// Deals correlations to two parties that both trust this machine
@@ -126,6 +148,8 @@ pub(crate) enum Command {
     /// and --peer. A side that learns the total prints it, and keeps it in the job's directory. Without these options it prints
     /// what it has kept, and meets nobody.
     Total(Total),
+    /// Shows, checks and exports the account of what was answered, as runs with --ledger have kept it
+    Ledger(Ledger),
     /// Prints a shell completion script
     Completions(Completions),
     /// Prints the manual page of vesica or of one of its commands
@@ -140,12 +164,45 @@ pub(crate) struct Keygen {
     /// File for the new identity; never overwritten
     #[arg(long, value_name = "FILE", default_value = parse::USUAL_IDENTITY)]
     pub(crate) out: OutputFile,
+    /// Encrypt the identity under a passphrase, which every command then asks for
+    #[arg(long)]
+    pub(crate) encrypt: bool,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseOption,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FingerprintOf {
     #[command(flatten)]
     pub(crate) own: IdentityOption,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Invite {
+    #[command(flatten)]
+    pub(crate) own: IdentityOption,
+    /// Address at which this side can be reached by whoever is invited, HOST:PORT, or wss://HOST/PATH behind a web server
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_peer_address)]
+    pub(crate) address: String,
+    /// What whoever is invited does; this side does the other
+    #[arg(help_heading = "Agreed with the peer", id = "invited", long = "for", value_name = "receive|send", value_parser = role)]
+    pub(crate) invited: Role,
+    #[command(flatten)]
+    pub(crate) agreed: runs::Agreed<terms::OfInvitation>,
+    /// How long the invitation can be used
+    #[arg(long, value_name = "SECONDS", default_value = "7d", value_parser = parse_duration)]
+    pub(crate) expires: Duration,
+    /// Print a QR code of it on standard error
+    #[arg(long)]
+    pub(crate) qr: bool,
+}
+
+fn role(text: &str) -> Result<Role, &'static str> {
+    match text {
+        "receive" => Ok(Role::Receiver),
+        "send" => Ok(Role::Sender),
+        _ => Err("whoever is invited is to receive or to send"),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +218,16 @@ pub(crate) struct Man {
 }
 
 impl Command {
+    /// Takes the invitation to a run.
+    fn take(&mut self, invitation: Invitation, whose: Whose) -> Result<(), Failure> {
+        let (role, link, run) = match self {
+            Command::Receive(Receive { link, run, .. }) => (Role::Receiver, link, run),
+            Command::Send(Send { link, run, .. }) => (Role::Sender, link, run),
+            _ => return Err(Failure::usage("an invitation is for receive and send")),
+        };
+        run.take(role, link, invitation, whose)
+    }
+
     /// Its report, if it has one.
     pub(crate) fn reporting(&self) -> Option<Reporting<'_>> {
         Some(match self {
@@ -281,7 +348,8 @@ mod tests {
         let mut tables = Vec::new();
         check(&super::definition(&[]), "vesica", &mut tables);
         for name in [
-            "receive", "send", "check", "exchange", "publish", "lookup", "split", "collect",
+            "receive", "send", "check", "doctor", "exchange", "publish", "lookup", "split",
+            "collect",
         ] {
             assert!(tables.iter().any(|table| table == name), "{name}");
         }

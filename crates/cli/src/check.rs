@@ -4,13 +4,16 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use vesica::{KeySpec, Party, Terms};
+use vesica::{Checked, KeySpec, Party, Terms};
 use vesica_files::{WholeFile, found_at, is_exhausted, read_regular};
 use vesica_session::terms::{KEY_BITS, NORMALIZATION, REVEAL};
-use vesica_session::{Error as SessionError, LabelExchange, VERSION, ValueTerms, check_values};
+use vesica_session::{
+    Error as SessionError, LabelExchange, MAX_SCALE, MAX_VALUE_COLUMNS, VERSION, ValueTerms,
+    check_values,
+};
 use vesica_wire::Error as WireError;
 
-use crate::args::Check;
+use crate::args::{Check, OwnSide};
 use crate::failure::{DATA, Failure, InCommand, RESOURCE, USAGE};
 use crate::log::{self, Level};
 use crate::progress::Progress;
@@ -23,7 +26,7 @@ const MAX_BYTES: u64 = 1 << 16;
 /// What a side says of a run before anything of its table.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+pub(crate) struct Said {
     /// The version of the handshake.
     version: u16,
     protocol: String,
@@ -33,7 +36,7 @@ struct Said {
 }
 
 impl Said {
-    fn of(party: &Party, key: &KeySpec) -> Said {
+    pub(crate) fn of(party: &Party, key: &KeySpec) -> Said {
         let mut terms = party.terms.clone();
         terms.set(&NORMALIZATION, key.normalization());
         terms.set(&KEY_BITS, key.bits());
@@ -81,14 +84,26 @@ impl Said {
             ErrorKind::NotFound => wrong("no such file".into()),
             _ => wrong(format!("cannot be read: {e}")),
         })?;
-        serde_json::from_slice(&bytes).map_err(|_| {
+        Said::parse(&bytes).ok_or_else(|| {
             let problem = wrong("is not a file of terms, or of another version".into());
             problem.hint("the peer writes one with `vesica check --terms FILE`")
         })
     }
 
-    /// Fails with what would end a run with a peer that says this; names all differences.
-    fn compare(&self, theirs: &Said) -> Result<(), Failure> {
+    /// What a peer says, if it may be so.
+    pub(crate) fn parse(json: &[u8]) -> Option<Said> {
+        let said: Said = serde_json::from_slice(json).ok()?;
+        let is_value = |value: &ValueTerms| {
+            (1..=i64::MAX as u64).contains(&value.bound) && value.scale <= MAX_SCALE
+        };
+        let is_sound = said.labels.is_sound()
+            && said.values.len() <= MAX_VALUE_COLUMNS
+            && said.values.iter().all(is_value);
+        is_sound.then_some(said)
+    }
+
+    /// What would end a run with a peer that says this.
+    pub(crate) fn differences(&self, theirs: &Said) -> Vec<Failure> {
         let mut differences = Vec::new();
         if self.version != theirs.version {
             let versions = [self.version, theirs.version].map(|version| version.to_string());
@@ -106,7 +121,12 @@ impl Said {
             differences.extend(check_values(reveals[0], values).err());
         }
         let failures = differences.into_iter().map(SessionError::from);
-        let mut failures = failures.map(Failure::from);
+        failures.map(Failure::from).collect()
+    }
+
+    /// Fails with the first difference from what the peer says, and names the others before.
+    fn compare(&self, theirs: &Said) -> Result<(), Failure> {
+        let mut failures = self.differences(theirs).into_iter();
         let Some(first) = failures.next() else {
             return Ok(());
         };
@@ -125,22 +145,35 @@ fn differ(field: &'static str, [ours, theirs]: [String; 2]) -> WireError {
     }
 }
 
+/// The table of a side, looked at as a run would: what is found, and why a run would end.
+pub(crate) fn look(
+    side: &OwnSide,
+    party: &Party,
+    key: &KeySpec,
+    show: usize,
+    signals: Signals,
+) -> Result<Checked, Failure> {
+    let shown = side.resources.progress();
+    let mut progress = Progress::new(shown, signals, "reading the table");
+    let source = side.table.open(party.options_of_check())?;
+    let checked = party.check_table(side.role(), &source, key, show, &mut progress)?;
+    progress.finish();
+    Ok(checked)
+}
+
 /// Prints what a run would see, and fails as a run would.
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     check_open()?;
-    let key = options.table.key()?;
-    let (role, party) = (options.role(), options.party()?);
-    party.check(role, &key)?;
+    let side = &options.side;
+    let key = side.table.key()?;
+    let party = side.party()?;
+    party.check(side.role(), &key)?;
     let theirs = options.against.as_deref().map(Said::read).transpose()?;
     options.terms.as_deref().map_or(Ok(()), Said::check_place)?;
-    let (shown, signals) = (options.resources.progress(), Signals::install()?);
-    let mut progress = Progress::new(shown, signals, "reading the table");
-    let source = options.table.open(party.options_of_check())?;
     let show = options.show.unwrap_or(0);
-    let checked = party.check_table(role, &source, &key, show, &mut progress)?;
-    progress.finish();
+    let checked = look(side, &party, &key, show, Signals::install()?)?;
     let check = checked.check.spelled(&InCommand);
-    let text = if options.json {
+    let text = if side.json {
         serde_json::to_string(&check)
             .map_err(|e| Failure::new(RESOURCE, format!("the result is not JSON: {e}")))?
     } else {
@@ -161,5 +194,52 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     match checked.refusal {
         Some(refusal) => Err(refusal.into()),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer sends to `doctor`, and what a file for `--against` holds.
+    #[test]
+    fn what_no_side_may_say_is_refused() {
+        let said = Said {
+            version: VERSION,
+            protocol: "auto".into(),
+            terms: Terms::default(),
+            labels: LabelExchange::Nothing,
+            values: Vec::new(),
+        };
+        let json = serde_json::to_value(&said).unwrap();
+        let with = |field: &str, value: &str| {
+            let mut json = json.clone();
+            json[field] = serde_json::from_str(value).unwrap();
+            Said::parse(&serde_json::to_vec(&json).unwrap()).is_some()
+        };
+        assert!(with("labels", r#""Nothing""#));
+        assert!(with(
+            "labels",
+            r#"{"Wanted":{"most_bytes":64,"most_rows":1}}"#
+        ));
+        for labels in [
+            r#"{"Wanted":{"most_bytes":0,"most_rows":0}}"#,
+            r#"{"Wanted":{"most_bytes":64,"most_rows":4096}}"#,
+            r#"{"Offered":{"bytes":0,"rows":0,"columns":["a"]}}"#,
+            r#"{"Offered":{"bytes":64,"rows":1,"columns":["a\u001b[31m"]}}"#,
+        ] {
+            assert!(!with("labels", labels), "{labels}");
+        }
+        for value in [
+            r#"[{"bound":0,"scale":0,"repeated":"sum"}]"#,
+            r#"[{"bound":18446744073709551615,"scale":0,"repeated":"sum"}]"#,
+            r#"[{"bound":1,"scale":255,"repeated":"sum"}]"#,
+        ] {
+            assert!(!with("values", value), "{value}");
+        }
+        assert!(with(
+            "values",
+            r#"[{"bound":1,"scale":2,"repeated":"sum"}]"#
+        ));
     }
 }

@@ -6,13 +6,15 @@ use std::sync::OnceLock;
 use serde_json::json;
 use vesica::tables::TargetTable;
 use vesica::{
-    Destination, Gets, Intent, KeySpec, Party, Report, Role, Rows, SourceOptions, no_match_hint,
+    ConnectOptions, Destination, Gets, Intent, KeySpec, Party, Report, Role, Rows, SourceOptions,
+    no_match_hint,
 };
 use vesica_session::terms::REVEAL;
 
 use crate::args::{Columns, Meeting, Opener, Receive, RunOptions, Send, Table};
 use crate::conditions::Conditions;
 use crate::failure::{Failure, InCommand};
+use crate::invited::WithInvitation;
 use crate::log::{self, Level};
 use crate::progress::Progress;
 use crate::report::{Record, Reporting};
@@ -64,10 +66,12 @@ impl Side<'_> {
 pub(crate) fn tell_of(failure: &Failure, role: Role, link: &Meeting, conditions: Conditions) {
     if let Ok(identity) = link.who.load()
         && let (Some(problem), Ok(endpoint)) = (failure.problem(), link.endpoint())
+        && let Ok(connect) = link.reach(ConnectOptions::default())
     {
         let party = Party {
+            connect,
             plaintext_for_benchmarks_only: conditions.is_plaintext,
-            ..Party::new(&identity, link.who.peer, endpoint)
+            ..Party::new(&identity, link.who.peer(), endpoint)
         };
         party.tell_problem(Intent::Run(role), problem);
     }
@@ -78,8 +82,12 @@ fn recorded(side: &Side<'_>) -> Result<(), Failure> {
     let of = side.run.reporting(side.role, side.link);
     let output = output_file(side).unwrap_or(of.output);
     let record = Record::open(Reporting { output, ..of });
-    let mut record =
-        record.inspect_err(|failure| tell_of(failure, side.role, side.link, side.conditions))?;
+    let mut record = record.inspect_err(|failure| {
+        // Nobody is met by an invitation that is not confirmed.
+        if !side.run.invited.is_given() {
+            tell_of(failure, side.role, side.link, side.conditions);
+        }
+    })?;
     let (output, report) = match run(side, &mut record) {
         Ok(done) => done,
         Err(failure) => {
@@ -175,7 +183,9 @@ fn run<'a>(
     let signals = Signals::install()?;
     let identity = link.who.own.load()?;
     record.fingerprint = Some(identity.fingerprint());
-    identity.check_peer(link.who.peer)?;
+    let invited = &side.run.invited;
+    let use_once = invited.admit(&identity, link.who.peer(), side.table.reads_stdin())?;
+    link.who.check(&identity)?;
     let wanted = check(side, record);
     let Wanted {
         output,
@@ -188,8 +198,8 @@ fn run<'a>(
         signals.clone(),
         "reading the table",
     );
-    let mut party = Party::new(&identity, link.who.peer, link.endpoint()?);
-    party.connect = link.connect(&progress, &signals, side.conditions);
+    let mut party = Party::new(&identity, link.who.peer(), link.endpoint()?);
+    party.connect = link.connect(&progress, &signals, side.conditions)?;
     party.plaintext_for_benchmarks_only = side.conditions.is_plaintext;
     let opener = complete(side, columns, &key, &mut party).inspect_err(|failure| {
         if let Some(problem) = failure.problem() {
@@ -202,7 +212,8 @@ fn run<'a>(
         record.readable_as(source);
         Ok(source)
     };
-    let ran = party.run(role, open, &key, destination, &mut progress);
+    let mut observer = WithInvitation::new(&mut progress, use_once.as_ref());
+    let ran = party.run(role, open, &key, destination, &mut observer);
     let outcome = ran.map_err(|error| {
         let resume = party.resume_hint(&error);
         Failure::from(error).and(resume.as_ref())

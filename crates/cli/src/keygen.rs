@@ -8,8 +8,18 @@ use crate::log::{self, Level};
 use crate::stdout::print_line;
 
 pub(crate) fn run(options: &Keygen) -> Result<(), Failure> {
+    if options.passphrase.is_given() && !options.encrypt {
+        return Err(Failure::usage("--passphrase-file goes with --encrypt"));
+    }
     let identity = Identity::generate()?;
-    if let Err(error) = identity.save(&options.out) {
+    let saved = match options.encrypt {
+        false => identity.save(&options.out),
+        true => {
+            let prompts = ["passphrase for the new identity: ", "the same again: "];
+            identity.save_encrypted(&options.out, &options.passphrase.read(&prompts)?)
+        }
+    };
+    if let Err(error) = saved {
         let failure = Failure::from(error);
         return Err(match Identity::load(&*options.out) {
             Ok(there) => failure.hint(format!("the identity in it is {}", there.fingerprint())),

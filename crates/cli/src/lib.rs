@@ -8,12 +8,18 @@ mod conditions;
 mod config;
 mod courier;
 mod demo;
+mod doctor;
 mod exchange;
 mod failure;
+mod identity;
+mod invite;
+mod invited;
 mod keygen;
+mod ledger;
 mod log;
 mod manual;
 mod memory;
+mod metrics;
 mod offline;
 mod options;
 mod paths;
@@ -121,8 +127,9 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
                 .flatten();
             if let (
                 Some(role),
-                Command::Receive(Receive { link, .. }) | Command::Send(Send { link, .. }),
+                Command::Receive(Receive { link, run, .. }) | Command::Send(Send { link, run, .. }),
             ) = (of.role, &command)
+                && !run.invited.is_given()
             {
                 exchange::tell_of(failure, role, link, Conditions::REAL);
             }
@@ -134,10 +141,12 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
         Command::Demo => demo::run(),
         Command::Keygen(options) => keygen::run(&options),
         Command::Fingerprint(options) => keygen::fingerprint(&options),
+        Command::Invite(options) => invite::run(&options),
         Command::Receive(options) => exchange::receive(&options, Conditions::REAL),
         Command::Send(options) => exchange::send(&options, Conditions::REAL),
         Command::Exchange(options) => courier::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Offline(options) => offline::run(&options, Conditions::REAL),
         Command::Dealer(options) => offline::dealer(&options, Conditions::REAL),
         Command::Generator(options) => offline::generator(&options, Conditions::REAL),
@@ -152,6 +161,7 @@ fn run(Parsed { command, paths }: Parsed) -> Result<(), Failure> {
         Command::Attempts(options) => tasks::attempts(&options, Conditions::REAL),
         Command::Collect(options) => tasks::collect(&options),
         Command::Total(options) => tasks::total(&options, Conditions::REAL),
+        Command::Ledger(options) => ledger::run(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
         Command::BenchParty(options) => bench::party(&options),

@@ -74,6 +74,14 @@ pub(crate) fn event(name: &str, message: &str, fields: &Value) {
     line(Level::Info, Some(name), message, fields);
 }
 
+/// The same of a text in which nothing is hidden but what could steer a terminal, since a person decides by it.
+pub(crate) fn event_as_it_is(name: &str, message: &str, fields: &Value) {
+    match is_json() {
+        true => event(name, message, fields),
+        false => write(&steady(Level::Info, message)),
+    }
+}
+
 /// Says why the command ends, in JSON with its exit code.
 pub(crate) fn failure(message: &str, hint: Option<&str>, exit_code: u8) {
     if is_json() {
@@ -118,9 +126,13 @@ fn escaped(json: &str) -> String {
     out
 }
 
-/// Lines for people, without characters that could steer a terminal.
+/// Lines for people, without characters that could steer a terminal, and without secrets.
 fn text(level: Level, message: &str) -> String {
-    let message = redacted(message);
+    steady(level, &redacted(message))
+}
+
+/// Lines for people, without characters that could steer a terminal.
+fn steady(level: Level, message: &str) -> String {
     let shown = message.chars().filter(|c| *c == '\n' || !is_hidden(*c));
     format!("{}{}\n", level.prefix(), shown.collect::<String>())
 }

@@ -11,7 +11,7 @@ use vesica::offline::{
     HalfRequest, OfflineStore, OfflineTerms, StoredHalf, attester, deal, fetch_half, generate,
     make_half,
 };
-use vesica::options::{find_protocol, parse_address, parse_duration};
+use vesica::options::{find_protocol, parse_address, parse_duration, parse_peer_address};
 use vesica::{ConnectOptions, Endpoint, Fingerprint, Intent, OfRun, Role};
 use vesica_files::many;
 use vesica_psi::Origin;
@@ -23,9 +23,10 @@ use vesica_wire::Channel;
 
 use crate::conditions::Conditions;
 use crate::failure::{DATA, Failure, RESOURCE};
+use crate::identity::{Identified, IdentityOption};
 use crate::log::{self, Level};
 use crate::memory::peak_memory_bytes;
-use crate::options::{Identified, IdentityOption, MeetingPoint, MemoryOption, ProgressOption};
+use crate::options::{MeetingPoint, MemoryOption, ProgressOption, Ways};
 use crate::paths::StoreDirectory;
 use crate::patience::Patience;
 use crate::progress::Progress;
@@ -210,9 +211,11 @@ pub(crate) struct Generator {
     /// picks a free one
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     listen: String,
-    /// Connect to the other generator, which listens, at HOST:PORT
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    /// Connect to the other generator, which listens, at HOST:PORT, or at wss://HOST/PATH behind a web server
+    #[arg(long, value_name = "ADDR", value_parser = parse_peer_address)]
     connect: Option<String>,
+    #[command(flatten)]
+    ways: Ways,
     /// The fingerprint of the party that this serves, and nobody else
     #[arg(long, value_name = "FINGERPRINT")]
     party: Fingerprint,
@@ -274,10 +277,10 @@ impl Make {
         let identity = self.who.own.load()?;
         let store = OfflineStore::open(&self.offline_store, &identity)?;
         let mut progress = Progress::new(self.progress.progress, signals.clone(), "waiting");
-        let options = ConnectOptions {
+        let options = self.point.ways.of(ConnectOptions {
             beside: self.generator,
             ..self.patience.options(&progress, &signals, conditions)
-        };
+        })?;
         let transport = Transport::Tls {
             identity: &identity,
             peer: self.dealer.or(self.generator).unwrap_or(self.who.peer),
@@ -610,15 +613,18 @@ pub(crate) fn generator(options: &Generator, conditions: Conditions) -> Result<(
         signals.clone(),
         "waiting",
     );
-    let connecting = ConnectOptions {
+    let connecting = options.ways.of(ConnectOptions {
         beside: Some(options.party),
         ..options.serving.connect(&progress, &signals, conditions)
-    };
+    })?;
     let listener = Listener::bind(&options.listen)?;
     progress.listening(listener.local_addr());
     let (intent, awaited) = (Intent::Generate, [options.party, options.peer]);
     let connections = match &options.connect {
-        None => listener.accept_all(&identity, &awaited, intent, &connecting),
+        None => {
+            options.ways.of_nobody()?;
+            listener.accept_all(&identity, &awaited, intent, &connecting)
+        }
         Some(address) => {
             let endpoint = Endpoint::Connect(address.clone());
             progress.connecting(&endpoint);

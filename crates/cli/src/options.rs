@@ -7,45 +7,71 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use vesica::options::{half_of_the_machine, parse_address, parse_bytes, parse_duration};
+use vesica::options::{
+    half_of_the_machine, parse_address, parse_bytes, parse_duration, parse_peer_address, parse_sni,
+};
 use vesica::tables::IngestMode;
-use vesica::{Endpoint, Fingerprint, Identity, Resources, Rows, SourceOptions};
+use vesica::{Account, ConnectOptions, Endpoint, Resources, Rows, SourceOptions};
+use vesica_files::read_regular;
+use vesica_session::{Authorities, Proxies};
 
 use crate::failure::Failure;
-use crate::paths::{InputPath, OutputPath};
+use crate::paths::{InputPath, OutputFile, OutputPath};
 use crate::progress::ProgressMode;
 use crate::report::Reporting;
 
+/// How a side gets out to its peer.
 #[derive(Debug, Args)]
-pub(crate) struct IdentityOption {
-    /// This side's identity, made by `vesica keygen`
+pub(crate) struct Ways {
+    /// Proxy to connect through: http://HOST:PORT, https://HOST:PORT, socks5://HOST:PORT, or socks5h://HOST:PORT, which looks
+    /// the peer's name up itself; none connects directly. If not given, that of HTTPS_PROXY or ALL_PROXY, but for hosts in NO_PROXY and for this
+    /// machine. User and password go into these or into VESICA_PROXY
+    #[arg(help_heading = "Peer", long, value_name = "URL|none")]
+    pub(crate) proxy: Option<Proxies>,
+    /// Name to tell in the first message of TLS, where proxies that share a port look for it. Everybody on the way can read it;
+    /// without this option there is none
+    #[arg(help_heading = "Peer", long, value_name = "NAME", value_parser = parse_sni)]
+    sni: Option<String>,
+    /// Certificates in PEM of the authorities that vouch for the web server of --connect wss:// and for a proxy of https://;
+    /// those that this machine trusts if not given
     #[arg(help_heading = "Peer", long, value_name = "FILE")]
-    pub(crate) identity: InputPath,
+    outer_ca: Option<InputPath>,
 }
 
-impl IdentityOption {
-    pub(crate) fn load(&self) -> Result<Identity, Failure> {
-        Ok(Identity::load(&*self.identity)?)
+/// Most bytes of a file of certificates: more than those of all authorities that a machine trusts.
+const MAX_CERTIFICATES: u64 = 4 << 20;
+
+impl Ways {
+    /// The options of a connection, which goes this way.
+    pub(crate) fn of(&self, options: ConnectOptions) -> Result<ConnectOptions, Failure> {
+        Ok(ConnectOptions {
+            proxies: self.proxy.clone().unwrap_or_default(),
+            sni: self.sni.clone(),
+            authorities: match &self.outer_ca {
+                None => Authorities::OfMachine,
+                Some(path) => authorities(path)?,
+            },
+            ..options
+        })
+    }
+
+    /// Fails on a side that listens.
+    pub(crate) fn of_nobody(&self) -> Result<(), Failure> {
+        match self.proxy.is_some() || self.sni.is_some() || self.outer_ca.is_some() {
+            true => Err(Failure::usage(
+                "--proxy, --sni and --outer-ca are for the side that connects",
+            )),
+            false => Ok(()),
+        }
     }
 }
 
-/// Who this side is, and who the peer.
-#[derive(Debug, Args)]
-pub(crate) struct Identified {
-    #[command(flatten)]
-    pub(crate) own: IdentityOption,
-    /// The peer's fingerprint, vs1:…
-    #[arg(help_heading = "Peer", long, value_name = "FINGERPRINT")]
-    pub(crate) peer: Fingerprint,
-}
-
-impl Identified {
-    /// This side's identity, which is not the peer's.
-    pub(crate) fn load(&self) -> Result<Identity, Failure> {
-        let identity = self.own.load()?;
-        identity.check_peer(self.peer)?;
-        Ok(identity)
-    }
+fn authorities(path: &Path) -> Result<Authorities, Failure> {
+    let read = read_regular(path, MAX_CERTIFICATES);
+    let read =
+        read.map_err(|e| Failure::usage(format!("{}: cannot be read: {e}", path.display())))?;
+    Authorities::from_pem(&read)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 /// Where the peer is met.
@@ -55,15 +81,21 @@ pub(crate) struct MeetingPoint {
     /// Listen for the peer at HOST:PORT; port 0 picks a free port
     #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
     listen: Option<String>,
-    /// Connect to the peer at HOST:PORT; retries until --wait is over
-    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    /// Connect to the peer at HOST:PORT, or at wss://HOST/PATH behind a web server (ws:// without its TLS); retries until
+    /// --wait is over
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_peer_address)]
     connect: Option<String>,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
 }
 
 impl MeetingPoint {
     pub(crate) fn endpoint(&self) -> Result<Endpoint, Failure> {
         match (&self.listen, &self.connect) {
-            (Some(address), None) => Ok(Endpoint::Listen(address.clone())),
+            (Some(address), None) => {
+                self.ways.of_nobody()?;
+                Ok(Endpoint::Listen(address.clone()))
+            }
             (None, Some(address)) => Ok(Endpoint::Connect(address.clone())),
             _ => Err(Failure::usage("give either --listen or --connect")),
         }
@@ -250,4 +282,41 @@ impl ResultOptions {
 
 pub(crate) fn parse_threads(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "there is at least one thread")
+}
+
+/// The file of a ledger.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerOption {
+    /// Keep account in this file, which the first run makes: with whom, on which terms, over which table, and how it ended. Every
+    /// entry is on the disk before anything that depends on a key leaves; no key is in it. In runs of two tables both sides
+    /// then sign receipts. See `vesica ledger`
+    #[arg(help_heading = "Account", long, value_name = "FILE")]
+    ledger: Option<OutputFile>,
+}
+
+impl LedgerOption {
+    /// The account, if one is kept.
+    pub(crate) fn account(&self) -> Option<Account> {
+        self.ledger.as_deref().map(Account::new)
+    }
+}
+
+/// The ledger of a side that learns something.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerOptions {
+    #[command(flatten)]
+    file: LedgerOption,
+    /// Write down in the ledger, too, which numbers were revealed to this side, or how many rows match
+    #[arg(help_heading = "Account", long, requires = "ledger")]
+    ledger_answers: bool,
+}
+
+impl LedgerOptions {
+    /// The account, if one is kept.
+    pub(crate) fn account(&self) -> Option<Account> {
+        let answers = self.ledger_answers;
+        self.file
+            .account()
+            .map(|account| Account { answers, ..account })
+    }
 }

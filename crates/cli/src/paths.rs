@@ -13,7 +13,7 @@ use vesica::options::add_database;
 use vesica::tables::{PathKind, Paths};
 use vesica_files::DirectoryKind;
 
-use crate::failure::InCommand;
+use crate::failure::{Failure, InCommand};
 
 /// What a command does with the path in an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,9 @@ fn check_file(path: &Path) -> Result<(), &'static str> {
     }
 }
 
+/// What standard input is called.
+pub(crate) const STDIN: [&str; 4] = ["-", "fd:0", "/dev/stdin", "/dev/fd/0"];
+
 impl InputTable {
     /// The paths of tables.
     pub(crate) fn all(tables: &[InputTable]) -> Vec<PathBuf> {
@@ -126,6 +129,34 @@ pub(super) fn named(command: &Command, matches: &ArgMatches) -> Paths {
     paths.writes_messages();
     paths.reads_credentials();
     paths
+}
+
+/// Fails if two options read standard input, which is there once.
+pub(super) fn check_stdin(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let mut reading: Vec<String> = Vec::new();
+    let (mut command, mut matches) = (command, matches);
+    loop {
+        for arg in command.get_arguments() {
+            let values = matches.try_get_raw(arg.get_id().as_str());
+            if let (Some(PathUse::Reads(_)), Ok(Some(values))) = (path_use(arg), values) {
+                let name = arg.get_long().unwrap_or(arg.get_id().as_str());
+                let stdin = values.filter(|value| STDIN.iter().any(|name| value == name));
+                reading.extend(stdin.map(|_| format!("--{name}")));
+            }
+        }
+        let below = matches.subcommand();
+        let below = below.and_then(|(name, of)| Some((command.find_subcommand(name)?, of)));
+        match below {
+            Some(below) => (command, matches) = below,
+            None => break,
+        }
+    }
+    match &reading[..] {
+        [one, other, ..] => Err(Failure::usage(format!(
+            "{one} and {other} both read standard input, which is there once"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn add(command: &Command, matches: &ArgMatches, paths: &mut Paths) {

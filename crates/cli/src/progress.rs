@@ -15,6 +15,7 @@ use vesica::tables::Counts;
 use vesica::{Endpoint, Event, Observer, Storage};
 use vesica_files::{Advice, many};
 use vesica_plan::Machines;
+use vesica_session::terms::RECEIPTS;
 use vesica_session::{Begin, Connection, Contract, Incident, Link, Registry, rfc3339};
 
 use crate::failure::InCommand;
@@ -463,12 +464,33 @@ impl Progress {
 
     pub(crate) fn connected(&mut self, connection: &Connection) {
         if let Some(peer) = connection.peer {
-            let fields = json!({"peer": peer.to_string()});
-            self.note("connected", &format!("connected to {peer}"), &fields);
+            let proxy = connection.proxy.as_deref();
+            let fields = json!({"peer": peer.to_string(), "proxy": proxy});
+            let through =
+                proxy.map_or(String::new(), |proxy| format!(" through the proxy {proxy}"));
+            self.note(
+                "connected",
+                &format!("connected to {peer}{through}"),
+                &fields,
+            );
         }
     }
 
     fn agreed(&mut self, contract: &Contract) {
+        for (whose, purpose) in [
+            ("receiver", &contract.receiver_purpose),
+            ("sender", &contract.sender_purpose),
+        ] {
+            if !purpose.is_empty() {
+                let text = format!("purpose of the {whose}: \"{}\"", purpose.escape_debug());
+                let fields = json!({"role": whose, "purpose": purpose});
+                self.view.event("purpose", &text, &fields);
+            }
+        }
+        if contract.get(&RECEIPTS) {
+            let text = "both sides sign receipts of this run, which can be shown to others";
+            self.view.say(Level::Info, text);
+        }
         let View::Bar(bar) = &self.view else { return };
         self.expected = Expected::of(contract);
         if self.expected.is_some() {

@@ -21,6 +21,7 @@ use crate::conditions::Conditions;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::memory::peak_memory_bytes;
+use crate::metrics::{Figure, MetricsOption};
 use crate::paths::InputTable;
 use crate::progress::{Progress, ProgressMode};
 use crate::report::Record;
@@ -189,10 +190,15 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     let database = Database::open(&options.of.set_dir, &identity)?;
     let queries = database.declared().queries;
     let mut progress = Progress::new(ProgressMode::Plain, signals.clone(), "opening the port");
+    let account = options.account.account();
+    let log = account.map(|account| {
+        account.of_server(identity.fingerprint(), &options.of.set_dir, &mut progress)
+    });
     let service = Service {
         set: options.set.as_ref().map(|set| set.to_path_buf()),
         connections: options.connections as usize,
         threads: options.threads.threads,
+        log: log.transpose()?,
         ..Service::new(clients, options.quota)
     };
     database.check(&service)?;
@@ -213,11 +219,16 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
         database.answered(),
         database.bits_left(),
     );
+    let none = Figures {
+        answered: database.answered(),
+        ..Figures::default()
+    };
+    options.metrics.write("serve", &in_metrics(&none, queries));
     log::event("serving", &text, &json!({"clients": service.clients.len()}));
     signals.stop_in_order();
     progress.listening(listener.local_addr());
     let tell = |event: ServerEvent<'_>| match event {
-        ServerEvent::Figures(figures) => tell_figures(figures, queries),
+        ServerEvent::Figures(figures) => tell_figures(figures, queries, &options.metrics),
         ServerEvent::Refused {
             client,
             why,
@@ -238,7 +249,7 @@ pub(crate) fn serve(options: &Serve) -> Result<(), Failure> {
     signals.check()
 }
 
-fn tell_figures(figures: &Figures, queries: u64) {
+fn tell_figures(figures: &Figures, queries: u64, metrics: &MetricsOption) {
     let text = format!(
         "clients: {} connected, {} so far; questions: {} answered, with {}, {} of them again at no cost; {} bytes of \
          files handed out; {} of {queries} queries of the key are used",
@@ -264,6 +275,50 @@ fn tell_figures(figures: &Figures, queries: u64) {
         "peak_memory_bytes": peak_memory_bytes(),
     });
     log::event("figures", &text, &fields);
+    metrics.write("serve", &in_metrics(figures, queries));
+}
+
+fn in_metrics(figures: &Figures, queries: u64) -> [Figure; 10] {
+    [
+        Figure::now(
+            "connected",
+            "Clients that are connected.",
+            figures.connected,
+        ),
+        Figure::total("connections", "Connections so far.", figures.connections),
+        Figure::total(
+            "questions",
+            "Questions that were answered.",
+            figures.questions,
+        ),
+        Figure::total("queries", "Queries in these.", figures.queries),
+        Figure::total(
+            "repeated",
+            "Questions that had been paid for before.",
+            figures.repeated,
+        ),
+        Figure::total(
+            "withdrawn",
+            "Questions that were withdrawn.",
+            figures.withdrawn,
+        ),
+        Figure::total(
+            "file_bytes",
+            "Bytes of files handed out.",
+            figures.file_bytes,
+        ),
+        Figure::total(
+            "failures",
+            "Connections that ended with an error.",
+            figures.failures,
+        ),
+        Figure::now(
+            "answered",
+            "Queries that the key has answered.",
+            figures.answered,
+        ),
+        Figure::now("most", "Queries that the key may answer.", queries),
+    ]
 }
 
 pub(crate) fn lookup(options: &Lookup) -> Result<(), Failure> {
@@ -294,15 +349,16 @@ fn look_up(options: &Lookup, record: &mut Record<'_>) -> Result<LookUpReport, Fa
     let look_up = LookUp {
         fetch: options.fetch,
         state: options.state.as_ref().map(|state| state.to_path_buf()),
-        connect: ConnectOptions {
+        connect: options.ways.of(ConnectOptions {
             deadline: options.deadline.deadline,
             ..options
                 .patience
                 .options(&progress, &signals, Conditions::REAL)
-        },
+        })?,
         memory,
         threads: options.resources.threads(),
         allow_empty: options.empty.allow_empty,
+        account: options.account.account(),
         ..LookUp::new(identity, options.who.peer, address, set)
     };
     let source = options.table.open(options.result.source(SourceOptions {

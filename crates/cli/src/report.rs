@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use vesica::tables::is_address;
 use vesica::{Fingerprint, Role, Source};
-use vesica_files::{WholeFile, is_exhausted};
+use vesica_files::{WholeFile, is_exhausted, memory_limit};
 use vesica_kernels::process::standard_output_was_open;
 use vesica_session::rfc3339;
 
@@ -56,8 +56,31 @@ struct Written<O> {
     error: Option<String>,
     /// The most memory that this process has held so far, in bytes, where the system tells.
     peak_memory_bytes: Option<u64>,
+    machine: Machine,
     #[serde(flatten)]
     outcome: O,
+}
+
+/// What this process may take of its machine.
+#[derive(Serialize)]
+struct Machine {
+    /// Memory in bytes, where the system tells.
+    memory_bytes: Option<u64>,
+    /// What limits it so.
+    memory_limit: Option<String>,
+    /// Processors, by affinity and quota.
+    processors: usize,
+}
+
+impl Machine {
+    fn here() -> Machine {
+        let limit = memory_limit();
+        Machine {
+            memory_bytes: limit.as_ref().map(|limit| limit.bytes),
+            memory_limit: limit.map(|limit| limit.of.to_string()),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
 }
 
 /// What is known of a run that failed.
@@ -164,6 +187,7 @@ impl<'a> Record<'a> {
             exit_code,
             error,
             peak_memory_bytes: peak_memory_bytes(),
+            machine: Machine::here(),
             outcome,
         };
         let mut json = serde_json::to_vec_pretty(&written)

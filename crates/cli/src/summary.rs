@@ -37,6 +37,9 @@ pub(crate) fn summary(report: &Report) -> String {
     for (name, value) in report.values.iter().flatten() {
         line(name, value.to_string());
     }
+    if let Some(noise) = &report.noise {
+        line("noise", noise.to_string());
+    }
     if let Some(least) = report.below {
         let of = what_counts(report.reveal, report.contract.numbers().len());
         line("matches", format!("fewer than {least}{of}"));

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 use vesica::tables::Passes;
 use vesica::{
-    ConnectOptions, Destination, Party, Role, Rows, SourceOptions, SplitJob, TaskReport, Tasks,
-    collect as collect_rows,
+    ConnectOptions, Destination, Observer, Party, Role, Rows, SourceOptions, SplitJob, TaskReport,
+    Tasks, collect as collect_rows,
 };
 use vesica_files::many;
 use vesica_session::{Admission, Attempt, GatewayFigures, GatewayOptions};
@@ -19,6 +19,7 @@ use crate::conditions::Conditions;
 use crate::exchange::print_values;
 use crate::failure::Failure;
 use crate::log;
+use crate::metrics::Figure;
 use crate::progress::{Progress, ProgressMode};
 use crate::report::Record;
 use crate::signals::Signals;
@@ -38,9 +39,9 @@ pub(crate) fn split(options: &Split, conditions: Conditions) -> Result<(), Failu
         "reading the table",
     );
     let mut party = Party {
-        connect: link.connect(&progress, &signals, conditions),
+        connect: link.connect(&progress, &signals, conditions)?,
         plaintext_for_benchmarks_only: conditions.is_plaintext,
-        ..Party::new(&identity, link.who.peer, link.endpoint()?)
+        ..Party::new(&identity, link.who.peer(), link.endpoint()?)
     };
     link.complete(None, Columns::of_tasks(link)?, &mut party)?;
     party.check(role, &key)?;
@@ -90,10 +91,10 @@ fn attempt(options: &Bucket, conditions: Conditions) -> Result<TaskReport, Failu
     );
     // The peer is told, and so is the job, where something is at stake.
     signals.stop_in_order();
-    let connect = ConnectOptions {
+    let connect = options.point.ways().of(ConnectOptions {
         deadline: options.deadline.deadline,
         ..options.patience.options(&progress, &signals, conditions)
-    };
+    })?;
     let attempt = Attempt {
         bucket: options.bucket,
         number: options.attempt,
@@ -156,9 +157,31 @@ pub(crate) fn gateway(options: &Gateway) -> Result<(), Failure> {
             "bytes": bytes,
         });
         log::event("figures", &text, &fields);
+        options.metrics.write("gateway", &in_metrics(figures));
     };
+    options
+        .metrics
+        .write("gateway", &in_metrics(&GatewayFigures::default()));
     gateway.serve(&serving, &tell)?;
     signals.check()
+}
+
+fn in_metrics(figures: &GatewayFigures) -> [Figure; 5] {
+    [
+        Figure::now("pairs", "Pairs of tasks at the moment.", figures.running),
+        Figure::now(
+            "waiting",
+            "Tasks that wait for the other side's.",
+            figures.waiting,
+        ),
+        Figure::total("met", "Pairs so far.", figures.pairs),
+        Figure::total(
+            "refused",
+            "Connections that were turned away.",
+            figures.refused,
+        ),
+        Figure::total("bytes", "Bytes that were passed on.", figures.bytes),
+    ]
 }
 
 /// Prints a bucket and an attempt on each line.
@@ -172,8 +195,9 @@ pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(),
         "opening the job",
     );
     signals.stop_in_order();
+    let waiting = options.patience.options(&progress, &signals, conditions);
     let party = Party {
-        connect: options.patience.options(&progress, &signals, conditions),
+        connect: options.point.ways.of(waiting)?,
         ..Party::new(&identity, options.who.peer, options.point.endpoint()?)
     };
     let next = party.next_attempts(&job, &mut progress)?;
@@ -191,7 +215,7 @@ pub(crate) fn attempts(options: &Attempts, conditions: Conditions) -> Result<(),
 pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failure> {
     let signals = Signals::install()?;
     let job = SplitJob::open(&options.of.job)?;
-    let report = match (&options.point, &options.who) {
+    let mut report = match (&options.point, &options.who) {
         (Some(point), Some(who)) => {
             let (identity, endpoint) = (who.load()?, point.endpoint()?);
             let mut progress = Progress::new(
@@ -200,8 +224,10 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
                 "opening the job",
             );
             signals.stop_in_order();
+            let waiting = options.patience.options(&progress, &signals, conditions);
             let party = Party {
-                connect: options.patience.options(&progress, &signals, conditions),
+                connect: point.ways.of(waiting)?,
+                account: options.account.account(),
                 ..Party::new(&identity, who.peer, endpoint)
             };
             let report = party.open_total(&job, &mut progress)?;
@@ -210,10 +236,13 @@ pub(crate) fn total(options: &Total, conditions: Conditions) -> Result<(), Failu
         }
         _ => job.total()?,
     };
+    if options.clamp {
+        report.clamp();
+    }
     let fields = serde_json::to_value(&report).unwrap_or_default();
-    let told = ["value", "values", "below"].map(|name| (name, &fields[name]));
+    let told = ["value", "values", "below", "noise"].map(|name| (name, &fields[name]));
     let fields = json!(told.into_iter().collect::<BTreeMap<_, _>>());
-    let told = told.iter().any(|(_, value)| !value.is_null());
+    let told = told[..3].iter().any(|(_, value)| !value.is_null());
     let line = match told {
         true => "the total is opened",
         false => "the total is opened, for the receiver",
@@ -253,15 +282,21 @@ fn collected(options: &Collect, record: &mut Record<'_>) -> Result<Collected, Fa
     record.readable_as(&source);
     let destination = Destination::of(target.as_ref(), options.result.file());
     let interrupt = signals.interrupt();
-    let matching = collect_rows(
-        &job,
-        &source,
-        &key,
-        &resources,
-        destination,
-        interrupt,
-        &mut progress,
-    )?;
+    let collect = |observer: &mut dyn Observer| {
+        collect_rows(
+            &job,
+            &source,
+            &key,
+            &resources,
+            destination,
+            interrupt,
+            observer,
+        )
+    };
+    let matching = match options.account.account() {
+        Some(account) => account.end_of_rows(&job, collect, &mut progress),
+        None => collect(&mut progress),
+    }?;
     progress.finish();
     let (rows, matching_rows) = (matching.rows(), matching.count(0..matching.rows()));
     let rows_written = match options.result.rows.unwrap_or_default() {

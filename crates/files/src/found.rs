@@ -15,7 +15,10 @@ pub const MESSAGE: &str = "a message of a run by files";
 
 /// What PEM begins with, and an identity.
 const PEM: &[u8] = b"-----BEGIN ";
-const KEY: &[u8] = b"-----BEGIN PRIVATE KEY";
+const KEYS: [&[u8]; 2] = [
+    b"-----BEGIN PRIVATE KEY",
+    b"-----BEGIN ENCRYPTED PRIVATE KEY",
+];
 
 /// What files of our own begin with, and what such a file is. The first that fits counts.
 const OWN: &[(&[u8], &str)] = &[
@@ -167,7 +170,7 @@ pub fn found_at(path: &Path) -> Option<&'static str> {
     let mut head = Vec::new();
     let mut file = open_regular(path).ok()?;
     // What it is is known before its key, which would stay in memory.
-    for bytes in [KEY.len() as u64, HEAD] {
+    for bytes in [KEYS[1].len() as u64, HEAD] {
         let mut part = file.by_ref().take(bytes);
         part.read_to_end(&mut head).ok()?;
         if head.starts_with(PEM) {
@@ -189,7 +192,7 @@ fn found_in(head: &[u8]) -> &'static str {
 
 /// What a file is that begins so, if one of our commands has made it, or it is a key.
 pub fn own_file(head: &[u8]) -> Option<&'static str> {
-    if head.starts_with(KEY) {
+    if KEYS.iter().any(|key| head.starts_with(key)) {
         return Some("an identity");
     }
     if head.starts_with(PEM) {
@@ -260,6 +263,7 @@ mod tests {
             (b"\xff\xfe", "a file of another kind"),
             (b"id\0", "a file of another kind"),
             (b"-----BEGIN PRIVATE KEY-----\n", "an identity"),
+            (b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n", "an identity"),
             (
                 b"-----BEGIN CERTIFICATE-----\n",
                 "a PEM file of another kind",

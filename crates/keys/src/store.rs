@@ -21,7 +21,6 @@ use crate::block::KeyBlock;
 use crate::bucket_file::BucketFile;
 use crate::buckets::Buckets;
 use crate::by_row::{Kept, Ranges};
-use crate::digests::SetHash;
 use crate::error::{Error, Result};
 use crate::identity::{RowKeys, with_values};
 use crate::mix::index;
@@ -314,26 +313,26 @@ impl KeyStore {
         Ok(top.keys)
     }
 
-    /// Adds every distinct key to the hash of a set.
+    /// Hands over the digest of every distinct key.
     ///
     /// # Errors
     /// The keys cannot be read back.
-    pub fn hash(&self, into: &mut SetHash) -> Result<()> {
+    pub fn each_digest(&self, mut each: impl FnMut(&[u8; 32])) -> Result<()> {
         match &self.place {
-            Place::Memory(memory) => memory.keys.digests.iter().for_each(|key| into.add(key)),
+            Place::Memory(memory) => memory.keys.digests.iter().for_each(each),
             Place::Sorted(runs, _) => {
                 let mut merged = Merged::default();
                 for part in runs.parts() {
                     let merged = runs.merge(&part, &mut merged)?;
                     for same in merged.distinct() {
-                        into.add(&merged.digests()[index(same[0])]);
+                        each(&merged.digests()[index(same[0])]);
                     }
                 }
             }
             Place::Split(buckets, _) => {
                 for bucket in 0..buckets.len() {
                     let keys = buckets.load(bucket)?;
-                    keys.digests.iter().for_each(|key| into.add(key));
+                    keys.digests.iter().for_each(&mut each);
                 }
             }
         }
@@ -696,8 +695,8 @@ mod tests {
             let in_memory = store(&keys, u64::MAX);
             assert!(in_memory.is_in_memory());
             let hash = |keys: &KeyStore| {
-                let mut hash = SetHash::new(&[7; 32]);
-                keys.hash(&mut hash).unwrap();
+                let mut hash = crate::SetHash::new(&[7; 32]);
+                keys.each_digest(|key| hash.add(key)).unwrap();
                 hash.finish()
             };
             for memory in [0, 20_000, u64::MAX] {

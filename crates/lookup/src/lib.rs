@@ -31,6 +31,6 @@ pub use error::{Error, Holder, SetProblem, StoreProblem};
 pub use header::{Declared, Header, MAX_KEYS, MAX_QUERIES};
 pub use missing::Missing;
 pub use publish::{Content, Earlier, SetBuilder, Update, has_begun};
-pub use server::{Figures, ServerEvent, Service};
+pub use server::{Figures, QueryLog, ServerEvent, Service};
 pub use set::PublishedSet;
 pub use state::{Matches, State};

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -61,6 +62,17 @@ pub struct Service {
     pub threads: Option<NonZeroUsize>,
     /// Time between two calls for figures.
     pub interval: Duration,
+    /// What keeps account of what is answered, if anything does.
+    pub log: Option<Arc<dyn QueryLog>>,
+}
+
+/// Keeps account of what a server answers.
+pub trait QueryLog: fmt::Debug + Send + Sync {
+    /// A client gets the answer to so many queries once this returns: those that it has paid for, or had paid for before.
+    ///
+    /// # Errors
+    /// It cannot be written down, and the client gets no answer and pays nothing.
+    fn answers(&self, client: Fingerprint, queries: u64) -> Result<(), WireError>;
 }
 
 impl Service {
@@ -74,6 +86,7 @@ impl Service {
             connections: 1024,
             threads: None,
             interval: Duration::from_secs(60),
+            log: None,
         }
     }
 
@@ -423,6 +436,15 @@ impl Server<'_> {
                 Cost::Queries => quotas.debit(client, quota, batch, queries)?,
                 Cost::Nothing => quotas.recall(client, batch)?,
             };
+            if let Some(log) = &self.service.log
+                && debit != Debit::Withdrawn
+                && let Err(error) = log.answers(client, queries)
+            {
+                if debit == Debit::Paid {
+                    quotas.give_back(client, batch, queries);
+                }
+                return Err(error);
+            }
             let answer = match debit {
                 Debit::Paid | Debit::Repeated => self.evaluate(elements),
                 Debit::Withdrawn => Ok(Vec::new()),

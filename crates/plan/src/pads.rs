@@ -18,7 +18,8 @@
 //! grows with the operations alone. What has a key without a session are the streams of OLE halves, which are in the list
 //! for that reason.
 
-use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, Number, PADS_PER_KEY, WIDTH, cost};
+use vesica_circuit::cost::{self, Bins};
+use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, Number, PADS_PER_KEY, WIDTH};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
@@ -66,6 +67,9 @@ const DELTA_BITS: u32 = 127;
 /// Most executions of an OPPRF that share λ in a circuit.
 const OPPRFS: u32 = 2;
 
+/// How far the noise of both sides can be from 0 in a count: at the least ε, of a millionth for each, and λ of some 130 bits.
+const MAX_NOISE_SPAN: u64 = 1 << 28;
+
 /// Upper bounds for any circuit of the registry over one bucket, under one Δ: of the blocks of pads that multiply values and
 /// strings, of the entries that compare strings, and of the COTs that serve ANDs. Opening the matches of several buckets
 /// takes more of the latter under one Δ. A party knows one bit of their pads, so that κ is the same.
@@ -79,17 +83,22 @@ fn correlations(params: &Params) -> [u64; 3] {
     let bins = bins::table(params.receiver_size, each + LEAST_SHARE).bins;
     // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
     // take fewer. Nothing takes more than under a minimum and with a size.
+    let noisy = |shares| Bins {
+        span: MAX_NOISE_SPAN,
+        ..Bins::from(shares)
+    };
     let open = |shares| {
         let mut numbers = vec![Number::no_sum(1); MAX_VALUE_COLUMNS];
-        numbers.push(Number::no_size(shares, 1));
-        cost::open(shares, &numbers, 1)
+        numbers.push(Number::no_size(shares, 1, MAX_NOISE_SPAN));
+        cost::open(noisy(shares), &numbers, 1)
     };
     let products = |shares| {
-        let size = cost::size(shares, 1) + open(shares);
+        let bins = noisy(shares);
+        let size = cost::size(bins, 1) + open(shares);
         let numbers = [
-            cost::inner_product(shares, 1, each),
-            cost::sums_of_receiver(shares, MAX_VALUE_COLUMNS, 1),
-            cost::sums_of_sender(shares, MAX_VALUE_COLUMNS, 1),
+            cost::inner_product(bins, 1, each),
+            cost::sums_of_receiver(bins, MAX_VALUE_COLUMNS, 1),
+            cost::sums_of_sender(bins, MAX_VALUE_COLUMNS, 1),
         ];
         // Pads of rows are of several blocks, with two values in each. A word of bits comes after the values.
         let values = MAX_VALUE_COLUMNS.div_ceil(2) * shares;

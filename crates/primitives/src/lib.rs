@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`block`] | 128-bit blocks, AES as generator and as hash |
 //! | [`curve`] | Curve25519 key pairs whose public key looks like a random string, and hashing to the curve |
+//! | [`laplace`] | exact discrete Laplace noise, and ε |
 //! | [`load`] | how full the fullest of many bins gets |
 //! | [`opaque!`](opaque) | `Debug` of types that hold secrets |
 //! | [`oracle`] | random oracles bound to a run |
@@ -23,6 +24,7 @@ struct Readme;
 
 pub mod block;
 pub mod curve;
+pub mod laplace;
 pub mod load;
 mod opaque;
 pub mod oracle;

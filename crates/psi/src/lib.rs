@@ -73,6 +73,10 @@ pub struct Task {
     /// numbers; what the receiver learns are the numbers of all parts together, or which items match if enough do in all
     /// parts together ([`AddsUp`]).
     pub parts: u32,
+    /// How far the noise of both parties can lie from 0 in a size, and in a count that is compared with a minimum; 0 where
+    /// neither adds any. Sizes and counts have room for it. The numbers that are opened are then from the negative of this
+    /// on, and whoever calls [`AddsUp::open`] adds its noise to its shares.
+    pub noise_span: u64,
 }
 
 impl Task {
@@ -87,6 +91,7 @@ impl Task {
             string_bytes: StringBytes::default(),
             optimize: Optimize::Time,
             parts: 1,
+            noise_span: 0,
         }
     }
 }

@@ -118,6 +118,12 @@ impl Agreement {
         })
     }
 
+    /// What both sides may tell others of the session, which no other run has: a hash of it, in hexadecimal.
+    pub fn public_name(&self) -> String {
+        let name = blake3::keyed_hash(&self.params.session, b"vesica/1 public name of a session");
+        name.to_string()
+    }
+
     /// Items that this side brings to each bucket, padding included.
     pub fn own_size(&self, role: Role) -> usize {
         match role {
@@ -172,6 +178,11 @@ pub(crate) fn agree_as(
     if let Some(offers) = &mut offers {
         offers.truncate(MAX_OFFERS);
     }
+    let items = job.told_items(items).inspect_err(|_| {
+        // The number is not for the peer.
+        let why = "it has more items than it can bring";
+        channel.abort(&WireError::limit(Limit::Size, why));
+    })?;
     let sides = [local, peer];
     exchange(channel, job, items, checkpoint, offers, sides, turns).inspect_err(|error| {
         if let Error::Run(error) = error {
@@ -197,10 +208,13 @@ fn exchange(
             values: job.values.clone(),
             max_peer_value_bound: job.peer_limits.value_bound.unwrap_or(NO_LIMIT),
             labels: job.labels.clone(),
+            noise: job.noise.clone(),
+            is_padded: job.noise.is_some() && job.pad_to.is_some(),
             items,
             memory: job.memory.unwrap_or(NO_LIMIT),
             resume: offer(checkpoint),
             offline,
+            purpose: job.purpose.clone(),
         },
     };
     let ours_encoded = ours.encode();
@@ -418,6 +432,7 @@ fn begin(
         (Checkpoint::State(_), _) if contract.opens_matches() => {
             Begin::Over(StartOver::OpensTogether)
         }
+        (Checkpoint::State(_), _) if contract.is_noisy() => Begin::Over(StartOver::Noise),
         (Checkpoint::State(state), Resume::After { buckets, .. }) => {
             if *buckets > state.contract.buckets {
                 return Err(bad("earlier run", "more buckets than there were"));

@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use vesica_wire::{
     Blame, Channel, ChannelOptions, Clock, FramedChannel, Interrupt, Link, ReadHalf, WriteHalf,
-    tcp_halves,
 };
 
+use crate::carrier::{Carrier, Halves};
 use crate::contract::{HELLO, MAX_HELLO};
 use crate::deadline::Deadline;
 use crate::tls::Secured;
 use crate::{
-    Error, Fingerprint, Identity, Incident, Intent, OnIncident, Problem, Readiness, Refused,
-    tls_stream,
+    Authorities, Error, Fingerprint, Identity, Incident, Intent, OnIncident, Problem, Proxies,
+    Readiness, Refused, tls_stream,
 };
 
 /// What protects the bytes.
@@ -25,7 +24,7 @@ pub enum Transport<'a> {
     Tls {
         /// Our key.
         identity: &'a Identity,
-        /// The pinned peer; no other is accepted.
+        /// The pinned peer; no other is accepted, but for [`ConnectOptions::also`].
         peer: Fingerprint,
         /// What this side has come for; a peer that has come for something else is not accepted.
         intent: Intent,
@@ -63,6 +62,15 @@ pub struct ConnectOptions {
     /// them see its own key before, so that both know whom they have met; and tries again, since whom it seeks may listen at
     /// the same address next.
     pub known: Vec<Fingerprint>,
+    /// Other keys of the peer, of which any will do: it has two while it changes its key. Of connections to one peer alone.
+    pub also: Vec<Fingerprint>,
+    /// Which proxy a side that connects goes through.
+    pub proxies: Proxies,
+    /// A name that a side which connects tells in the first message of TLS, in clear: proxies that share a port route by it.
+    /// Nobody is told any if there is none, and the peer does not look at it.
+    pub sni: Option<String>,
+    /// Who vouches for a web server or a proxy that is spoken to by TLS of its own.
+    pub authorities: Authorities,
     /// Bits per second of the link, if they are known. They decide what a job leaves open ([`Connection::link`]).
     pub bandwidth: Option<u64>,
     /// What waits go by; [`ConnectOptions::ready`] goes by the same.
@@ -71,7 +79,7 @@ pub struct ConnectOptions {
 
 impl Default for ConnectOptions {
     /// Two minutes to connect, the times of [`ChannelOptions`], the usual deadline, ready from the start, nobody who hears of incidents, its
-    /// own interrupt flag, no emulated link, no known bandwidth.
+    /// own interrupt flag, no emulated link, the environment's proxy, no name for TLS, the machine's authorities, no known bandwidth.
     fn default() -> Self {
         let channel = ChannelOptions::default();
         ConnectOptions {
@@ -85,9 +93,28 @@ impl Default for ConnectOptions {
             link: Link::LAN,
             beside: None,
             known: Vec::new(),
+            also: Vec::new(),
+            proxies: Proxies::Environment,
+            sni: None,
+            authorities: Authorities::OfMachine,
             bandwidth: None,
             clock: Clock::default(),
         }
+    }
+}
+
+impl ConnectOptions {
+    /// The keys of which the peer has to hold one.
+    ///
+    /// Fails with [`Error::OwnFingerprint`].
+    pub(crate) fn pinned(
+        &self,
+        identity: &Identity,
+        peer: Fingerprint,
+    ) -> Result<Vec<Fingerprint>, Error> {
+        let also = self.also.iter().copied();
+        also.clone().try_for_each(|key| identity.check_peer(key))?;
+        Ok([peer].into_iter().chain(also).collect())
     }
 }
 
@@ -107,6 +134,8 @@ pub struct Connection {
     /// What is known of the link: the bandwidth that was declared, or else that of an emulated link, and the round trip that
     /// connecting took, along with an emulated one.
     pub link: Link,
+    /// The proxy through which this side has connected, without user and password; `None` if there is none.
+    pub proxy: Option<String>,
     pub(crate) deadline: Deadline,
 }
 
@@ -118,6 +147,7 @@ impl fmt::Debug for Connection {
             .field("theirs", &self.theirs)
             .field("refused", &self.refused)
             .field("link", &self.link)
+            .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }
 }
@@ -214,7 +244,7 @@ impl Connection {
     }
 
     fn with(
-        (reader, writer): (Box<dyn ReadHalf>, Box<dyn WriteHalf>),
+        (reader, writer): Halves,
         identities: Option<[Fingerprint; 2]>,
         theirs: Option<Intent>,
         round_trip: Duration,
@@ -242,33 +272,29 @@ impl Connection {
                 bits_per_second: options.bandwidth.or(link.bits_per_second),
                 rtt: round_trip + link.rtt,
             },
+            proxy: None,
             deadline: Deadline::new(options.deadline, options.wait, interrupt),
         }
     }
 
     pub(crate) fn over(
-        stream: TcpStream,
+        carrier: Carrier,
         secured: Option<Secured>,
         round_trip: Duration,
         transport: &Transport<'_>,
         options: &ConnectOptions,
     ) -> io::Result<Connection> {
         let theirs = secured.as_ref().and_then(|secured| secured.theirs);
-        let (reader, writer): (Box<dyn ReadHalf>, Box<dyn WriteHalf>) = match secured {
-            Some(secured) => {
-                let (reader, writer) = tls_stream::halves(secured.tls, stream)?;
-                (Box::new(reader), Box::new(writer))
-            }
-            None => {
-                let (reader, writer) = tcp_halves(stream)?;
-                (Box::new(reader), Box::new(writer))
-            }
+        let peer = secured.as_ref().map(|secured| secured.peer);
+        let halves = carrier.into_halves()?;
+        let halves = match secured {
+            Some(secured) => tls_stream::halves(secured.tls, halves),
+            None => halves,
         };
         let identities = match transport {
-            Transport::Tls { identity, peer, .. } => Some([identity.fingerprint(), *peer]),
+            Transport::Tls { identity, .. } => peer.map(|peer| [identity.fingerprint(), peer]),
             Transport::PlaintextForBenchmarksOnly => None,
         };
-        let halves = (reader, writer);
         Ok(Connection::with(
             halves, identities, theirs, round_trip, options,
         ))

@@ -12,8 +12,9 @@ use vesica_files::many;
 use vesica_plan::buckets::{self, MAX_BUCKETS};
 use vesica_plan::{Open, Registry};
 use vesica_psi::{Protocol, Reveal, Security, StringBytes, Task, lambda_each};
-use vesica_wire::{Error as WireError, Kind, Limit};
+use vesica_wire::{Error as WireError, Kind, Limit, is_hidden};
 
+use crate::charges::{NoiseRequest, NoiseTerms};
 use crate::codec::{Reader, bad, differ, impossible, put_name};
 use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
@@ -87,7 +88,11 @@ pub struct LocalFacts {
     pub max_peer_value_bound: u64,
     /// What it wants to do about labels.
     pub labels: LabelExchange,
-    /// Its distinct items.
+    /// The noise that it adds to numbers.
+    pub noise: Option<NoiseRequest>,
+    /// Whether a side that adds noise pads its set, to the number of items that it says.
+    pub is_padded: bool,
+    /// Its distinct items, or as many as it pads them to.
     pub items: u64,
     /// Maximum bytes of memory for a run over one bucket on this side; [`NO_LIMIT`] if there is no limit.
     pub memory: u64,
@@ -95,6 +100,22 @@ pub struct LocalFacts {
     pub resume: Resume,
     /// The halves of stored correlations that it can use, if it wants to use one.
     pub offline: Option<Vec<Offer>>,
+    /// What it wants the answer for: at most [`MAX_PURPOSE`] bytes of printable text.
+    pub purpose: String,
+}
+
+/// Longest purpose of a run, in bytes.
+pub const MAX_PURPOSE: usize = 200;
+
+/// What is wrong with the text of a purpose.
+pub(crate) fn purpose_problem(purpose: &str) -> Option<&'static str> {
+    if purpose.len() > MAX_PURPOSE {
+        Some("more than 200 bytes")
+    } else if purpose.contains(is_hidden) {
+        Some("characters that cannot be printed")
+    } else {
+        None
+    }
 }
 
 /// What a side says of an earlier run that broke off.
@@ -143,6 +164,8 @@ pub enum StartOver {
     Memory,
     /// Matches of all buckets are opened together, so that no run goes on.
     OpensTogether,
+    /// Numbers have noise, and would be opened of other shares with other noise.
+    Noise,
 }
 
 impl fmt::Display for StartOver {
@@ -155,6 +178,7 @@ impl fmt::Display for StartOver {
             StartOver::OtherContract => "the contract has changed",
             StartOver::Memory => "a bucket of the earlier run no longer fits into memory",
             StartOver::OpensTogether => "matches of all buckets are opened together",
+            StartOver::Noise => "numbers have noise, which is drawn once for each run",
         })
     }
 }
@@ -175,6 +199,12 @@ pub struct Contract {
     pub receiver_values: Vec<ValueTerms>,
     /// The sender's columns of values.
     pub sender_values: Vec<ValueTerms>,
+    /// The noise that the receiver adds to numbers, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver_noise: Option<NoiseTerms>,
+    /// The noise that the sender adds to numbers, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_noise: Option<NoiseTerms>,
     /// What the sender hands over with each match, if it does.
     pub labels: Option<LabelTerms>,
     /// Bytes of the string that the receiver has for each of its items, of which both get shares; 0 if it has none.
@@ -183,11 +213,17 @@ pub struct Contract {
     /// The same of the sender.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sender_string_bytes: u32,
+    /// What the receiver wants the answer for; nothing if it does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub receiver_purpose: String,
+    /// The same of the sender.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sender_purpose: String,
     /// Number of key columns.
     pub key_columns: u32,
-    /// Distinct items of the receiver.
+    /// Distinct items of the receiver, or as many as it pads them to.
     pub receiver_size: u64,
-    /// Distinct items of the sender.
+    /// Distinct items of the sender, or as many as it pads them to.
     pub sender_size: u64,
     /// Maximum bytes of memory for a run over one bucket on either side; `None` is no limit.
     pub memory: Option<u64>,
@@ -224,6 +260,7 @@ impl Hello {
         ValueTerms::put(&local.values, &mut out);
         out.extend_from_slice(&local.max_peer_value_bound.to_le_bytes());
         local.labels.put(&mut out);
+        NoiseRequest::put(local.noise.as_ref(), local.is_padded, &mut out);
         out.extend_from_slice(&local.items.to_le_bytes());
         out.extend_from_slice(&local.memory.to_le_bytes());
         match &local.resume {
@@ -242,6 +279,7 @@ impl Hello {
                 offers.iter().for_each(|offer| offer.put(&mut out));
             }
         }
+        put_name(&mut out, &local.purpose);
         out
     }
 
@@ -266,19 +304,7 @@ impl Hello {
         let hello = Hello {
             role,
             terms: ours.read(&mut reader)?,
-            local: LocalFacts {
-                protocol: match reader.name("protocol")? {
-                    "auto" => ProtocolRequest::Auto,
-                    name => ProtocolRequest::Named(name.to_owned()),
-                },
-                values: ValueTerms::read(&mut reader)?,
-                max_peer_value_bound: reader.u64()?,
-                labels: LabelExchange::read(&mut reader, role)?,
-                items: reader.u64()?,
-                memory: reader.u64()?,
-                resume: resume(&mut reader)?,
-                offline: offers(&mut reader)?,
-            },
+            local: LocalFacts::read(&mut reader, role)?,
         };
         reader.end()?;
         Ok(hello)
@@ -334,9 +360,13 @@ impl Hello {
             runs: protocol.spec().runs(terms.get(&SECURITY)),
             receiver_values: receiver.values.clone(),
             sender_values: sender.values.clone(),
+            receiver_noise: None,
+            sender_noise: None,
             labels,
             receiver_string_bytes: strings[0],
             sender_string_bytes: strings[1],
+            receiver_purpose: receiver.purpose.clone(),
+            sender_purpose: sender.purpose.clone(),
             key_columns: terms.get(&NORMALIZATION).len() as u32,
             terms,
             receiver_size: receiver.items,
@@ -349,6 +379,8 @@ impl Hello {
             offline: stored.map(|offer| offer.name.to_string()),
             hash: String::new(),
         };
+        let noise = [receiver, sender].map(|local| (local.noise.as_ref(), local.is_padded));
+        contract.add_noise(noise)?;
         let mut fitting = protocols
             .iter()
             .map(|other| (contract.with(*other), *other));
@@ -409,6 +441,33 @@ impl Hello {
     }
 }
 
+impl LocalFacts {
+    /// Reads what the peer in this role says of itself.
+    fn read(reader: &mut Reader<'_>, role: Role) -> Result<LocalFacts, WireError> {
+        let protocol = match reader.name("protocol")? {
+            "auto" => ProtocolRequest::Auto,
+            name => ProtocolRequest::Named(name.to_owned()),
+        };
+        let values = ValueTerms::read(reader)?;
+        let max_peer_value_bound = reader.u64()?;
+        let labels = LabelExchange::read(reader, role)?;
+        let (noise, is_padded) = NoiseRequest::read(reader)?;
+        Ok(LocalFacts {
+            protocol,
+            values,
+            max_peer_value_bound,
+            labels,
+            noise,
+            is_padded,
+            items: reader.u64()?,
+            memory: reader.u64()?,
+            resume: resume(reader)?,
+            offline: offers(reader)?,
+            purpose: purpose(reader)?,
+        })
+    }
+}
+
 impl Contract {
     /// The value of a term.
     pub fn get<T: TermValue>(&self, term: &Term<T>) -> T {
@@ -450,6 +509,8 @@ impl Contract {
         }
         let strings = [self.receiver_string_bytes, self.sender_string_bytes];
         labels::put_agreed(self.labels.as_ref(), strings, &mut out);
+        NoiseTerms::put(self.receiver_noise.as_ref(), &mut out);
+        NoiseTerms::put(self.sender_noise.as_ref(), &mut out);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
         out.extend_from_slice(&self.sender_size.to_le_bytes());
         out.extend_from_slice(&self.memory.unwrap_or(NO_LIMIT).to_le_bytes());
@@ -458,11 +519,13 @@ impl Contract {
         out.extend_from_slice(&self.sender_bucket.to_le_bytes());
         out.extend_from_slice(&self.resumed_after.to_le_bytes());
         put_name(&mut out, self.offline.as_deref().unwrap_or(""));
+        put_name(&mut out, &self.receiver_purpose);
+        put_name(&mut out, &self.sender_purpose);
         blake3::derive_key("vesica/1 contract", &out)
     }
 
     /// Whether it is one of this version, as it was sealed.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         let digest = blake3::Hash::from_bytes(self.digest());
         self.version == VERSION && self.hash == digest.to_string()
     }
@@ -473,9 +536,20 @@ impl Contract {
             memory: None,
             terms: self.terms.of_all_runs(),
             resumed_after: 0,
+            receiver_purpose: String::new(),
+            sender_purpose: String::new(),
             hash: String::new(),
             ..self.clone()
         }
+    }
+
+    /// What this side wants the answer for, and what the peer wants it for.
+    pub fn purposes(&self, role: Role) -> [&str; 2] {
+        let mut purposes = [&*self.receiver_purpose, &*self.sender_purpose];
+        if role == Role::Sender {
+            purposes.reverse();
+        }
+        purposes
     }
 
     /// What a protocol hears of the contract.
@@ -492,6 +566,7 @@ impl Contract {
             },
             optimize: self.get(&OPTIMIZE).choice(),
             parts: self.buckets,
+            noise_span: self.span_of_counts(),
         }
     }
 
@@ -667,6 +742,14 @@ fn resume(reader: &mut Reader<'_>) -> Result<Resume, WireError> {
             (run, buckets) => Ok(Resume::After { run, buckets }),
         },
         _ => bad("unknown code"),
+    }
+}
+
+fn purpose(reader: &mut Reader<'_>) -> Result<String, WireError> {
+    let purpose = reader.text("purpose")?;
+    match purpose_problem(purpose) {
+        Some(problem) => Err(bad("purpose", problem)),
+        None => Ok(purpose.to_owned()),
     }
 }
 

@@ -37,7 +37,7 @@ use zeroize::Zeroizing;
 use crate::codec::bad;
 use crate::run::run_by_turns;
 use crate::turns::{Turns, takes_two_messages};
-use crate::{Error, Fingerprint, Job, KeySet, Progress, Report};
+use crate::{Agreement, Error, Fingerprint, Job, KeySet, Progress, Report};
 pub use envelope::{Envelope, MAX_MESSAGE};
 
 /// Where a session by messages is.
@@ -69,7 +69,8 @@ pub fn goes_by_messages(protocol: &dyn Protocol) -> bool {
 }
 
 /// Runs the session from its beginning over what the peer has said, and no further. `said` are the
-/// [hashes](hash_of_said) of what this side has said itself.
+/// [hashes](hash_of_said) of what this side has said itself. `admit` is called whenever the contract is agreed, before anything
+/// depends on an item; where it fails, so does the turn.
 ///
 /// # Errors
 /// Data: what this side says is not what it said before, because its items or options are others now. The peer is blamed for
@@ -77,10 +78,10 @@ pub fn goes_by_messages(protocol: &dyn Protocol) -> bool {
 pub fn take_turn(
     turns: &Turns,
     [local, peer]: [Fingerprint; 2],
-    heard: Vec<Zeroizing<Vec<u8>>>,
-    said: &[[u8; 32]],
+    (heard, said): (Vec<Zeroizing<Vec<u8>>>, &[[u8; 32]]),
     job: &Job,
     set: &mut dyn KeySet,
+    admit: &mut dyn FnMut(&Agreement) -> Result<(), Error>,
     progress: &mut dyn Progress,
 ) -> Result<Turn, Error> {
     *turns.heard() = [0; 32];
@@ -93,7 +94,8 @@ pub fn take_turn(
         waits: false,
         phases: Vec::new(),
     };
-    let ran = run_by_turns(&mut channel, turns, [local, peer], job, set, progress);
+    let sides = [local, peer];
+    let ran = run_by_turns(&mut channel, turns, sides, job, set, admit, progress);
     let is_exhausted = channel.is_exhausted();
     let Messages {
         said: mut ours,

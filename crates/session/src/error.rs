@@ -130,6 +130,12 @@ pub enum NoConnection {
     /// The peer has not connected in time, and somebody who did expected another identity than this side's. Whoever that
     /// was has not proved to be the peer.
     RefusedByVisitor,
+    /// A web server answers at the peer's address, and behind it nobody.
+    NobodyListensBehind,
+    /// What answers at the peer's address opens no WebSocket.
+    NoWebSocket,
+    /// The web server or the proxy has no certificate that is trusted here.
+    Certificate,
     /// What answers at the peer's address is another program.
     OtherProgram,
     /// What answers at the peer's address broke off and has not proved who it is.
@@ -138,6 +144,12 @@ pub enum NoConnection {
     NoGateway,
     /// A gateway answers, and has not brought this task together with the peer's.
     NotPaired,
+    /// The proxy cannot be reached, has broken off, or is none.
+    Proxy,
+    /// The proxy does not connect to the peer's address.
+    ProxyRefuses,
+    /// The proxy wants a user and a password, or others.
+    ProxyPassword,
     /// Anything else, such as an address that is none.
     Other,
 }
@@ -152,6 +164,20 @@ impl NoConnection {
             NoConnection::NobodyListens => advice![
                 "start the other side, which listens, and give the address that it prints; if it takes longer to start, raise ",
                 Wait,
+            ],
+            NoConnection::NobodyListensBehind => advice![
+                "start the other side, which listens behind this web server; if it takes longer to start, raise ",
+                Wait,
+            ],
+            NoConnection::NoWebSocket => {
+                "wss://HOST/PATH is for a web server that passes this path on to the peer's command, and ws:// for one \
+                 without TLS; where the peer's command itself listens, HOST:PORT is its address"
+                    .into()
+            }
+            NoConnection::Certificate => advice![
+                "the certificates of its authority are in the file of ",
+                (Argument::OuterCa, "FILE"),
+                ", in PEM; without it those count that this machine trusts. The name in the certificate is that of the address",
             ],
             NoConnection::NoGatewayListens => advice![
                 "start the gateway there: ",
@@ -180,9 +206,29 @@ impl NoConnection {
                 Command::Attempts,
                 " prints those that both sides make next",
             ],
-            NoConnection::RefusedByVisitor | NoConnection::Unproved | NoConnection::Other => {
-                return None;
+            NoConnection::Proxy => advice![
+                "the proxy is that of ",
+                Argument::Proxy,
+                " or else of HTTPS_PROXY or ALL_PROXY in the environment; ",
+                (Argument::Proxy, "none"),
+                " connects without one",
+            ],
+            NoConnection::ProxyRefuses => advice![
+                "ask whoever runs the proxy to allow this host and port; many allow port 443 alone, on which the peer may listen. ",
+                (Argument::Proxy, "none"),
+                " connects without a proxy",
+            ],
+            NoConnection::ProxyPassword => {
+                "put user and password into the variable HTTPS_PROXY, behind the scheme and before the host, as \
+                 USER:PASSWORD@HOST:PORT; a character that is no letter and no digit is % and two digits, as %40 for @"
+                    .into()
             }
+            NoConnection::Unproved => {
+                "if it is the peer, compare fingerprints with it; else another program, such as a web server, listens there: give \
+                 the address that the peer's command prints, or wss://HOST/PATH if the peer is behind that web server"
+                    .into()
+            }
+            NoConnection::RefusedByVisitor | NoConnection::Other => return None,
         })
     }
 
@@ -190,6 +236,22 @@ impl NoConnection {
     pub(crate) fn error(self, line: String) -> Error {
         Error::Connect { cause: self, line }
     }
+}
+
+fn either(fingerprints: &[Fingerprint]) -> String {
+    let all: Vec<String> = fingerprints.iter().map(Fingerprint::to_string).collect();
+    all.join(" or ")
+}
+
+/// What a step on the way to the peer has come to, if another attempt may succeed.
+pub(crate) type Closed = (NoConnection, String);
+
+/// Most characters that are shown of what somebody on the way has said.
+const MAX_SHOWN: usize = 200;
+
+/// What somebody on the way has said, as it can be shown.
+pub(crate) fn shown(text: &str) -> String {
+    text.escape_debug().take(MAX_SHOWN).collect()
 }
 
 /// Why a gateway takes a task neither now nor later.
@@ -274,10 +336,10 @@ pub enum Error {
         line: String,
     },
     /// The peer holds another key than the one that the caller pinned.
-    #[error("wrong peer: expected {expected}, got {got}")]
+    #[error("wrong peer: expected {}, got {got}", either(expected))]
     WrongPeer {
-        /// The pinned fingerprint.
-        expected: Fingerprint,
+        /// The pinned fingerprints, of which there are two while the peer changes its key.
+        expected: Vec<Fingerprint>,
         /// The fingerprint of the key that the peer showed.
         got: Fingerprint,
     },
@@ -404,7 +466,9 @@ impl Error {
                 " and ",
                 Command::Send,
             ],
-            Error::Run(Wire::ContractImpossible { .. }) => advice![
+            Error::Run(Wire::ContractImpossible {
+                field: "values", ..
+            }) => advice![
                 "give ",
                 Value,
                 " on the side whose values count, and on no other",

@@ -17,11 +17,11 @@ use zeroize::Zeroizing;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
 use crate::{
-    Attempt, BucketShares, Checkpoint, Error, Fingerprint, HalfSource, Identity, Job, KeySet,
-    LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Offer, Opened, OptimizeRequest,
-    PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys, Report, Reveal, Reveals, Role,
-    Security, Tally, Terms, ValueTerms, agree, agree_on_job, confirm_done, exchange_openings,
-    open_total, run_bucket, run_set_over,
+    Attempt, BucketShares, Checkpoint, Epsilon, Error, Fingerprint, HalfSource, Identity, Job,
+    KeySet, LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Noise, NoiseRequest,
+    Offer, Opened, OptimizeRequest, PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys,
+    Report, Reveal, Reveals, Role, Security, Tally, Terms, ValueTerms, agree, agree_on_job,
+    confirm_done, exchange_openings, open_total, run_bucket, run_set_over,
 };
 
 /// A half in memory.
@@ -84,7 +84,7 @@ pub(crate) const SHARED: u64 = 13;
 /// How a run differs from the usual one of its protocol and of what it reveals.
 pub(crate) type Change = fn(&mut Job);
 
-pub(crate) const CHANGES: [(&str, Change); 12] = [
+pub(crate) const CHANGES: [(&str, Change); 15] = [
     ("", |_| ()),
     ("both", |job| job.terms.set(&LEARNS, Learns::Both)),
     ("aligned", |job| job.terms.set(&LEARNS, Learns::Aligned)),
@@ -95,6 +95,16 @@ pub(crate) const CHANGES: [(&str, Change); 12] = [
     ("numbers", |job| job.terms.set(&KEY_BITS, Some(24))),
     ("minimum met", |job| job.terms.set(&MIN_SIZE, SHARED)),
     ("minimum missed", |job| job.terms.set(&MIN_SIZE, SHARED + 1)),
+    // Both sides', so that the sender can learn numbers too.
+    ("noise", |job| job.noise = Some(noise())),
+    ("noise and a minimum", |job| {
+        job.noise = Some(noise());
+        job.terms.set(&MIN_SIZE, SHARED);
+    }),
+    ("noise and padding", |job| {
+        job.noise = Some(noise());
+        job.pad_to = Some(100);
+    }),
     ("traffic", |job| {
         job.terms.set(&OPTIMIZE, OptimizeRequest::Traffic)
     }),
@@ -117,6 +127,13 @@ pub(crate) const CHANGES: [(&str, Change); 12] = [
         }
     }),
 ];
+
+fn noise() -> NoiseRequest {
+    NoiseRequest {
+        epsilon: Epsilon::from_millionths(500_000).unwrap(),
+        split: Vec::new(),
+    }
+}
 
 /// The most memory that makes two buckets of a run; `None` if its matches are not found bucket by bucket.
 fn two_buckets(job: &Job) -> Option<u64> {
@@ -352,7 +369,8 @@ fn tasks(
     if contract.get(&REVEAL).is_value() {
         let choice = Opened::choose(tallies.each_ref(), opened.each_ref(), contract);
         let choice = choice.unwrap().unwrap();
-        let chosen = (&choice, &shares[..]);
+        let noise = Noise::draw_vartime(contract, role, &mut fresh_rng()?)?;
+        let chosen = (&choice, &shares[..], &noise);
         open_total(channel, role, &agreement, fingerprints, chosen, || Ok(()))?;
     }
     confirm_done(channel, role)?;

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use vesica_files::{Advice, Command, advice, found_at};
 
+use crate::base32;
+
 /// Fingerprint of an identity's public key, written `vs1:` and 56 characters of lower-case base32.
 ///
 /// It is 32 bytes of BLAKE3 (domain separated) over the key's SubjectPublicKeyInfo. The text ends in 24 bits
@@ -66,7 +68,6 @@ fn has_port(text: &str) -> bool {
 }
 
 const PREFIX: &str = "vs1:";
-const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const CHECKSUM_BYTES: usize = 3;
 const TEXT_CHARS: usize = (32 + CHECKSUM_BYTES) * 8 / 5;
 
@@ -95,18 +96,8 @@ impl Fingerprint {
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
-        let mut text = String::with_capacity(TEXT_CHARS);
-        let (mut bits, mut count) = (0u32, 0);
-        for byte in self.0.into_iter().chain(self.checksum()) {
-            bits = bits << 8 | u32::from(byte);
-            count += 8;
-            while count >= 5 {
-                count -= 5;
-                text.push(char::from(ALPHABET[(bits >> count) as usize & 31]));
-            }
-            bits &= (1 << count) - 1;
-        }
-        f.write_str(&text)
+        let checksum = self.checksum();
+        f.write_str(&base32::encode(&[&self.0[..], &checksum].concat()))
     }
 }
 
@@ -133,29 +124,9 @@ impl FromStr for Fingerprint {
             _ if text.is_empty() => return Err(FingerprintError::Empty),
             _ => return Err(FingerprintError::Prefix),
         };
-        let mut bytes = [0u8; 32 + CHECKSUM_BYTES];
-        let (mut bits, mut count, mut filled, mut chars) = (0u32, 0, 0, 0);
-        for c in body.chars() {
-            let value = match c.to_ascii_lowercase() {
-                c @ 'a'..='z' => c as u32 - 'a' as u32,
-                c @ '2'..='7' => c as u32 - '2' as u32 + 26,
-                _ => return Err(FingerprintError::Character(c)),
-            };
-            chars += 1;
-            bits = bits << 5 | value;
-            count += 5;
-            if count >= 8 {
-                count -= 8;
-                if let Some(byte) = bytes.get_mut(filled) {
-                    *byte = (bits >> count) as u8;
-                }
-                filled += 1;
-                bits &= (1 << count) - 1;
-            }
-        }
-        if chars != TEXT_CHARS {
-            return Err(FingerprintError::Length(chars));
-        }
+        let bytes = base32::decode(body).map_err(FingerprintError::Character)?;
+        let bytes = bytes.filter(|_| body.len() == TEXT_CHARS);
+        let bytes = bytes.ok_or(FingerprintError::Length(body.len()))?;
         let mut key = [0u8; 32];
         key.copy_from_slice(&bytes[..32]);
         let fingerprint = Fingerprint(key);

@@ -25,6 +25,11 @@ pub enum Incident {
         /// Why the two do not go together.
         why: WireError,
     },
+    /// The peer has examined the connection to a listener, and found it waiting.
+    Examined {
+        /// Where it came from.
+        from: SocketAddr,
+    },
     /// The peer has said that it cannot take part.
     PeerProblem(Problem),
     /// The peer was there, and has left before this side was ready.
@@ -36,6 +41,7 @@ impl Incident {
     pub fn name(&self) -> &'static str {
         match self {
             Incident::Refused(_) | Incident::Stray { .. } => "refused",
+            Incident::Examined { .. } => "examined",
             Incident::PeerProblem(_) => "peer-problem",
             Incident::PeerLeft(_) => "peer-left",
         }
@@ -48,6 +54,12 @@ impl fmt::Display for Incident {
         match self {
             Incident::Refused(refused) => write!(f, "turned away: {refused}"),
             Incident::Stray { from, why } => write!(f, "turned away the peer at {from}: {why}"),
+            Incident::Examined { from } => {
+                write!(
+                    f,
+                    "the peer at {from} has examined the connection; waiting on"
+                )
+            }
             Incident::PeerProblem(problem) => {
                 write!(
                     f,
@@ -96,6 +108,7 @@ struct Heard {
     others: usize,
     strays: Vec<String>,
     problems: Vec<Problem>,
+    examined: usize,
     left: usize,
 }
 
@@ -123,6 +136,7 @@ impl Heard {
                 None => count(&mut self.others),
             },
             Incident::Stray { why, .. } => add(&mut self.strays, why.to_string()),
+            Incident::Examined { .. } => count(&mut self.examined),
             Incident::PeerProblem(problem) => add(&mut self.problems, *problem),
             Incident::PeerLeft(_) => count(&mut self.left),
         }

@@ -47,6 +47,8 @@ pub enum Intent {
     LookUp,
     /// To serve a published set.
     Serve,
+    /// To examine the connection together, before a run.
+    Examine,
 }
 
 /// Why two sides do not go together.
@@ -55,6 +57,8 @@ pub(crate) struct Stray {
     pub(crate) error: WireError,
     /// Whether waiting does not mend it: both sides have called what they meant to.
     pub(crate) is_final: bool,
+    /// Whether the peer has only examined the connection, and comes for what this side has come for later.
+    pub(crate) is_passing: bool,
 }
 
 impl From<WireError> for Stray {
@@ -62,6 +66,7 @@ impl From<WireError> for Stray {
         Stray {
             error,
             is_final: false,
+            is_passing: false,
         }
     }
 }
@@ -70,13 +75,21 @@ impl Intent {
     /// All that there are.
     pub fn all() -> impl Iterator<Item = Intent> {
         use Intent::{
-            AskDealer, AskGenerator, Attempts, Deal, Generate, LookUp, MakePair, Run, RunBeside,
-            Serve, Split, Task, Total,
+            AskDealer, AskGenerator, Attempts, Deal, Examine, Generate, LookUp, MakePair, Run,
+            RunBeside, Serve, Split, Task, Total,
         };
         let in_roles = [Run, RunBeside, Split, Task, Attempts, Total, MakePair];
         let roles = [Role::Receiver, Role::Sender];
         let in_roles = in_roles.into_iter().flat_map(move |of| roles.map(of));
-        in_roles.chain([AskDealer, Deal, AskGenerator, Generate, LookUp, Serve])
+        in_roles.chain([
+            AskDealer,
+            Deal,
+            AskGenerator,
+            Generate,
+            LookUp,
+            Serve,
+            Examine,
+        ])
     }
 
     fn code(self) -> u16 {
@@ -95,6 +108,7 @@ impl Intent {
             Intent::Generate => 11,
             Intent::LookUp => 12,
             Intent::Serve => 13,
+            Intent::Examine => 14,
         }
     }
 
@@ -112,15 +126,16 @@ impl Intent {
             | Intent::AskGenerator
             | Intent::Generate
             | Intent::LookUp
-            | Intent::Serve => None,
+            | Intent::Serve
+            | Intent::Examine => None,
         }
     }
 
     /// Whether the two do the same thing, each in its role.
     fn goes_with(self, theirs: Intent) -> bool {
         use Intent::{
-            AskDealer, AskGenerator, Attempts, Deal, Generate, LookUp, MakePair, Run, RunBeside,
-            Serve, Split, Task, Total,
+            AskDealer, AskGenerator, Attempts, Deal, Examine, Generate, LookUp, MakePair, Run,
+            RunBeside, Serve, Split, Task, Total,
         };
         matches!(
             (self, theirs),
@@ -136,6 +151,7 @@ impl Intent {
                 | (Generate, AskGenerator)
                 | (LookUp, Serve)
                 | (Serve, LookUp)
+                | (Examine, Examine)
         )
     }
 
@@ -157,10 +173,15 @@ impl Intent {
             return Err(Stray {
                 error: differ("job", word(ours), word(theirs)),
                 is_final: true,
+                is_passing: false,
             });
         }
         if !self.goes_with(theirs) {
-            return Err(differ("what to do", self, theirs).into());
+            return Err(Stray {
+                error: differ("what to do", self, theirs),
+                is_final: false,
+                is_passing: theirs == Intent::Examine,
+            });
         }
         match self.role() {
             Some(role) if theirs.role() == Some(role) => {
@@ -203,6 +224,7 @@ impl Intent {
     pub(crate) fn meet(self, greeting: &[u8; GREETING]) -> Result<Intent, Stray> {
         let theirs = Intent::decode(greeting).map_err(|error| Stray {
             is_final: matches!(error, WireError::ContractDiffers { .. }),
+            is_passing: false,
             error,
         })?;
         self.check(theirs).map(|()| theirs)
@@ -231,6 +253,7 @@ impl fmt::Display for Intent {
             Intent::Generate => f.write_str("to generate correlations"),
             Intent::LookUp => f.write_str("to look keys up in a published set"),
             Intent::Serve => f.write_str("to serve a published set"),
+            Intent::Examine => f.write_str("to examine the connection"),
         }
     }
 }
@@ -330,7 +353,9 @@ mod tests {
             peer: ids[1 - of].fingerprint(),
             intent,
         };
-        for (turn, ours) in Intent::all().enumerate() {
+        // Whoever meets one that examines the connection tries again.
+        let all = Intent::all().filter(|ours| *ours != Intent::Examine);
+        for (turn, ours) in all.enumerate() {
             let strays: Vec<_> = others(ours).filter(|(_, stray)| !stray.is_final).collect();
             let (stray, why) = &strays[turn % strays.len()];
             let heard: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -365,7 +390,10 @@ mod tests {
             let [told] = &heard[..] else {
                 panic!("{heard:?}")
             };
-            assert!(told.ends_with(&why.error.to_string()), "{told}");
+            match *stray {
+                Intent::Examine => assert!(told.contains("has examined the connection"), "{told}"),
+                _ => assert!(told.ends_with(&why.error.to_string()), "{told}"),
+            }
         }
     }
 

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use vesica_files::many;
 use vesica_plan::buckets::MAX_BUCKET_ITEMS;
 use vesica_plan::{Open, Registry};
 use vesica_psi::{MAX_VALUE_COLUMNS, Protocol, Reveal, Values};
-use vesica_wire::Link;
+use vesica_wire::{Error as WireError, Limit, Link};
 
+use crate::contract::purpose_problem;
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
     KEY_BITS, LAMBDA, LEARNS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE, NORMALIZATION, REVEAL,
     SECURITY, Term, TermValue, Terms, lambda_problem,
 };
-use crate::{Error, Fingerprint, LabelExchange, Learns, ProtocolRequest, Role, ValueTerms};
+use crate::{
+    Error, Fingerprint, LabelExchange, Learns, NoiseRequest, ProtocolRequest, Role, ValueTerms,
+};
 
 /// A job as one side wants it.
 #[derive(Clone, Debug)]
@@ -31,11 +35,19 @@ pub struct Job {
     pub peer_limits: PeerLimits,
     /// What is to be done about labels, which the sender hands over with the matches, or about strings to share.
     pub labels: LabelExchange,
+    /// The noise that this side adds to numbers, which protects its keys and values.
+    pub noise: Option<NoiseRequest>,
+    /// The number of items that this side tells, and up to which it brings random ones: for numbers alone. `None` if it tells
+    /// how many it has.
+    pub pad_to: Option<u64>,
     /// Approximate maximum of the bytes of memory for the run over one bucket on this side; `None` is no
     /// limit. With more than fits, both sides run the protocol in several buckets.
     pub memory: Option<u64>,
     /// Where the correlations are that the run takes; `None` if it makes them.
     pub offline: Option<Arc<dyn HalfSource>>,
+    /// What this side wants the answer for, which the peer is told: at most [`MAX_PURPOSE`](crate::MAX_PURPOSE) bytes of
+    /// printable text, or nothing.
+    pub purpose: String,
 }
 
 /// The most that a peer may bring.
@@ -83,8 +95,11 @@ impl Job {
             values: Vec::new(),
             peer_limits: PeerLimits::default(),
             labels: LabelExchange::Nothing,
+            noise: None,
+            pad_to: None,
             memory: None,
             offline: None,
+            purpose: String::new(),
         };
         usual.with(&NORMALIZATION, normalization)
     }
@@ -136,6 +151,9 @@ impl Job {
                 self.protocol, reveal
             ));
         };
+        if let Some(problem) = purpose_problem(&self.purpose) {
+            return usage(format!("the purpose has {problem}"));
+        }
         if let Some(problem) = self.labels.problem(self.role) {
             return usage(problem.into());
         }
@@ -161,6 +179,7 @@ impl Job {
             });
         }
         self.check_values()?;
+        self.check_noise()?;
         if let Some(problem) = lambda_problem(lambda) {
             return usage(problem);
         }
@@ -269,6 +288,41 @@ impl Job {
         let most = self.peer_limits;
         let is_free = most.value_bound.is_none() || columns.min(most.values) > 1;
         peer_learns && self.get(&MIN_SIZE) > 1 && columns > 0 && is_free
+    }
+
+    /// Checks what is asked of noise, and of padding.
+    fn check_noise(&self) -> Result<(), Error> {
+        let reveal = self.get(&REVEAL);
+        let problem = match (&self.noise, self.pad_to) {
+            (None, None) => return Ok(()),
+            (Some(_), _) if !reveal.is_value() => {
+                format!("epsilon is for numbers, and {reveal} would tell of single keys")
+            }
+            (_, Some(_)) if !reveal.is_value() => {
+                format!("a set is padded where numbers are revealed, and not with {reveal}")
+            }
+            (Some(request), _) => match request.problem() {
+                Some(problem) => format!("the shares of epsilon: {problem}"),
+                None => return Ok(()),
+            },
+            (None, Some(_)) => return Ok(()),
+        };
+        Err(Error::Usage(problem))
+    }
+
+    /// How many items this side says that it has.
+    ///
+    /// Fails if it pads its set, and has more.
+    pub(crate) fn told_items(&self, items: u64) -> Result<u64, Error> {
+        match self.pad_to {
+            Some(padded) if padded < items => {
+                let keys = many(items, "key");
+                let reason = format!("this side has {keys}, and is to pad them to {padded}");
+                Err(WireError::limit(Limit::Size, reason).into())
+            }
+            Some(padded) => Ok(padded),
+            None => Ok(items),
+        }
     }
 
     /// Checks what is asked of values.

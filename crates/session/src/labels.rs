@@ -75,7 +75,8 @@ fn bytes_of_row(rows: u32, bytes: u32) -> u32 {
     match rows {
         1 => bytes,
         // Each says that a row has it.
-        rows => (bytes / rows).saturating_sub(1),
+        // Nothing is in no rows, whoever says so.
+        rows => bytes.checked_div(rows).unwrap_or(0).saturating_sub(1),
     }
 }
 
@@ -179,6 +180,19 @@ impl fmt::Display for LabelExchange {
 }
 
 impl LabelExchange {
+    /// Whether a side may say so.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            LabelExchange::Nothing => true,
+            LabelExchange::Wanted {
+                most_bytes,
+                most_rows,
+            } => *most_bytes <= MAX_LABEL_BYTES && (1..=MAX_ROWS_PER_KEY).contains(most_rows),
+            LabelExchange::Offered(terms) => terms.problem().is_none(),
+            LabelExchange::Shared { .. } => true,
+        }
+    }
+
     /// Whether there are no labels.
     pub fn is_nothing(&self) -> bool {
         *self == LabelExchange::Nothing

@@ -8,6 +8,8 @@
 //! A side that is not ready yet stays with its peer: it takes note when that leaves, and takes its next connection. A later
 //! connection of the peer counts more than the one before, which may be dead.
 //!
+//! TLS may come within a WebSocket, whose request is a part of the handshake.
+//!
 //! Up to [`MAX_HANDSHAKES`] handshakes run at once, on one thread, so that silent sockets do not use up the
 //! wait. When there are more, the oldest one without any message makes room, then the oldest that has taken a
 //! second without finishing. The first to finish wins.
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use vesica_wire::{Clock, Error as WireError, POLL};
 
+use crate::carrier::Carrier;
 use crate::tls::{Failure, Handshake, Leaving, Pinned, Side, Step};
 use crate::wait::{Visitors, Wait};
 use crate::{
@@ -27,7 +30,7 @@ use crate::{
 };
 
 /// Maximum number of handshakes at once, and of failed ones whose alert is still being sent. Each takes one
-/// socket and about 100 KiB at most.
+/// socket and some 500 KiB at most.
 const MAX_HANDSHAKES: usize = 32;
 /// Longest time that one handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -43,6 +46,14 @@ pub(crate) fn bind(address: &str) -> Result<(TcpListener, SocketAddr), Error> {
     let fail = |e: io::Error| {
         let (cause, problem) = match e.kind() {
             io::ErrorKind::AddrInUse => (NoConnection::Taken, "the port is taken".to_owned()),
+            io::ErrorKind::AddrNotAvailable => {
+                let all = "this machine has no such address; 0.0.0.0 stands for all that it has";
+                (NoConnection::Other, all.to_owned())
+            }
+            io::ErrorKind::PermissionDenied => {
+                let low = "this user may not listen there; ports below 1024 take a privilege";
+                (NoConnection::Other, low.to_owned())
+            }
             _ => (NoConnection::Other, e.to_string()),
         };
         let line = format!("cannot listen on {address}: {problem}");
@@ -97,8 +108,11 @@ impl Listener {
             return self.accept_plaintext(transport, options);
         };
         let wait = Wait::new(options);
-        let pinned = [*peer];
-        let mut pending = PendingHandshakes::new(identity, &pinned, *intent, options);
+        let pinned = options.pinned(identity, *peer)?;
+        let mut pending = PendingHandshakes {
+            is_of_one: true,
+            ..PendingHandshakes::new(identity, &pinned, *intent, options)
+        };
         let mut met: Option<Connection> = None;
         loop {
             let mut moved = false;
@@ -263,11 +277,11 @@ impl Listener {
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
         let (from, round_trip) = (caller.from, caller.handshake.round_trip());
-        let (stream, secured) = caller
+        let (carrier, secured) = caller
             .handshake
             .finish()
             .map_err(|e| self.broken(from, &e))?;
-        Connection::over(stream, Some(secured), round_trip, transport, options)
+        Connection::over(carrier, Some(secured), round_trip, transport, options)
             .map_err(|e| self.broken(from, &e))
     }
 
@@ -281,7 +295,8 @@ impl Listener {
         loop {
             wait.check_interrupt()?;
             if let Some((stream, from)) = self.next(&mut trouble) {
-                return Connection::over(stream, None, Duration::ZERO, transport, options)
+                let carrier = Carrier::of(stream);
+                return Connection::over(carrier, None, Duration::ZERO, transport, options)
                     .map_err(|e| self.broken(from, &e));
             }
             if wait.is_over() {
@@ -321,8 +336,8 @@ impl Listener {
             Some(Incident::PeerProblem(problem)) => return Error::PeerProblem(*problem),
             _ => {}
         }
-        if let ([expected], Some(got)) = (pending.pinned, pending.visitors.wrong_identity()) {
-            let expected = *expected;
+        if let (true, Some(got)) = (pending.is_of_one, pending.visitors.wrong_identity()) {
+            let expected = pending.pinned.to_vec();
             return Error::WrongPeer { expected, got };
         }
         let cause = match pending.was_refused {
@@ -362,8 +377,6 @@ impl Listener {
     }
 }
 
-/// Ends a connection in whose place there is another one. Its peer may be dead, which takes seconds to find out; others are
-/// not kept waiting for that.
 /// Refuses to wait for one peer twice.
 pub(crate) fn check_different(peers: &[Fingerprint]) -> Result<(), Error> {
     let mut others = peers.iter();
@@ -375,6 +388,8 @@ pub(crate) fn check_different(peers: &[Fingerprint]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Ends a connection in whose place there is another one. Its peer may be dead, which takes seconds to find out; others are
+/// not kept waiting for that.
 fn retire(connection: Option<Connection>) {
     if let Some(connection) = connection {
         // Where there is no thread to be had, it ends here.
@@ -436,6 +451,8 @@ struct PendingHandshake {
 struct PendingHandshakes<'a> {
     identity: &'a Identity,
     pinned: &'a [Fingerprint],
+    /// Whether these are the keys of one peer.
+    is_of_one: bool,
     intent: Intent,
     options: &'a ConnectOptions,
     all: Vec<PendingHandshake>,
@@ -464,6 +481,7 @@ impl<'a> PendingHandshakes<'a> {
         PendingHandshakes {
             identity,
             pinned,
+            is_of_one: pinned.len() == 1,
             intent,
             options,
             all: Vec::new(),
@@ -515,7 +533,9 @@ impl<'a> PendingHandshakes<'a> {
             .map_err(|e| Failure::Gone(e.to_string()))
             .and_then(|()| {
                 let (identity, pinned) = (self.identity, Pinned::only(self.pinned));
-                Handshake::new(stream, Side::Listener, identity, pinned, self.intent)
+                let carrier = Carrier::of(stream);
+                Handshake::new(carrier, Side::Listener, identity, pinned, self.intent)
+                    .map(Handshake::at_port)
             });
         match opened {
             Ok(handshake) => {
@@ -566,6 +586,12 @@ impl<'a> PendingHandshakes<'a> {
 
     fn dismiss(&mut self, caller: PendingHandshake, failure: &Failure) {
         match failure {
+            Failure::Stray(stray) if stray.is_passing => {
+                let from = caller.from;
+                self.options
+                    .on_incident
+                    .report(&Incident::Examined { from });
+            }
             Failure::Stray(stray) => {
                 let incident = Incident::Stray {
                     from: caller.from,

@@ -19,7 +19,7 @@
 //! 3. Both commit to fresh nonces, open them, and prove the session that follows, as in an attempt.
 //! 4. The sums of shares are opened.
 //!
-//! What breaks off is opened again with the same shares, whose total is the same, and as often as a bucket may be tried.
+//! What breaks off is opened again with the same shares and the same noise, whose total is the same, and as often as a bucket may be tried.
 //!
 //! [`AddsUp`]: vesica_psi::AddsUp
 //! [`Attempted::name`]: crate::Attempted::name
@@ -34,7 +34,7 @@ use crate::buckets::bucket_session;
 use crate::codec::{Reader, bad, differ};
 use crate::random::fresh_rng;
 use crate::terms::{BUCKET_ATTEMPTS, LEARNS, REVEAL};
-use crate::{Agreement, Attempt, BucketShares, Contract, Fingerprint, Role, Tally, value};
+use crate::{Agreement, Attempt, BucketShares, Contract, Fingerprint, Noise, Role, Tally, value};
 
 const OPENED: Kind = Kind {
     code: 14,
@@ -211,7 +211,8 @@ fn tell(
     Opened::decode(&theirs, contract.buckets, contract.get(&BUCKET_ATTEMPTS))
 }
 
-/// Opens the total of all buckets, whose attempts both sides have chosen. `keep` keeps the choice, before anything that
+/// Opens the total of all buckets, whose attempts both sides have chosen, with this side's noise: the same whenever these
+/// shares are opened. `keep` keeps the choice, before anything that
 /// depends on a share is sent. `fingerprints` are this side's and the peer's. [`confirm_done`](crate::confirm_done) follows once what this returns is kept.
 ///
 /// Fails as the channel and `keep` do; with `ContractDiffers` if the peer opens others, with `PeerMisbehaved` if it does not
@@ -224,7 +225,7 @@ pub fn open_total(
     role: Role,
     agreement: &Agreement,
     fingerprints: [Option<Fingerprint>; 2],
-    (choice, buckets): (&Choice, &[BucketShares]),
+    (choice, buckets, noise): (&Choice, &[BucketShares], &Noise),
     keep: impl FnOnce() -> Result<(), WireError>,
 ) -> Result<Output, WireError> {
     let open = |channel: &mut dyn Channel| {
@@ -241,7 +242,7 @@ pub fn open_total(
             role,
             agreement,
             session,
-            buckets,
+            (buckets, noise),
             &mut fresh_rng()?,
         )
     };
@@ -261,7 +262,7 @@ pub(crate) fn open_numbers(
     channel: &mut dyn Channel,
     role: Role,
     agreement: &Agreement,
-    buckets: &[BucketShares],
+    (buckets, noise): (&[BucketShares], &Noise),
     rng: &mut dyn CryptoRng,
 ) -> Result<Output, WireError> {
     let count = agreement.contract.buckets;
@@ -278,7 +279,8 @@ pub(crate) fn open_numbers(
         Role::Receiver => hear_manifest(channel, manifest, RUNS_OF_SHARES)?,
         Role::Sender => channel.send(MANIFEST, manifest.to_vec())?,
     }
-    open_sums(channel, role, agreement, session, buckets, rng)
+    let shared = (buckets, noise);
+    open_sums(channel, role, agreement, session, shared, rng)
 }
 
 /// What differs where the sides of a run have shares of different runs of a bucket: the field of a `ContractDiffers`.
@@ -300,13 +302,13 @@ fn hear_manifest(
     Ok(())
 }
 
-/// Opens the sums of shares in a session of their own. Refuses numbers that the receiver tells a sender and no run can have.
+/// Opens the sums of shares, with this side's noise, in a session of their own. Refuses numbers that the receiver tells a sender and no run can have.
 fn open_sums(
     channel: &mut dyn Channel,
     role: Role,
     agreement: &Agreement,
     session: [u8; 32],
-    buckets: &[BucketShares],
+    (buckets, noise): (&[BucketShares], &Noise),
     rng: &mut dyn CryptoRng,
 ) -> Result<Output, WireError> {
     let params = Params {
@@ -315,11 +317,13 @@ fn open_sums(
     };
     let adds_up = agreement.protocol.adds_up();
     let adds_up = adds_up.expect("a protocol that adds up");
-    let (half, task, sums) = (role.half(), &agreement.task, sums(buckets));
+    let (half, task, mut sums) = (role.half(), &agreement.task, sums(buckets));
+    noise.add_to(&mut sums)?;
     let output = adds_up.open(channel, half, &params, task, &sums, rng)?;
     let contract = &agreement.contract;
     let most = contract.receiver_size.min(contract.sender_size);
     if let (Role::Sender, Output::Values(told)) = (role, &output) {
+        let most = (most, &contract.spans_of_numbers()[..]);
         value::check_told(contract.get(&REVEAL), contract.values(), most, told)?;
     }
     Ok(output)

@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-use vesica_psi::{Output, Reveals, Security};
+use vesica_psi::{Output, Reveal, Reveals, Security};
 use vesica_wire::PhaseTraffic;
 
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
-use crate::{Agreement, Contract, Decimal, Fingerprint, Role, State};
+use crate::{Agreement, Contract, Decimal, Fingerprint, NoiseReport, Role, State};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid`, `denied` and `rows_written`.
@@ -24,7 +24,7 @@ pub struct Report {
     pub reveal: Reveals,
     /// Rows read from this side's table.
     pub rows: u64,
-    /// Distinct items of this side.
+    /// Distinct items of this side, without what pads them to the number that the peer hears.
     pub items: u64,
     /// Rows whose key another row already had.
     pub duplicates: u64,
@@ -49,6 +49,8 @@ pub struct Report {
     /// Fewer matches than this count, for one of the numbers if there are several: those of value 0 do not. Nothing more is
     /// known. `None` if a value or the matches are known.
     pub below: Option<u64>,
+    /// The noise in the numbers that were revealed, if there is any.
+    pub noise: Option<NoiseReport>,
     /// Bytes sent to the peer, including framing but not TLS.
     pub bytes_sent: u64,
     /// Bytes received from the peer, including framing but not TLS.
@@ -109,9 +111,8 @@ impl Report {
         let found: u64 = state.found.iter().sum();
         let enough = found >= contract.get(&MIN_SIZE);
         let learns_matches = knows && contract.get(&REVEAL).is_matches();
-        let run = blake3::keyed_hash(&state.origin, b"vesica/1 session report");
         Report {
-            run: run.to_hex()[..16].to_owned(),
+            run: state.run_name(),
             protocol: contract.protocol.clone(),
             security: contract.runs,
             reveal: contract.get(&REVEAL),
@@ -127,6 +128,7 @@ impl Report {
             value: None,
             values: None,
             below: (learns_matches && !enough).then_some(contract.get(&MIN_SIZE)),
+            noise: NoiseReport::of(&contract),
             bytes_sent: 0,
             bytes_received: 0,
             seconds: 0.0,
@@ -162,6 +164,26 @@ impl Report {
         match &numbers[..] {
             [(_, value)] => self.value = Some(*value),
             _ => self.values = Some(numbers),
+        }
+    }
+
+    /// Brings a noisy size into the range that sizes have: from 0 to that of the smaller set. What the peer has learnt is as it
+    /// was.
+    pub fn clamp(&mut self) {
+        let most = self.contract.receiver_size.min(self.contract.sender_size);
+        let size = Reveal::Size.name();
+        let names = self.contract.numbers();
+        let alone = names.first().filter(|_| names.len() == 1);
+        let alone = alone.zip(self.value.as_mut());
+        let alone = alone.map(|((name, _), value)| (name.as_str(), value));
+        let several = self.values.iter_mut().flatten();
+        let several = several.map(|(name, value)| (name.as_str(), value));
+        for (_, value) in alone
+            .into_iter()
+            .chain(several)
+            .filter(|(name, _)| *name == size)
+        {
+            value.units = value.units.clamp(0, most.into());
         }
     }
 

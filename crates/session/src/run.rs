@@ -11,16 +11,18 @@ use zeroize::Zeroizing;
 
 use crate::agree::agree_as;
 use crate::codec::bad;
+use crate::noise::Drawing;
 use crate::one_bucket::{BucketRun, one_bucket, one_bucket_with};
 use crate::opening::open_numbers;
 use crate::random::fresh_rng;
 use crate::rounds::{Lanes, in_rounds, name_connection, number_of_connection};
-use crate::terms::{BUCKETS_AT_ONCE, REVEAL};
+use crate::terms::{BUCKETS_AT_ONCE, RECEIPTS, REVEAL};
 use crate::threshold::open_matches;
 use crate::turns::Turns;
 use crate::{
-    Agreement, BucketShares, Connection, Contract, Error, Fingerprint, Job, KeySet, MemorySet,
-    ObservedChannel, Progress, Report, Role, State, TaskKeys, agree, confirm_done, halves,
+    Agreement, BucketShares, Connection, Contract, Error, Fingerprint, Identity, Job, KeySet,
+    MemorySet, Noise, ObservedChannel, Progress, Receipts, Report, Role, State, TaskKeys, agree,
+    confirm_done, halves, receipt,
 };
 
 /// The result of a job.
@@ -100,6 +102,8 @@ pub struct Agreed {
     /// The further ones, in the order of their numbers.
     more: Vec<Option<Connection>>,
     agreement: Agreement,
+    /// Whether the sides have their receipts, if they want any.
+    has_receipts: bool,
     began: Instant,
 }
 
@@ -122,6 +126,7 @@ pub fn agree_on_set(
     Ok(Agreed {
         connection,
         more: (0..further).map(|_| None).collect(),
+        has_receipts: !agreement.contract.get(&RECEIPTS),
         agreement,
         began,
     })
@@ -131,6 +136,11 @@ impl Agreed {
     /// What both sides have agreed on.
     pub fn contract(&self) -> &Contract {
         &self.agreement.contract
+    }
+
+    /// The peer's fingerprint; `None` over plaintext.
+    pub fn peer(&self) -> Option<Fingerprint> {
+        self.connection.peer
     }
 
     /// How many further connections the run takes: one for each bucket that runs beside another.
@@ -190,11 +200,45 @@ impl Agreed {
         &self.agreement
     }
 
+    /// Gives the peer a receipt that `identity` signs, and takes its own, if the [contract](RECEIPTS) asks for that. `head` is the
+    /// hash of the last entry of this side's account of runs. Do it before [`Agreed::run`] or [`Agreed::keep`].
+    ///
+    /// Fails with [`Error::Run`] as the channel does, and with `PeerMisbehaved` for a receipt that is not the peer's of this
+    /// run; the peer has been told then.
+    pub fn exchange_receipts(
+        &mut self,
+        role: Role,
+        identity: &Identity,
+        head: Option<[u8; 32]>,
+    ) -> Result<Option<Receipts>, Error> {
+        if self.has_receipts {
+            return Ok(None);
+        }
+        let sides = [self.connection.local, self.connection.peer];
+        let (channel, agreement) = (&mut self.connection.channel, &self.agreement);
+        let receipts = receipt::exchange(channel, role, agreement, (identity, sides), head);
+        let receipts = receipts.inspect_err(|error| {
+            if let Error::Run(error) = error {
+                self.give_up(error);
+            }
+        })?;
+        self.has_receipts = true;
+        Ok(Some(receipts))
+    }
+
+    fn check_receipts(&mut self) -> Result<(), Error> {
+        if !self.has_receipts {
+            receipt::check_none(&self.agreement).inspect_err(|error| self.give_up(error))?;
+        }
+        Ok(())
+    }
+
     /// Tells the peer the keys of this side's tasks, and hears those of its tasks.
     ///
     /// Fails with [`Error::Run`] as the channel does, and with `PeerMisbehaved` if the peer's are not one for each attempt;
     /// the peer has been told then.
     pub fn exchange_task_keys(&mut self, role: Role, ours: &TaskKeys) -> Result<TaskKeys, Error> {
+        self.check_receipts()?;
         let channel = &mut self.connection.channel;
         let theirs = ours.exchange(channel, role, &self.agreement.contract);
         Ok(theirs.inspect_err(|error| channel.abort(error))?)
@@ -235,6 +279,7 @@ impl Agreed {
         if self.missing_connections() > 0 {
             return Err(Error::Usage("the run lacks connections".into()));
         }
+        self.check_receipts()?;
         let mut more: Vec<Connection> = self.more.drain(..).flatten().collect();
         let fingerprints = [self.connection.local, self.connection.peer];
         let mut lanes = Lanes {
@@ -263,6 +308,7 @@ pub fn run_set_over(
     // There is no other connection.
     let job = &job.clone().with(&BUCKETS_AT_ONCE, 1);
     let agreement = agree_for(&mut channel, job, set, [local, peer])?;
+    receipt::check_none(&agreement).inspect_err(|error| channel.abort(error))?;
     let mut lanes = Lanes {
         first: &mut channel,
         interrupt: Interrupt::new(),
@@ -272,13 +318,14 @@ pub fn run_set_over(
     run_agreed(&mut lanes, &agreement, began, job, set)
 }
 
-/// Runs the job over the messages of a peer that is not there.
+/// Runs the job over the messages of a peer that is not there, unless `admit` fails once the contract is agreed.
 pub(crate) fn run_by_turns(
     channel: &mut dyn Channel,
     turns: &Turns,
     [local, peer]: [Fingerprint; 2],
     job: &Job,
     set: &mut dyn KeySet,
+    admit: &mut dyn FnMut(&Agreement) -> Result<(), Error>,
     progress: &mut dyn Progress,
 ) -> Result<Report, Error> {
     let began = Instant::now();
@@ -287,6 +334,7 @@ pub(crate) fn run_by_turns(
     let sides = [Some(local), Some(peer)];
     let job = &job.clone().with(&BUCKETS_AT_ONCE, 1);
     let agreement = agree_as(&mut channel, job, items, &checkpoint, sides, Some(turns))?;
+    admit(&agreement)?;
     let mut lanes = Lanes {
         first: &mut channel,
         interrupt: Interrupt::new(),
@@ -345,6 +393,7 @@ fn run_agreed(
         seconds: began.elapsed().as_secs_f64(),
         phases,
         peer,
+        items,
         ..Report::of(&state, job.role)
     };
     report.tell(&opened);
@@ -367,9 +416,10 @@ pub fn run_whole_with(
         return Err(Error::Usage(problem.into()));
     }
     let run = BucketRun::whole(role, agreement);
+    let noise = Noise::draw_vartime(&agreement.contract, role, rng)?;
     let attempted = one_bucket_with(channel, &run, None, keys, rng)?;
     Ok(match BucketShares::of(&attempted) {
-        Some(shares) => open_numbers(channel, role, agreement, &[shares], rng)?,
+        Some(shares) => open_numbers(channel, role, agreement, (&[shares], &noise), rng)?,
         None => attempted.output,
     })
 }
@@ -384,6 +434,7 @@ fn protocol(
     set: &mut dyn KeySet,
 ) -> Result<(State, Output), WireError> {
     let mut state = agreement.state.clone();
+    let noise = Drawing::begin(&agreement.contract, role)?;
     lanes.first.begin_phase("items");
     // One bucket takes the memory of the other, and the first that of sorting keys into buckets.
     let _reused = (agreement.contract.buckets > 1).then(KeepFreed::begin);
@@ -407,7 +458,7 @@ fn protocol(
             lanes.first,
             role,
             agreement,
-            &state.shares,
+            (&state.shares, &noise.drawn()?),
             &mut fresh_rng()?,
         )?,
         false => Output::Nothing,

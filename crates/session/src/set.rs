@@ -49,6 +49,12 @@ impl State {
         self.finished() == self.contract.buckets
     }
 
+    /// The name that the run has on both sides and no other run has, but for those that resume it: 16 hexadecimal digits.
+    pub fn run_name(&self) -> String {
+        let name = blake3::keyed_hash(&self.origin, b"vesica/1 session report");
+        name.to_hex()[..16].to_owned()
+    }
+
     /// The key of the hash in whose order the matches are, where both sides learn them in one order. It is that of the
     /// first in the chain of resumed runs.
     pub fn order_key(&self) -> Option<[u8; 32]> {

@@ -234,6 +234,14 @@ terms! {
         ..Term::new("buckets_at_once", "buckets at once", || 1, smaller)
     };
 
+    /// Whether each side gives the other a receipt before anything that is derived from an item is sent: if either asks for
+    /// that.
+    pub RECEIPTS: Term<bool> = Term {
+        arguments: &[Argument::Ledger],
+        is_of_each_run: true,
+        ..Term::new("receipts", "receipts", || false, larger)
+    };
+
     /// How often a bucket may be tried, 1 to [`MAX_BUCKET_ATTEMPTS`]. All attempts together have the statistical security
     /// of the run.
     pub BUCKET_ATTEMPTS: Term<u32> = Term {
@@ -243,7 +251,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 20;
+pub const VERSION: u16 = 21;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
@@ -423,6 +431,15 @@ pub fn parse_max_items(text: &str) -> Result<u64, &'static str> {
     let highest = MAX_ITEMS * u64::from(MAX_BUCKET_ATTEMPTS);
     let most = parse_items(text).filter(|most| *most <= highest);
     most.ok_or("the most keys of a peer are a number up to 2^35, as 65536, 1M or 2^16")
+}
+
+/// The number of keys to which a side pads its set, written as [`parse_size`] takes it; at most 2^31.
+///
+/// # Errors
+/// What can be given.
+pub fn parse_padded(text: &str) -> Result<u64, &'static str> {
+    let padded = parse_items(text).filter(|padded| (1..=MAX_ITEMS).contains(padded));
+    padded.ok_or("a set is padded to a number of keys up to 2^31, as 65536, 1M or 2^16")
 }
 
 /// A number: digits, with `k`, `M` or `G` in either case after them thousands, millions or thousands of millions, or a power

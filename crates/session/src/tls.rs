@@ -8,7 +8,8 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,10 @@ use rustls::{
 };
 use vesica_wire::{Interrupt, POLL, socket};
 
+use crate::carrier::{Carrier, retry};
 use crate::intent::{GREETING, Stray};
 use crate::key_exchange::X25519MlKem768;
+use crate::web_socket::{NoUpgrade, Opened, Upgrade, Upgraded, is_request};
 use crate::{Fingerprint, Identity, Intent};
 
 const ALPN: &[u8] = b"vesica/1";
@@ -84,6 +87,9 @@ impl fmt::Display for Failure {
                 "it refused this side's identity, without proving its own (TLS alert AccessDenied)",
             ),
             Failure::Alert(alert) => write!(f, "it broke off with TLS alert {alert:?}"),
+            Failure::Stray(stray) if stray.is_passing => f.write_str(
+                "the peer has examined the connection there, and not come for a run yet",
+            ),
             Failure::Stray(stray) => stray.error.fmt(f),
             Failure::Foreign(what) => write!(f, "not this program's TLS ({what})"),
             Failure::Gone(what) => write!(f, "ended before it was secure ({what})"),
@@ -112,6 +118,8 @@ pub(crate) struct Pinned<'a> {
     pub(crate) expected: &'a [Fingerprint],
     /// Such a one learns this side's key, and is refused then.
     pub(crate) known: &'a [Fingerprint],
+    /// The name that a connecting side tells in clear, if any.
+    pub(crate) sni: Option<&'a str>,
 }
 
 impl<'a> Pinned<'a> {
@@ -120,14 +128,29 @@ impl<'a> Pinned<'a> {
         Pinned {
             expected,
             known: &[],
+            sni: None,
         }
     }
 }
 
-/// A handshake under way. Whether a step blocks depends on the stream's mode.
+/// What a listener knows of who has connected.
+#[derive(Debug)]
+enum Opening {
+    /// Nothing.
+    Silent,
+    /// That it asks for a WebSocket.
+    Upgrade(Upgrade),
+    /// What it sends is TLS.
+    Tls,
+}
+
+/// A handshake under way. Whether a step blocks depends on the carrier's mode.
 #[derive(Debug)]
 pub(crate) struct Handshake {
-    stream: TcpStream,
+    carrier: Carrier,
+    opening: Opening,
+    /// The WebSocket that a listener has opened for it.
+    web: Option<Opened>,
     tls: rustls::Connection,
     pin: Arc<Pin>,
     side: Side,
@@ -146,17 +169,19 @@ pub(crate) struct Handshake {
 
 impl Handshake {
     pub(crate) fn new(
-        stream: TcpStream,
+        carrier: Carrier,
         side: Side,
         identity: &Identity,
         pinned: Pinned<'_>,
         intent: Intent,
     ) -> Result<Handshake, Failure> {
         let pin = Arc::new(Pin::new(pinned));
-        let tls = connection(side, identity, &pin)
+        let tls = connection(side, identity, &pin, pinned.sni)
             .map_err(|e| Failure::Foreign(format!("TLS could not be set up: {e}")))?;
         Ok(Handshake {
-            stream,
+            carrier,
+            opening: Opening::Tls,
+            web: None,
             tls,
             pin,
             side,
@@ -169,14 +194,22 @@ impl Handshake {
         })
     }
 
+    /// Takes a request for a WebSocket too: of somebody who has connected to a port of this side.
+    pub(crate) fn at_port(self) -> Handshake {
+        Handshake {
+            opening: Opening::Silent,
+            ..self
+        }
+    }
+
     /// The fingerprint of the key that the peer has shown, which is proved once the handshake is done.
     pub(crate) fn peer(&self) -> Option<Fingerprint> {
         shown(&self.tls)
     }
 
-    /// Whether the peer has begun a handshake that this side understands.
+    /// Whether the peer has begun a handshake, or a WebSocket for it, that this side understands.
     pub(crate) fn has_begun(&self) -> bool {
-        self.tls.negotiated_cipher_suite().is_some()
+        self.web.is_some() || self.tls.negotiated_cipher_suite().is_some()
     }
 
     /// The time from this side's first message to the peer's answer; zero if there was none.
@@ -195,6 +228,9 @@ impl Handshake {
 
     fn advance(&mut self) -> Result<Step, Failure> {
         let gone = |e: io::Error| Failure::Gone(e.to_string());
+        if let Some(step) = self.open()? {
+            return Ok(step);
+        }
         if !self.flush()? {
             return Ok(Step::Waiting);
         }
@@ -204,7 +240,7 @@ impl Handshake {
                 return Ok(Step::Done);
             }
         }
-        match retry(self.tls.read_tls(&mut &self.stream)).map_err(gone)? {
+        match retry(self.tls.read_tls(&mut self.carrier)).map_err(gone)? {
             None => return Ok(Step::Waiting),
             Some(0) => return Err(Failure::Gone("closed by the peer".into())),
             Some(_) => {}
@@ -216,6 +252,32 @@ impl Handshake {
             Ok(_) => Ok(Step::Moved),
             Err(error) => Err(self.explain(error)),
         }
+    }
+
+    /// Finds out whether a WebSocket is asked for, and opens it; `None` once that is done.
+    fn open(&mut self) -> Result<Option<Step>, Failure> {
+        let gone = |e: io::Error| Failure::Gone(e.to_string());
+        if let Opening::Silent = self.opening {
+            let mut first = [0];
+            self.opening = match retry(self.carrier.socket().peek(&mut first)).map_err(gone)? {
+                None => return Ok(Some(Step::Waiting)),
+                Some(1) if is_request(first[0]) => Opening::Upgrade(Upgrade::default()),
+                Some(_) => Opening::Tls,
+            };
+        }
+        if let Opening::Upgrade(upgrade) = &mut self.opening {
+            match upgrade.step(&mut self.carrier) {
+                Ok(Upgraded::Open(opened)) => {
+                    self.opening = Opening::Tls;
+                    self.web = Some(opened);
+                }
+                Ok(Upgraded::Moved) => return Ok(Some(Step::Moved)),
+                Ok(Upgraded::Waiting) => return Ok(Some(Step::Waiting)),
+                Err(NoUpgrade::Broken(e)) => return Err(gone(e)),
+                Err(NoUpgrade::Refused(why)) => return Err(Failure::Foreign(why.into())),
+            }
+        }
+        Ok(None)
     }
 
     /// Says what this side has come for, and hears what the peer has; returns whether that is done.
@@ -247,13 +309,15 @@ impl Handshake {
     /// Sends what is due; returns whether everything has been sent.
     fn flush(&mut self) -> Result<bool, Failure> {
         while self.tls.wants_write() {
-            match retry(self.tls.write_tls(&mut &self.stream)) {
+            match retry(self.tls.write_tls(&mut self.carrier)) {
                 Ok(Some(_)) => self.sent = self.sent.or_else(|| Some(Instant::now())),
                 Ok(None) => return Ok(false),
                 Err(e) => return Err(Failure::Gone(e.to_string())),
             }
         }
-        Ok(true)
+        let flushed = retry(self.carrier.flush());
+        let flushed = flushed.map_err(|e| Failure::Gone(e.to_string()))?;
+        Ok(flushed.is_some())
     }
 
     /// An alert proves something only if the peer has proved its key: to a connecting side whose part of the
@@ -267,20 +331,25 @@ impl Handshake {
         }
     }
 
-    /// The secured stream, [patient](socket::patient).
-    pub(crate) fn finish(self) -> io::Result<(TcpStream, Secured)> {
-        socket::patient(&self.stream)?;
+    /// What carries the secured bytes, over a [patient](socket::patient) socket.
+    pub(crate) fn finish(self) -> io::Result<(Carrier, Secured)> {
+        socket::patient(self.carrier.socket())?;
+        let peer = self.peer().ok_or(io::ErrorKind::NotConnected)?;
+        if let Some(opened) = &self.web {
+            opened.trust();
+        }
         let secured = Secured {
+            peer,
             tls: self.tls,
             theirs: self.theirs,
         };
-        Ok((self.stream, secured))
+        Ok((self.carrier, secured))
     }
 
     /// Ends a failed handshake.
     pub(crate) fn leave(self) -> Leaving {
         Leaving {
-            stream: self.stream,
+            carrier: self.carrier,
             tls: self.tls,
             until: Instant::now() + Duration::from_millis(300),
             shut: false,
@@ -292,6 +361,8 @@ impl Handshake {
 #[derive(Debug)]
 pub(crate) struct Secured {
     pub(crate) tls: rustls::Connection,
+    /// Which of the expected keys the peer holds.
+    pub(crate) peer: Fingerprint,
     /// What the peer has come for.
     pub(crate) theirs: Option<Intent>,
 }
@@ -300,7 +371,7 @@ pub(crate) struct Secured {
 /// reset the connection before that.
 #[derive(Debug)]
 pub(crate) struct Leaving {
-    stream: TcpStream,
+    carrier: Carrier,
     tls: rustls::Connection,
     until: Instant,
     shut: bool,
@@ -314,29 +385,33 @@ impl Leaving {
         }
         let done = |outcome: io::Result<Option<usize>>| matches!(outcome, Err(_) | Ok(Some(0)));
         if self.tls.wants_write() {
-            return done(retry(self.tls.write_tls(&mut &self.stream)));
+            return done(retry(self.tls.write_tls(&mut self.carrier)));
         }
         if !self.shut {
             self.shut = true;
-            return self.stream.shutdown(Shutdown::Write).is_err();
+            return self.carrier.end().is_err();
         }
         let mut sink = [0; 4096];
-        done(retry(io::Read::read(&mut &self.stream, &mut sink)))
+        done(retry(io::Read::read(&mut self.carrier, &mut sink)))
     }
 }
 
-/// Runs a whole handshake until `is_over`, on a stream with short timeouts.
+/// Whether this is a name that TLS can tell, which addresses are not.
+pub fn is_server_name(text: &str) -> bool {
+    matches!(ServerName::try_from(text), Ok(ServerName::DnsName(_)))
+}
+
+/// Runs a whole handshake until `is_over`, on a carrier with [short timeouts](block).
 pub(crate) fn handshake(
-    stream: TcpStream,
+    carrier: Carrier,
     side: Side,
     identity: &Identity,
     pinned: Pinned<'_>,
     intent: Intent,
     is_over: &dyn Fn() -> bool,
     interrupt: &Interrupt,
-) -> Result<(TcpStream, Secured), Failure> {
-    block(&stream).map_err(|e| Failure::Gone(e.to_string()))?;
-    let mut handshake = Handshake::new(stream, side, identity, pinned, intent)?;
+) -> Result<(Carrier, Secured), Failure> {
+    let mut handshake = Handshake::new(carrier, side, identity, pinned, intent)?;
     let failure = loop {
         match handshake.step() {
             Ok(Step::Done) => {
@@ -360,21 +435,9 @@ pub(crate) fn handshake(
 pub(crate) fn block(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
+    socket::keep_alive(stream);
     stream.set_read_timeout(Some(POLL))?;
     stream.set_write_timeout(Some(POLL))
-}
-
-/// `None` for an attempt that may be retried.
-fn retry<T>(attempt: io::Result<T>) -> io::Result<Option<T>> {
-    match attempt {
-        Ok(value) => Ok(Some(value)),
-        Err(e) => match e.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {
-                Ok(None)
-            }
-            _ => Err(e),
-        },
-    }
 }
 
 /// Checks what must hold after a handshake, whatever the verifiers did, and before anything is said.
@@ -399,14 +462,17 @@ fn connection(
     side: Side,
     identity: &Identity,
     pin: &Arc<Pin>,
+    sni: Option<&str>,
 ) -> Result<rustls::Connection, TlsError> {
     Ok(match side {
         Side::Listener => ServerConnection::new(Arc::new(server_config(identity, pin)?))?.into(),
         Side::Connector => {
-            // The name is neither sent nor looked at: the key is what counts.
-            let name = ServerName::try_from("vesica.invalid")
+            // The peer does not look at the name, which is sent if it was given: the key is what counts.
+            let name = ServerName::try_from(sni.unwrap_or("vesica.invalid").to_owned())
                 .map_err(|e| TlsError::General(e.to_string()))?;
-            ClientConnection::new(Arc::new(client_config(identity, pin)?), name)?.into()
+            let mut config = client_config(identity, pin)?;
+            config.enable_sni = sni.is_some();
+            ClientConnection::new(Arc::new(config), name)?.into()
         }
     })
 }
@@ -477,7 +543,11 @@ struct Pin {
 }
 
 impl Pin {
-    fn new(Pinned { expected, known }: Pinned<'_>) -> Self {
+    fn new(
+        Pinned {
+            expected, known, ..
+        }: Pinned<'_>,
+    ) -> Self {
         Pin {
             expected: expected.to_vec(),
             known: known.to_vec(),

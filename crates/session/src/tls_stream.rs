@@ -1,15 +1,16 @@
 //! One TLS connection as two byte halves.
 //!
 //! Both halves share the connection's keys behind a lock that is held only while encrypting and decrypting.
-//! The socket is read by the reading half and written by the writing half, outside the lock, so that neither
+//! What carries them is read by the reading half and written by the writing half, outside the lock, so that neither
 //! direction waits for the other.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use vesica_wire::{Interrupt, ReadHalf, WriteHalf, discard, socket};
+use vesica_wire::{Interrupt, ReadHalf, WriteHalf, may_retry};
+
+use crate::carrier::Halves;
 
 /// Ciphertext read from the socket at once, in bytes.
 const INCOMING: usize = 256 << 10;
@@ -22,36 +23,31 @@ fn lock(tls: &Shared) -> MutexGuard<'_, rustls::Connection> {
     tls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Splits a connection whose handshake is done. The stream is [patient](socket::patient) already.
-pub(crate) fn halves(
-    mut tls: rustls::Connection,
-    stream: TcpStream,
-) -> io::Result<(TlsReader, TlsWriter)> {
+/// A connection whose handshake is done, over two halves.
+pub(crate) fn halves(mut tls: rustls::Connection, (reader, writer): Halves) -> Halves {
     // The writing half bounds what it hands over.
     tls.set_buffer_limit(None);
-    let other = stream.try_clone()?;
     let tls = Arc::new(Mutex::new(tls));
-    Ok((
-        TlsReader {
-            tls: Arc::clone(&tls),
-            stream,
-            incoming: vec![0; INCOMING].into_boxed_slice(),
-            start: 0,
-            end: 0,
-        },
-        TlsWriter {
-            tls,
-            stream: other,
-            outgoing: Vec::with_capacity(OUTGOING + (OUTGOING >> 6)),
-            start: 0,
-        },
-    ))
+    let reader = TlsReader {
+        tls: Arc::clone(&tls),
+        reader,
+        incoming: vec![0; INCOMING].into_boxed_slice(),
+        start: 0,
+        end: 0,
+    };
+    let writer = TlsWriter {
+        tls,
+        writer,
+        outgoing: Vec::with_capacity(OUTGOING + (OUTGOING >> 6)),
+        start: 0,
+    };
+    (Box::new(reader), Box::new(writer))
 }
 
 /// The half that decrypts.
-pub(crate) struct TlsReader {
+struct TlsReader {
     tls: Shared,
-    stream: TcpStream,
+    reader: Box<dyn ReadHalf>,
     incoming: Box<[u8]>,
     start: usize,
     end: usize,
@@ -100,7 +96,7 @@ impl ReadHalf for TlsReader {
         if let Some(count) = self.decrypt(buf)? {
             return Ok(count);
         }
-        let count = socket::read(&self.stream, &mut self.incoming)?;
+        let count = self.reader.read(&mut self.incoming)?;
         if count == 0 {
             // Closed without the closing alert of TLS.
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -113,18 +109,18 @@ impl ReadHalf for TlsReader {
     }
 
     fn wait(&mut self, interrupt: &Interrupt, most: Duration) -> bool {
-        self.has_plaintext() || interrupt.await_readable(&self.stream, most)
+        self.has_plaintext() || self.reader.wait(interrupt, most)
     }
 
     fn finish(&mut self, goes_on: &dyn Fn() -> bool) {
-        discard(goes_on, || socket::read(&self.stream, &mut self.incoming));
+        self.reader.finish(goes_on);
     }
 }
 
-/// The half that encrypts, and the only one that writes to the socket.
-pub(crate) struct TlsWriter {
+/// The half that encrypts, and the only one that writes.
+struct TlsWriter {
     tls: Shared,
-    stream: TcpStream,
+    writer: Box<dyn WriteHalf>,
     outgoing: Vec<u8>,
     start: usize,
 }
@@ -142,12 +138,11 @@ impl TlsWriter {
         Ok(())
     }
 
-    /// Writes once. What the socket does not take within its timeout stays for the next call, so
-    /// that the caller gets to look at its deadline.
+    /// Writes once. What is not taken in time stays for the next call, so that the caller gets to look at its deadline.
     fn push(&mut self) -> io::Result<()> {
         let rest = &self.outgoing[self.start..];
         if !rest.is_empty() {
-            match socket::write(&self.stream, rest)? {
+            match self.writer.write(rest)? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 count if count < rest.len() => {
                     self.start += count;
@@ -169,20 +164,15 @@ impl WriteHalf for TlsWriter {
         self.collect(|tls| tls.writer().write_all(piece))?;
         match self.push() {
             // The bytes are taken: what is left of them goes out with the next call.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::TimedOut
-                        | io::ErrorKind::Interrupted
-                ) => {}
+            Err(e) if may_retry(&e) => {}
             other => other?,
         }
         Ok(piece.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.push()
+        self.push()?;
+        self.writer.flush()
     }
 
     fn close(&mut self) {
@@ -192,6 +182,6 @@ impl WriteHalf for TlsWriter {
             Ok(())
         });
         let _ = self.push();
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.writer.close();
     }
 }

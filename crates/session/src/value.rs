@@ -155,12 +155,14 @@ fn added(
 
 /// Digits after the decimal point of each number.
 pub(crate) fn scales(reveal: Reveals, columns: [&[ValueTerms]; 2]) -> Vec<u8> {
-    let scale = |number| {
-        let unit = added(number, columns, |terms| 10i128.pow(terms.scale.into()));
-        unit.checked_ilog10().unwrap_or(0) as u8
-    };
-    let numbers = reveal.numbers(values(columns));
-    numbers.into_iter().map(scale).collect()
+    let numbers = reveal.numbers(values(columns)).into_iter();
+    numbers.map(|number| scale(number, columns)).collect()
+}
+
+/// Digits after the decimal point of a number.
+pub(crate) fn scale(number: (Reveal, usize), columns: [&[ValueTerms]; 2]) -> u8 {
+    let unit = added(number, columns, |terms| 10i128.pow(terms.scale.into()));
+    unit.checked_ilog10().unwrap_or(0) as u8
 }
 
 /// How many values each side has.
@@ -174,7 +176,7 @@ pub(crate) fn values([receiver, sender]: [&[ValueTerms]; 2]) -> Values {
 }
 
 /// The largest absolute value that a number can have for `most` items in common.
-fn largest(number: (Reveal, usize), columns: [&[ValueTerms]; 2], most: u64) -> u128 {
+pub(crate) fn largest(number: (Reveal, usize), columns: [&[ValueTerms]; 2], most: u64) -> u128 {
     let each = added(number, columns, |terms| terms.bound.into());
     each.unsigned_abs().saturating_mul(most.into())
 }
@@ -198,21 +200,23 @@ pub(crate) fn check_size(
     Ok(())
 }
 
-/// Refuses numbers that the peer tells and no run can have: more than the bounds allow for `most` items in common, or for
-/// as many as the size among them.
+/// Refuses numbers that the peer tells and no run can have: more than the bounds allow for `most` items in common, with noise
+/// up to the span of each. Without noise they are those of as many items as the size among them; a noisy size says nothing of
+/// other numbers.
 pub(crate) fn check_told(
     reveal: Reveals,
     columns: [&[ValueTerms]; 2],
-    most: u64,
+    (most, spans): (u64, &[u64]),
     told: &[i128],
 ) -> Result<(), WireError> {
     let numbers = reveal.numbers(values(columns)).into_iter();
     let mut most = most;
-    for (number, told) in numbers.zip(told) {
-        if told.unsigned_abs() > largest(number, columns, most) {
+    for ((number, told), span) in numbers.zip(told).zip(spans) {
+        let largest = largest(number, columns, most).saturating_add((*span).into());
+        if told.unsigned_abs() > largest {
             return Err(bad("outcome", "more than the declared bounds allow"));
         }
-        if number.0 == Reveal::Size {
+        if number.0 == Reveal::Size && *span == 0 {
             most = told.unsigned_abs() as u64;
         }
     }
@@ -303,7 +307,7 @@ mod tests {
     fn told_numbers_are_within_the_bounds_of_as_many_items_as_are_told() {
         let columns = [terms(10, 0), terms(7, 2)].concat();
         let told = |reveal: &str, columns, told: &[i128]| {
-            check_told(reveal.parse().unwrap(), columns, 4, told).is_ok()
+            check_told(reveal.parse().unwrap(), columns, (4, &[0; 3]), told).is_ok()
         };
         let (sums, both) = ([&columns[..], &[]], [&columns[..1], &columns[1..]]);
         for (numbers, possible) in [([40, -28], true), ([41, 0], false), ([0, -29], false)] {
@@ -323,5 +327,24 @@ mod tests {
             assert_eq!(told("size,inner-product", both, &numbers), possible);
         }
         assert!(!told("sum", [&columns[..1], &[]], &[i64::MIN.into()]));
+    }
+
+    /// Each is checked by itself: a noisy size says nothing of a noisy sum.
+    #[test]
+    fn told_numbers_with_noise_are_within_their_spans() {
+        let columns = terms(10, 0);
+        let reveal = "size,sum".parse().unwrap();
+        let told = |told: &[i128]| check_told(reveal, [&columns, &[]], (4, &[5, 70]), told).is_ok();
+        for (numbers, possible) in [
+            ([0, 40], true),
+            ([-5, -110], true),
+            ([9, 110], true),
+            ([-10, 0], false),
+            ([10, 0], false),
+            ([4, 111], false),
+            ([4, -111], false),
+        ] {
+            assert_eq!(told(&numbers), possible, "{numbers:?}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! How long a side waits for its peer to connect, and whom it turns away meanwhile.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
+
+use vesica_wire::may_retry;
 
 use crate::incident::MAX_REFUSED;
 use crate::{ConnectOptions, Error, Fingerprint, Incident, OnIncident, Refused};
@@ -59,6 +62,38 @@ impl TimeLimit<'_> {
     pub(crate) fn is_over(&self) -> bool {
         self.wait.options.clock.now() >= self.until || self.wait.is_over()
     }
+}
+
+/// What has come of a message.
+pub(crate) enum Read {
+    Whole,
+    /// Not all of it in time.
+    Nothing,
+    Broken(io::Error),
+}
+
+/// Fills the buffer from a stream with short timeouts, unless time is over or the other end goes before.
+pub(crate) fn read_exact(
+    stream: &mut impl io::Read,
+    buffer: &mut [u8],
+    wait: &Wait<'_>,
+    is_over: &dyn Fn() -> bool,
+) -> Result<Read, Error> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        wait.check_interrupt()?;
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) => return Ok(Read::Broken(ErrorKind::UnexpectedEof.into())),
+            Ok(count) => filled += count,
+            Err(e) if may_retry(&e) => {}
+            Err(e) => return Ok(Read::Broken(e)),
+        }
+        // Whoever sends a byte at a time is no less late.
+        if filled < buffer.len() && is_over() {
+            return Ok(Read::Nothing);
+        }
+    }
+    Ok(Read::Whole)
 }
 
 /// Who was turned away; bounded in size, however many connect.

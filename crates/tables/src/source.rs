@@ -39,6 +39,15 @@ use crate::source::part::Part;
 use crate::source::paths::{PathKind, Paths};
 use crate::types::column_type::{ColumnType, KeyClass};
 
+/// What the bytes of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileDigest {
+    /// Their SHA-256.
+    pub sha256: [u8; 32],
+    /// How many they are.
+    pub bytes: u64,
+}
+
 /// A table that can be read as often as its options say: one file, or several in order.
 #[derive(Debug)]
 pub struct Source {
@@ -226,6 +235,19 @@ impl Source {
     /// How many files it is in.
     pub fn files(&self) -> usize {
         self.parts.len()
+    }
+
+    /// The name of each of its files, with the SHA-256 and the number of its bytes: `None` for what is read once, or has no
+    /// bytes here. Reads all of them.
+    ///
+    /// # Errors
+    /// Data: a file was changed since it was opened, or cannot be read.
+    pub fn digests(&self) -> Result<Vec<(&str, Option<FileDigest>)>> {
+        let digests = self.parts.iter().map(|part| {
+            let digest = part.digest().map_err(|e| e.in_path(part.name()))?;
+            Ok((part.name(), digest))
+        });
+        digests.collect()
     }
 
     /// How long its bytes have been waited for in all passes so far: for a disk, a network, or whoever writes a pipe that is

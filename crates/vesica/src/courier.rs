@@ -17,16 +17,19 @@ use std::str::FromStr;
 
 use vesica_files::DirectoryKind;
 use vesica_keys::SetHash;
-use vesica_session::terms::{KEY_CLASSES, LEARNS};
+use vesica_session::terms::{KEY_CLASSES, LEARNS, RECEIPTS};
 use vesica_session::{
-    Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest, Registry, Report,
-    Role, Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
+    Agreement, Envelope, Error as SessionError, Job, Learns, MAX_MESSAGE, ProtocolRequest,
+    Registry, Report, Role, Turn, Turns, goes_by_messages, hash_of_said, take_turn, with_threads,
 };
 use vesica_tables::{Destination, KeySpec, Output, PathKind, Rows, Source};
 
+use crate::account::{self, EXCHANGE, Opening};
 use crate::apart::check_apart;
 use crate::kept::{Hex, Kept, Stage};
-use crate::party::{Gets, Outcome, Party, warn_of_classes, with_column_types, words};
+use crate::party::{
+    Gets, Outcome, Party, cannot_take_part, warn_of_classes, with_column_types, words,
+};
 use crate::stored::Stored;
 use crate::work_dir::refused;
 use crate::{Error, Observer, OfRun, WorkDirProblem};
@@ -154,7 +157,10 @@ impl Party {
             CourierStep::Start => Some(false),
             CourierStep::Answer | CourierStep::Finish => None,
         };
-        let of = [self.peer.to_string(), words(&job)];
+        // A step without the ledger of the others would leave no entry.
+        let (purpose, ledger) = (&self.purpose, self.account.is_some());
+        let words = format!("{} purpose={purpose:?} ledger={ledger}", words(&job));
+        let of = [self.peer.to_string(), words];
         let kept = Kept::open(directory, &self.identity, of, fresh)?;
         Ok(Courier {
             party: self,
@@ -187,7 +193,9 @@ impl Party {
             // One bucket, whatever it takes.
             memory: None,
             ..self.job(role, key, rows)?
-        };
+        }
+        // Its messages are signed.
+        .with(&RECEIPTS, false);
         job.check()?;
         let is_plain = job.values.is_empty() && job.labels.is_nothing() && job.offline.is_none();
         if !is_plain || job.terms.get(&LEARNS) == Learns::Aligned {
@@ -337,7 +345,18 @@ impl<'a> Courier<'a> {
                 over: None,
             });
         }
-        let report = self.turn(&job, step, &mut keys, observer)?;
+        let begins = matches!(step, CourierStep::Offer | CourierStep::Start);
+        let named = (job.role, EXCHANGE);
+        let mut opening = party.opening(named, source, self.key, &keys, observer)?;
+        if let (Some(opening), true) = (&opening, begins) {
+            opening.admit(party.peer, &job)?;
+        }
+        let turned = self.turn(&job, step, &mut keys, opening.as_mut(), observer);
+        // Between its steps a run goes on.
+        if let (Some(opening), Ok(Some(report))) = (&opening, &turned) {
+            opening.end(Ok(account::answer(report)), observer);
+        }
+        let report = turned?;
         let message = self.kept.last_word().map(<[u8]>::to_vec);
         let over = report.map(|report| {
             warn_of_classes(&report.contract, observer);
@@ -364,7 +383,7 @@ impl<'a> Courier<'a> {
             .identity
             .derive_key("vesica/1 keys of a run by courier");
         let mut set = SetHash::new(&secret);
-        keys.hash(&mut set)?;
+        keys.each_digest(|key| set.add(key))?;
         let mut hash = blake3::Hasher::new_keyed(&set.finish());
         for class in job.terms.get(&KEY_CLASSES) {
             hash.update(&(class.len() as u64).to_le_bytes());
@@ -385,6 +404,7 @@ impl<'a> Courier<'a> {
         job: &Job,
         step: CourierStep,
         keys: &mut Stored,
+        mut opening: Option<&mut Opening>,
         observer: &mut dyn Observer,
     ) -> Result<Option<Report>, Error> {
         let party = self.party;
@@ -398,15 +418,24 @@ impl<'a> Courier<'a> {
         }
         let sides = [party.identity.fingerprint(), party.peer];
         let said: Vec<[u8; 32]> = self.kept.head.said.iter().map(|hash| hash.0).collect();
+        let mut refused_by_account = None;
+        let mut admit = |agreement: &Agreement| match &mut opening {
+            Some(opening) => opening.begin(agreement, party.peer).map_err(|error| {
+                refused_by_account = Some(error);
+                cannot_take_part().into()
+            }),
+            None => Ok(()),
+        };
         let turn = take_turn(
             &self.turns,
             sides,
-            heard,
-            &said,
+            (heard, &said),
             job,
             keys,
+            &mut admit,
             &mut OfRun(observer),
-        )?;
+        );
+        let turn = turn.map_err(|error| refused_by_account.unwrap_or(error.into()))?;
         let (report, said) = match turn {
             Turn::Said(said) => (None, Some(said)),
             Turn::Over { report, said } => (Some(report), said),

@@ -408,6 +408,9 @@ pub enum Error {
     /// A bucket needs more memory than tasks have.
     #[error(transparent)]
     TaskMemory(SessionError),
+    /// The account of what is answered cannot be kept, or its rules do not allow the run.
+    #[error(transparent)]
+    Ledger(#[from] vesica_ledger::Error),
     /// A set cannot be published, served or asked about.
     #[error(transparent)]
     LookUp(vesica_lookup::Error),
@@ -539,6 +542,7 @@ impl Error {
                 error.class()
             }
             Error::OtherKeys { .. } => ErrorClass::Contract,
+            Error::Ledger(error) => error.class(),
             Error::LookUp(error) => error.class(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => error.class(),
@@ -620,6 +624,7 @@ impl Error {
             Error::Session(error) | Error::TaskMemory(error) => return error.remedy(),
             Error::Courier(error) => return error.remedy_in(Again::Step),
             Error::OtherKeys { set, table } => keys_of_set(set, table),
+            Error::Ledger(error) => return error.remedy().map(Advice::from),
             Error::LookUp(error) => return error.remedy(),
             #[cfg(feature = "offline")]
             Error::Offline(error) => return error.remedy(),

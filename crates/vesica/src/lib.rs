@@ -123,6 +123,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod account;
 mod apart;
 mod courier;
 mod error;
@@ -141,6 +142,7 @@ mod table;
 mod withheld;
 mod work_dir;
 
+pub use account::Account;
 pub use courier::{Carried, Courier, CourierStep, Over};
 pub use error::{Error, JobProblem, WorkDirProblem};
 pub use items::{intersect, intersect_digests};
@@ -165,6 +167,6 @@ pub use vesica_tables::{Destination, KeySpec, RowSet, Rows, Source, SourceOption
 #[cfg(feature = "offline")]
 pub use vesica_offline as offline;
 pub use {
-    vesica_files as files, vesica_lookup as lookup, vesica_session as session,
-    vesica_tables as tables, vesica_wire as wire,
+    vesica_files as files, vesica_ledger as ledger, vesica_lookup as lookup,
+    vesica_session as session, vesica_tables as tables, vesica_wire as wire,
 };

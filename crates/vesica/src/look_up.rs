@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::json;
 use vesica_files::{Argument, DirectoryKind, advice, many};
 use vesica_keys::KeyStore;
 use vesica_lookup::{
@@ -20,8 +21,10 @@ use vesica_tables::{
 };
 use vesica_wire::{Blame, Error as WireError, Limit};
 
+use crate::account::{Account, OfTable, Opening};
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division};
+use crate::options::only_key;
 use crate::published::{as_published, split_ascending};
 use crate::table::{self, Reading, beside};
 use crate::{Error, ErrorClass, Event, Observer, OfRun};
@@ -56,6 +59,9 @@ pub struct LookUp {
     pub threads: Option<NonZeroUsize>,
     /// Whether a table without a usable key matches nothing; otherwise it is an error.
     pub allow_empty: bool,
+    /// The account that this side keeps of its look-ups, without rules; none if it keeps none. A look-up for which the server need not be
+    /// asked is not in it.
+    pub account: Option<Account>,
 }
 
 impl LookUp {
@@ -77,6 +83,7 @@ impl LookUp {
             memory: None,
             threads: None,
             allow_empty: false,
+            account: None,
         }
     }
 }
@@ -176,6 +183,9 @@ impl LookUp {
                 let kind = PathKind::Directory(DirectoryKind::LookUp);
                 paths.writes("the state", kind, state);
             }
+            if let Some(account) = &self.account {
+                paths.writes("the ledger", PathKind::File, &account.ledger);
+            }
         })
     }
 
@@ -247,7 +257,8 @@ impl LookUp {
 
     fn connect(&self, observer: &mut dyn Observer) -> Result<Connection, Error> {
         let endpoint = Endpoint::Connect(self.address.clone());
-        let (identity, peer) = (&self.identity, self.publisher);
+        let identity = &self.identity;
+        let peer = only_key("a published set", self.publisher, &self.connect)?;
         let transport = Transport::Tls {
             identity,
             peer,
@@ -356,12 +367,23 @@ impl OpenLookUp {
         }
         let threads = self.options.threads;
         with_threads(threads, || {
-            let asked = self.obtain(source, output, observer)?;
-            // Until here nothing depends on what is in the set.
-            if then == Then::Leave {
-                self.server = None;
+            let mut opening = None;
+            let asked = self.obtain(source, output, &mut opening, observer);
+            let found = asked.and_then(|asked| {
+                // Until here nothing depends on what is in the set.
+                if then == Then::Leave {
+                    self.server = None;
+                }
+                self.found(source, asked, observer)
+            });
+            if let Some(opening) = opening {
+                let answer = |found: &LookedUp| {
+                    let report = found.report();
+                    json!({"matches": report.matches, "rows_written": report.rows_written})
+                };
+                opening.end(found.as_ref().map(answer), observer);
             }
-            self.found(source, asked, observer)
+            found
         })?
     }
 
@@ -370,6 +392,7 @@ impl OpenLookUp {
         &mut self,
         source: &Source,
         output: Option<Destination<'_>>,
+        opening: &mut Option<Opening>,
         observer: &mut dyn Observer,
     ) -> Result<Asked, Error> {
         let header = self.set.header();
@@ -403,6 +426,19 @@ impl OpenLookUp {
         split_ascending(&mut keys, &scratch, key_bytes, memory, interrupt)?;
         self.set.verify_once(&mut self.state)?;
         let missing = self.missing(&mut keys, &scratch)?;
+        if let (Some(account), false) = (&self.options.account, missing.is_empty()) {
+            let table = OfTable {
+                source: Some(source),
+                key: &self.key,
+                rows: report.counts.rows,
+                items: report.counts.items,
+            };
+            let sides = [self.options.identity.fingerprint(), self.options.publisher];
+            let published = report.published;
+            *opening = Some(Opening::of_look_up(
+                account, sides, &table, published, observer,
+            )?);
+        }
         match missing.is_empty() {
             false => self.ask(missing, &mut keys, &scratch, &mut report, observer)?,
             true if report.counts.items > 0 && self.may_be_old() => observer.event(Event::Warning(&advice![

@@ -7,7 +7,7 @@ use vesica_files::Advice;
 use vesica_session::{Begin, Connection, Contract, Endpoint, NoProgress, Progress};
 use vesica_tables::Counts;
 
-use crate::Storage;
+use crate::{Error, Storage};
 
 /// Something that happens in a job, in the order of these variants: the first ones once each, from [`Event::Phase`] on as often
 /// as it comes.
@@ -101,6 +101,15 @@ pub enum Event<'a> {
 pub trait Observer: Send {
     /// Hears of it.
     fn event(&mut self, event: Event<'_>);
+
+    /// Whether the run that both sides have [agreed](Event::Agreed) on may begin. Nothing that is derived from a key has been
+    /// sent by then; the peer is told that this side cannot take part, and not why.
+    ///
+    /// # Errors
+    /// What ends the run; nothing does unless the observer says so.
+    fn consent(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl<F: FnMut(Event<'_>) + Send> Observer for F {

@@ -8,12 +8,13 @@ use vesica_files::Argument::{Database, DatabaseFile, Driver};
 use vesica_files::Argument::{Offline, Protocol};
 #[cfg(feature = "adbc")]
 use vesica_files::Face;
-use vesica_files::{Advice, Argument, advice, found_at, machine_memory, read_regular};
+use vesica_files::{Advice, Argument, advice, found_at, memory_limit, read_regular};
 use vesica_psi::Spec;
 #[cfg(feature = "adbc")]
 use vesica_session::read_secret;
 use vesica_session::{
-    LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, ProtocolRequest, Registry, Reveal, Reveals, Role,
+    Address, ConnectOptions, Fingerprint, LabelExchange, LabelTerms, MAX_VALUE_COLUMNS,
+    NoiseRequest, ProtocolRequest, Registry, Reveal, Reveals, Role, is_server_name,
 };
 #[cfg(feature = "adbc")]
 use vesica_tables::{AdbcDatabase, PathKind, Paths, database_paths, is_library};
@@ -183,6 +184,33 @@ pub fn value_columns(
     names.iter().enumerate().map(column).collect()
 }
 
+/// The noise of ε in numbers: ε, and its shares, `NAME=SHARE` each, where they are not even.
+///
+/// # Errors
+/// Usage: an ε that is none, shares that are none, or without ε.
+pub fn noise_request(
+    epsilon: Option<&str>,
+    split: &[String],
+) -> Result<Option<NoiseRequest>, Error> {
+    let share = |text: &String| {
+        let (name, share) = text.split_once('=')?;
+        let share = share.parse().ok().filter(|share| *share > 0)?;
+        (!name.is_empty()).then(|| (name.to_owned(), share))
+    };
+    let shares = split.iter().map(share).collect::<Option<_>>();
+    let split = shares.ok_or_else(|| {
+        usage("a share of epsilon is the name of a number and a whole number above 0, as size=1,sum=3")
+    })?;
+    match epsilon {
+        None if !Vec::is_empty(&split) => Err(usage("shares of epsilon go with an epsilon")),
+        None => Ok(None),
+        Some(epsilon) => {
+            let epsilon = epsilon.parse().map_err(|e: &str| usage(e))?;
+            Ok(Some(NoiseRequest { epsilon, split }))
+        }
+    }
+}
+
 /// Most bytes of a file of values that are denied.
 const MAX_DENIED: u64 = 64 << 20;
 
@@ -290,6 +318,34 @@ pub fn parse_address(text: &str) -> Result<String, Error> {
     Ok(text.to_owned())
 }
 
+/// Where a peer is reached: an address with a port, or a WebSocket behind a web server, as `wss://psi.example.org/psi`.
+///
+/// # Errors
+/// Usage: anything else.
+pub fn parse_peer_address(text: &str) -> Result<String, Error> {
+    match text.split_once("://") {
+        None => parse_address(text),
+        Some(_) => {
+            text.parse::<Address>()?;
+            Ok(text.to_owned())
+        }
+    }
+}
+
+/// A name of a host, for the first message of TLS.
+///
+/// # Errors
+/// Usage: anything else, and an address in numbers.
+pub fn parse_sni(text: &str) -> Result<String, Error> {
+    match is_server_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(Error::Usage {
+            problem: "this is the name of a host, as psi.example.org".into(),
+            remedy: None,
+        }),
+    }
+}
+
 fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else {
         return false;
@@ -297,7 +353,7 @@ fn is_address(text: &str) -> bool {
     let is_ipv6 = host.contains(':');
     !text.contains(char::is_control)
         && !host.is_empty()
-        && !host.contains('/')
+        && !host.contains(['/', '@'])
         && port.parse::<u16>().is_ok()
         && (!is_ipv6 || host.starts_with('['))
 }
@@ -409,7 +465,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, Error> {
 
 /// Half of this machine's memory in bytes, or of this process's limit, where that is known.
 pub fn half_of_the_machine() -> Option<u64> {
-    machine_memory().map(|bytes| bytes / 2)
+    memory_limit().map(|limit| limit.bytes / 2)
 }
 
 /// `auto`, or the protocol of that name as [`find_protocol`] finds it.
@@ -454,6 +510,29 @@ pub fn find_protocol(name: &str, offline: Option<&str>) -> Result<&'static Spec,
     })
 }
 
+/// The peer of what is with one key of it alone: jobs of tasks, whose tasks are pinned by it, published sets, and runs that
+/// resume.
+///
+/// # Errors
+/// Usage: another key is given too.
+pub(crate) fn only_key(
+    what: &str,
+    peer: Fingerprint,
+    connect: &ConnectOptions,
+) -> Result<Fingerprint, Error> {
+    match connect.also.is_empty() {
+        true => Ok(peer),
+        false => Err(refused(
+            format!("{what} is with one key of the peer"),
+            advice![
+                "give ",
+                Argument::Peer,
+                " once, or leave that away until the peer has changed its key",
+            ],
+        )),
+    }
+}
+
 fn usage(problem: impl Into<String>) -> Error {
     Error::Usage {
         problem: problem.into(),
@@ -487,7 +566,15 @@ mod tests {
             "::1:80",
         ] {
             assert!(parse_address(wrong).is_err(), "{wrong}");
+            assert!(parse_peer_address(wrong).is_err(), "{wrong}");
         }
+        for fine in ["localhost:7340", "wss://h/psi", "ws://[::1]:80"] {
+            assert_eq!(parse_peer_address(fine).unwrap(), fine);
+        }
+        for wrong in ["https://h/psi", "wss://", "tcp://h:80", "wss://u:p@h/"] {
+            assert!(parse_peer_address(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_address("wss://h:80").is_err());
     }
 
     #[test]
@@ -522,6 +609,33 @@ mod tests {
             "1h30m", "5sm",
         ] {
             assert_eq!(millis(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn noise_has_an_epsilon_and_whole_shares() {
+        let request = |epsilon: Option<&str>, split: &[&str]| {
+            let split: Vec<String> = split.iter().map(|share| (*share).to_owned()).collect();
+            noise_request(epsilon, &split)
+        };
+        assert_eq!(request(None, &[]).unwrap(), None);
+        let halves = request(Some("0.5"), &["size=1", "sum-1-count=20"])
+            .unwrap()
+            .unwrap();
+        assert_eq!(halves.epsilon.to_string(), "0.5");
+        let shares = [("size".to_owned(), 1), ("sum-1-count".to_owned(), 20)];
+        assert_eq!(halves.split, shares);
+        for (epsilon, split) in [
+            (None, &["size=1"][..]),
+            (Some("0"), &[]),
+            (Some("1e-3"), &[]),
+            (Some("1"), &["size"]),
+            (Some("1"), &["size=0"]),
+            (Some("1"), &["size=0.5"]),
+            (Some("1"), &["=1"]),
+            (Some("1"), &["size=-1"]),
+        ] {
+            assert!(request(epsilon, split).is_err(), "{epsilon:?} {split:?}");
         }
     }
 

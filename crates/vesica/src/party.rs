@@ -5,24 +5,27 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vesica_session::terms::{KEY_BITS, LEARNS, NORMALIZATION, REVEAL};
+use vesica_files::{Argument, advice};
+use vesica_session::terms::{KEY_BITS, LEARNS, NORMALIZATION, RECEIPTS, REVEAL};
 use vesica_session::{
     ConnectOptions, Endpoint, Error as SessionError, Fingerprint, HalfSource, Identity, Job,
-    LabelExchange, Learns, PeerLimits, ProtocolRequest, RepeatedKeys, Reveal, Role, Term,
-    TermValue, Terms, ValueTerms,
+    LabelExchange, Learns, NoiseRequest, PeerLimits, ProtocolRequest, RepeatedKeys, Reveal, Role,
+    Term, TermValue, Terms, ValueTerms,
 };
 use vesica_tables::{KeySpec, Passes, Rows, ValueColumn};
 
-use crate::Error;
 use crate::memory::{Budget, Division};
 use crate::options::PayloadColumn;
+use crate::options::only_key;
+use crate::{Account, Error};
 
 mod meeting;
+mod opening;
 mod run;
 mod tasks;
 
 pub use self::run::{Checked, Outcome, no_match_hint};
-pub(crate) use self::run::{warn_of_classes, with_column_types};
+pub(crate) use self::run::{cannot_take_part, warn_of_classes, with_column_types};
 pub use self::tasks::{RemoteKeys, collect};
 
 /// What a side brings to the contract, and what else it has of its table.
@@ -86,7 +89,7 @@ impl Resources {
 pub struct Party {
     /// Our key.
     pub identity: Identity,
-    /// The pinned peer; no other is accepted.
+    /// The pinned peer; no other is accepted, but for [`ConnectOptions::also`].
     pub peer: Fingerprint,
     /// Whether we listen or connect; independent of who receives.
     pub endpoint: Endpoint,
@@ -107,6 +110,17 @@ pub struct Party {
     pub labels: LabelExchange,
     /// The column of texts of which both sides get shares.
     pub payload: Option<PayloadColumn>,
+    /// What this side wants the answer for, which its peer is told: at most 200 bytes of printable text, or nothing.
+    pub purpose: String,
+    /// The account that this side keeps of its runs; none if it keeps none.
+    pub account: Option<Account>,
+    /// The noise that this side adds to numbers, which protects its keys and values (`docs/differential-privacy.md`).
+    pub noise: Option<NoiseRequest>,
+    /// Whether a noisy size is brought into the range of sizes in this side's report.
+    pub clamp: bool,
+    /// The number of keys up to which this side brings random ones, and which its peer hears; for numbers alone. `None` if it
+    /// tells how many it has.
+    pub pad_to: Option<u64>,
     /// Whether a table without a usable key may take part, and match nothing; otherwise it is an error.
     pub allow_empty: bool,
     /// No encryption, and nobody is checked: what the protocols cost by themselves. Every endpoint but a numeric address of
@@ -129,6 +143,11 @@ impl Party {
             values: Vec::new(),
             labels: LabelExchange::Nothing,
             payload: None,
+            purpose: String::new(),
+            account: None,
+            noise: None,
+            clamp: false,
+            pad_to: None,
             allow_empty: false,
             plaintext_for_benchmarks_only: false,
         }
@@ -215,8 +234,12 @@ impl Party {
             values: self.value_terms(),
             peer_limits: self.peer_limits,
             labels: self.payload.as_ref().map_or(self.labels.clone(), shared),
+            purpose: self.purpose.clone(),
+            noise: self.noise.clone(),
+            pad_to: self.pad_to,
             ..Job::new(role, Vec::new())
         }
+        .with(&RECEIPTS, self.account.is_some())
         .with(&NORMALIZATION, key.normalization())
         .with(&KEY_BITS, key.bits())
     }
@@ -232,7 +255,14 @@ impl Party {
         }
         check_identifiers(key, &job.terms)?;
         job.check()?;
+        self.check_noise()?;
+        if let Some(account) = &self.account {
+            account.check_rules()?;
+        }
         job.check_offline()?;
+        if self.resources.work_dir.is_some() {
+            only_key("a work directory", self.peer, &self.connect)?;
+        }
         if job.terms.has_more() && self.resources.work_dir.is_some() {
             let problem = "a work directory is for runs without terms of the program";
             return Err(vesica_session::Error::Usage(problem.into()).into());
@@ -243,6 +273,29 @@ impl Party {
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         Ok(job)
+    }
+
+    /// Whether this side can keep what its noise promises.
+    fn check_noise(&self) -> Result<(), Error> {
+        if self.noise.is_none() {
+            return Ok(());
+        }
+        if self.resources.work_dir.is_some() {
+            let problem = "a work directory is for runs without epsilon: a run that goes on would tell other noise \
+                           of the same keys";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
+        match self.account {
+            Some(_) => Ok(()),
+            None => Err(Error::Usage {
+                problem: "an epsilon is spent, and nobody would know how much of it is".into(),
+                remedy: Some(advice![
+                    "keep account with ",
+                    Argument::Ledger,
+                    ", in one file for all runs over this table",
+                ]),
+            }),
+        }
     }
 
     /// The store of which the run takes a half.

@@ -9,7 +9,8 @@
 //! [marks].
 //!
 //! The drivers open the total of numbers. Each time a side begins to, it leaves `opening-N.begun` with the attempts that
-//! count, and it never opens others; `total` has what it has learnt.
+//! count, and it never opens others; `total` has what it has learnt. Its noise, if it adds some, follows from the key, so that
+//! every opening has the same.
 //!
 //! From the key follow also the key pair of each task ([`TaskKeys`]), which stands for this side's identity and counts for
 //! one attempt, and a hash of each bucket's digests, which never leaves this side. A task whose keys are others fails before
@@ -424,6 +425,11 @@ impl SplitJob {
             agreement,
             hashes,
         })
+    }
+
+    /// The name that the job has in the reports of both sides.
+    pub(crate) fn run_name(&self) -> String {
+        self.agreement.state.run_name()
     }
 
     /// What both sides have agreed on.

@@ -4,7 +4,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use vesica_keys::{KeyBlock, KeyStore, SetHash};
+use vesica_keys::{KeyBlock, KeyStore};
 use vesica_psi::{Output, Shares, matched_items};
 use vesica_session::terms::{MIN_SIZE, REVEAL};
 use vesica_session::{Assignment, Checkpoint, KeySet, LabelTerms, Reveal, Role, State};
@@ -152,9 +152,9 @@ impl Stored {
         &self.counts
     }
 
-    /// Adds every distinct key to the hash of a set, before a run.
-    pub(crate) fn hash(&self, into: &mut SetHash) -> Result<(), Error> {
-        Ok(self.keys.hash(into)?)
+    /// Hands over the digest of every distinct key, before a run.
+    pub(crate) fn each_digest(&self, each: impl FnMut(&[u8; 32])) -> Result<(), Error> {
+        Ok(self.keys.each_digest(each)?)
     }
 
     /// What an earlier run left, if its keys were exactly the same.

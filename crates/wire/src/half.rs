@@ -83,7 +83,7 @@ impl ReadHalf for &[u8] {
 }
 
 /// Whether a failed read or write may be tried again.
-pub(crate) fn may_retry(error: &io::Error) -> bool {
+pub fn may_retry(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted

@@ -37,7 +37,7 @@ pub use clock::{Clock, ManualClock};
 pub use error::{Blame, Error, Limit, Misbehaviour};
 pub use frame::{FrameReader, HEADER_BYTES, MAX_REASON, is_hidden};
 pub use framed::FramedChannel;
-pub use half::{ReadHalf, WriteHalf, discard};
+pub use half::{ReadHalf, WriteHalf, discard, may_retry};
 pub use interrupt::{Interrupt, InterruptGuard, POLL};
 pub use link::{Link, NamedLink};
 pub use memory::{MemoryReader, MemoryWriter, memory_halves, memory_pair, memory_pair_with};

@@ -31,9 +31,9 @@ pub(crate) trait OpensMatches {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         count: u64,
-        least: (u64, usize),
+        (minimum, bins): (u64, usize),
     ) -> Result<BitShares, Error> {
-        enough(self.main(), channel, rng, &[count], least)
+        enough(self.main(), channel, rng, &[count], (minimum, (bins, 0)))
     }
 
     /// Which bins match if the shared bit is 1, and none otherwise.
@@ -84,7 +84,7 @@ impl OpensMatches for Receiver {
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
     ) -> Result<u64, Error> {
-        let ring = signed_size_ring(self.parts * matches.len());
+        let ring = signed_size_ring(self.parts * matches.len(), 0);
         self.size_share(channel, rng, ring, matches)
     }
 
@@ -138,7 +138,7 @@ impl OpensMatches for Sender {
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
     ) -> Result<u64, Error> {
-        let ring = signed_size_ring(self.parts * matches.len());
+        let ring = signed_size_ring(self.parts * matches.len(), 0);
         self.size_share(channel, rng, ring, matches)
     }
 

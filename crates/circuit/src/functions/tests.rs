@@ -1,3 +1,5 @@
+mod noise;
+
 use super::*;
 use crate::harness::{Engines, SIZES, blocks, engines, run, share, talking};
 use crate::messages::{CHOICES, VALUES};

@@ -188,6 +188,7 @@ impl Plan {
         Bins {
             here: cells,
             all: cells * self.parts(),
+            span: self.task.noise_span,
         }
     }
 
@@ -294,7 +295,7 @@ impl Plan {
     }
 
     /// The values that each number of the run can have.
-    fn ranges(&self) -> Vec<RangeInclusive<i64>> {
+    pub(super) fn ranges(&self) -> Vec<RangeInclusive<i64>> {
         let numbers = self.task.reveal.numbers(self.task.values).into_iter();
         let range = |(reveal, _)| function_of(reveal).range(self);
         numbers.map(range).collect()

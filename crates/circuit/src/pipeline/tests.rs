@@ -165,6 +165,36 @@ fn folding_costs_what_is_said() {
     );
 }
 
+/// What a sender takes for an honest size: up to the span of noise beyond what there can be, unless it is what was compared.
+#[test]
+fn noisy_sizes_are_told_within_their_span() {
+    let range = |reveal: &str, min_size, noise_span| {
+        let params = Params {
+            security: Security::SemiHonest,
+            lambda: 40,
+            receiver_size: 30,
+            sender_size: 20,
+            session: [0; 32],
+        };
+        let reveal: vesica_psi::Reveals = reveal.parse().unwrap();
+        let task = Task {
+            values: values(u8::from(reveal != Reveal::Size), 0),
+            min_size,
+            noise_span,
+            parts: 2,
+            ..Task::new(reveal)
+        };
+        let plan = Plan::new::<Okvs>(&params, CircuitPsi::new(Okvs).table, &task);
+        plan.ranges().remove(0)
+    };
+    assert_eq!(range("size", 0, 0), 0..=40);
+    assert_eq!(range("size", 5, 0), 5..=40);
+    assert_eq!(range("size,sum", 5, 0), 5..=40);
+    assert_eq!(range("size", 0, 285), -285..=325);
+    assert_eq!(range("size", 5, 285), 5..=325);
+    assert_eq!(range("size,sum", 5, 285), -285..=325);
+}
+
 /// What the extensions of both sources leave of κ in the largest runs.
 #[test]
 fn the_largest_runs_have_as_many_extensions_as_said() {

@@ -15,6 +15,7 @@ use vesica_session::FingerprintError;
 use super::{Cli, Command};
 use crate::config;
 use crate::failure::{Failure, InCommand};
+use crate::invited;
 use crate::log::{self, LogFormat};
 use crate::paths::{self, DatabaseUri, SetDirectory};
 
@@ -67,6 +68,7 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
                 })
                 // Whether they are there is asked of the group, which has nobody's options but a struct's own.
                 .mut_group("Identified", |group| group.args(["identity", "peer"]))
+                .mut_group("MeetingPoint", |group| group.args(["listen", "connect"]))
                 .mut_arg("identity", alone)
                 .mut_arg("peer", alone)
         })
@@ -76,6 +78,12 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
                 .mut_group("which_table", |group| group.required(false))
                 .mut_arg("input", |arg| arg.required_unless_present_any(or))
                 .mut_arg("payload_width", |arg| arg.requires("payload"))
+        })
+        .mut_subcommand("doctor", |command| {
+            let groups = ["which_table", "which_key"];
+            groups.iter().fold(command, |command, group| {
+                command.mut_group(*group, |group| group.required(false))
+            })
         })
         .mut_subcommand("fingerprint", |command| {
             let usual = |arg: clap::Arg| arg.required(false).default_value(USUAL_IDENTITY);
@@ -95,7 +103,7 @@ pub(crate) fn definition(args: &[OsString]) -> clap::Command {
 pub(super) const USUAL_IDENTITY: &str = "vesica.key";
 
 /// What some commands say of an option that others have too.
-const WORDS: [(&[&str], &str, &str); 23] = [
+const WORDS: [(&[&str], &str, &str); 24] = [
     (
         &["receive"],
         "output",
@@ -158,6 +166,7 @@ const WORDS: [(&[&str], &str, &str); 23] = [
         "job",
         "Directory for the job, which only this user may read. Tasks need all of it; job.json in it has the keys to the rest",
     ),
+    (&["split"], "peer", "The peer's fingerprint, vs1:…"),
     (&["split"], "query", QUERY),
     (&["split"], "database", DATABASE),
     (
@@ -318,16 +327,19 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop
     let args = config::with_current_names(args, &definition);
     let args = config::with_lines(args, &definition);
     let args = config::with_file(args, &definition).map_err(Stop::Failed)?;
+    let (args, invitation) = invited::with_invitation(args, &definition);
     let matches = definition.try_get_matches_from_mut(args);
     let parsed = matches.and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         Ok((cli, matches))
     });
     let error = match parsed {
-        Ok((cli, matches)) => {
+        Ok((mut cli, matches)) => {
             let options = matches.subcommand().map(|(_, options)| options);
             options
-                .map_or(Ok(()), check_database)
+                .map_or(Ok(()), |options| {
+                    check_database(options).and(check_proxy(options))
+                })
                 .map_err(Stop::Failed)?;
             log::set(cli.log_format);
             if !cli.allow_core_dumps {
@@ -337,9 +349,19 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop
                     "--allow-core-dumps would give the host what the hardware keeps from it",
                 )));
             }
+            paths::check_stdin(&definition, &matches).map_err(Stop::Failed)?;
+            let paths = paths::named(&definition, &matches);
+            let taken = invitation.and_then(|invitation| match invitation {
+                Some((invitation, whose)) => cli.command.take(invitation, whose),
+                None => Ok(()),
+            });
+            // What is wrong with the path of one says why there is none.
+            taken.map_err(|failure| {
+                Stop::Failed(paths.check().err().map_or(failure, Failure::from))
+            })?;
             return Ok(Parsed {
                 command: cli.command,
-                paths: paths::named(&definition, &matches),
+                paths,
             });
         }
         Err(error) => error,
@@ -354,8 +376,16 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Parsed, Stop
             Err(failure) => Stop::Failed(failure),
         });
     }
+    if let Err(failure) = invitation {
+        return Err(Stop::Failed(failure));
+    }
     let failure = usage_failure(&error, config::command(&typed, &definition).0, &definition);
     Err(Stop::Failed(of_its_source(failure, &error, &typed)))
+}
+
+fn is_typed(options: &ArgMatches, id: &str) -> bool {
+    options.try_contains_id(id).unwrap_or(false)
+        && options.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// Checks what is typed about a database. What is in the environment is for any run that needs it.
@@ -367,7 +397,7 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
         return Err(Failure::usage(line).hint("give --set-dir DIR"));
     }
     let has = |id: &str| options.try_contains_id(id).unwrap_or(false);
-    let typed = |id: &&str| has(id) && options.value_source(id) == Some(ValueSource::CommandLine);
+    let typed = |id: &&str| is_typed(options, id);
     let all = ["database", "database_file", "driver"];
     let is_used = has("query") || has("output_table");
     if let Some(id) = all.iter().find(|id| typed(id) && !is_used) {
@@ -390,6 +420,23 @@ fn check_database(options: &ArgMatches) -> Result<(), Failure> {
             "--database may have a password in it, which other users can see",
         )
         .hint("put the URI into a file for --database-file, or into VESICA_DATABASE"));
+    }
+    Ok(())
+}
+
+/// Refuses a password on the command line.
+fn check_proxy(options: &ArgMatches) -> Result<(), Failure> {
+    let mut proxies = options
+        .try_get_raw("proxy")
+        .ok()
+        .flatten()
+        .into_iter()
+        .flatten();
+    if proxies.any(|value| value.to_string_lossy().contains('@')) && is_typed(options, "proxy") {
+        return Err(
+            Failure::usage("--proxy has a password in it, which other users can see")
+                .hint("put the address into VESICA_PROXY or HTTPS_PROXY"),
+        );
     }
     Ok(())
 }
@@ -434,6 +481,14 @@ fn usage_failure(error: &clap::Error, command: &clap::Command, all: &clap::Comma
         return Failure::usage("no command given").hint(general);
     }
     let mut text = error.to_string();
+    // It may have a password in it, whatever else is wrong with it.
+    if error
+        .get(ContextKind::InvalidArg)
+        .is_some_and(|arg| arg.to_string().starts_with("--proxy"))
+        && let Some(value) = error.get(ContextKind::InvalidValue)
+    {
+        text = text.replace(&value.to_string(), "…");
+    }
     for (_, value) in error.context() {
         let values = match value {
             ContextValue::String(value) => std::slice::from_ref(value),
@@ -516,7 +571,9 @@ fn of_a_bare_word(error: &clap::Error, command: &clap::Command) -> Option<String
     let own = command.get_arguments().filter(|arg| {
         !arg.is_hide_set() && !arg.is_global_set() && arg.get_action().takes_values()
     });
-    let own: Vec<&str> = own.filter_map(clap::Arg::get_long).collect();
+    let own = own.filter_map(clap::Arg::get_long);
+    // It goes with another.
+    let own: Vec<&str> = own.filter(|long| *long != "passphrase-file").collect();
     let usage = error.get(ContextKind::Usage)?.to_string();
     Some(match own[..] {
         [option] => format!(

@@ -5,16 +5,18 @@ use std::time::Duration;
 use clap::Args;
 use vesica::PAYLOAD_BYTES;
 use vesica::lookup::MAX_QUERIES;
-use vesica::options::{parse_address, parse_duration};
+use vesica::options::{parse_address, parse_duration, parse_peer_address};
 use vesica_session::LabelTerms;
 use vesica_session::terms::parse_items;
 
 use super::Table;
 use super::runs::PayloadOptions;
 use crate::failure::Failure;
+use crate::identity::{Identified, IdentityOption};
+use crate::metrics::MetricsOption;
 use crate::options::{
-    AllowEmpty, DeadlineOption, Identified, IdentityOption, ReportOption, ResourceOptions,
-    ResultOptions, ThreadsOption,
+    AllowEmpty, DeadlineOption, LedgerOption, LedgerOptions, ReportOption, ResourceOptions,
+    ResultOptions, ThreadsOption, Ways,
 };
 use crate::paths::{
     FetchedSet, InputPath, InputSet, InputTable, OutputSet, SetDirectory, StateDirectory,
@@ -121,6 +123,10 @@ pub(crate) struct Serve {
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) deadline: DeadlineOption,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsOption,
+    #[command(flatten)]
+    pub(crate) account: LedgerOption,
 }
 
 #[derive(Debug, Args)]
@@ -139,9 +145,11 @@ pub(crate) struct Lookup {
     /// meet the server, and does not notice a newer release without --fetch. Each set has its own
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<StateDirectory>,
-    /// Where `vesica serve` listens, HOST:PORT
-    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_address)]
+    /// Where `vesica serve` listens, HOST:PORT, or wss://HOST/PATH behind a web server
+    #[arg(help_heading = "Peer", long, value_name = "ADDR", value_parser = parse_peer_address)]
     pub(crate) connect: String,
+    #[command(flatten)]
+    pub(crate) ways: Ways,
     #[command(flatten)]
     pub(crate) who: Identified,
     #[command(flatten)]
@@ -154,6 +162,8 @@ pub(crate) struct Lookup {
     pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) deadline: DeadlineOption,
+    #[command(flatten)]
+    pub(crate) account: LedgerOptions,
     #[command(flatten)]
     pub(crate) report: ReportOption,
 }

@@ -2,27 +2,34 @@
 
 use clap::{Args, ValueEnum};
 use vesica::options::{
-    LabelRoom, PayloadColumn, parse_bandwidth, parse_protocol, payload_exchange, value_columns,
+    LabelRoom, PayloadColumn, noise_request, parse_bandwidth, parse_duration, parse_protocol,
+    payload_exchange, value_columns,
 };
 use vesica::tables::ValueColumn;
 use vesica::{
-    ConnectOptions, CourierStep, Endpoint, Identity, KeySpec, Learns, Party, Role, SourceOptions,
-    Terms,
+    Account, ConnectOptions, CourierStep, Endpoint, Identity, KeySpec, Learns, Party, Role,
+    SourceOptions, Terms,
 };
 use vesica_plan::Registry;
-use vesica_session::terms::{LEARNS, REVEAL, parse_max_items};
-use vesica_session::{LabelExchange, MAX_LABEL_BYTES, MAX_ROWS_PER_KEY, MAX_SCALE, PeerLimits};
+use vesica_session::terms::{LEARNS, REVEAL, parse_max_items, parse_padded};
+use vesica_session::{
+    Epsilon, InvitableTerm, Invitation, LabelExchange, MAX_LABEL_BYTES, MAX_ROWS_PER_KEY,
+    MAX_SCALE, NoiseRequest, PeerLimits, ProtocolRequest,
+};
 
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::table::Table;
 use super::terms::{All, OfCheck, OfMessages, Selection, TermOptions};
 use crate::conditions::Conditions;
 use crate::failure::Failure;
+use crate::identity::{Identified, Partners};
+use crate::invited::{ByInvitation, Ruling, Whose, check_role, option_of, ruling};
 use crate::log::{self, Level};
 use crate::options::{
-    AllowEmpty, DeadlineOption, Identified, MeetingPoint, ReportOption, ResourceOptions,
+    AllowEmpty, DeadlineOption, LedgerOptions, MeetingPoint, ReportOption, ResourceOptions,
     ResultOptions,
 };
 use crate::paths::{CourierDirectory, InputPath, OutputFile, StoreDirectory, WorkDirectory};
@@ -55,12 +62,99 @@ struct PeerItems {
 }
 
 impl<S: Selection> Agreed<S> {
-    fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> Terms {
         let mut terms = self.terms.terms.clone();
         if self.both {
             terms.set(&LEARNS, Learns::Both);
         }
         terms
+    }
+
+    /// What the options say of a term that an invitation can name, unless that is left to the command.
+    pub(super) fn given(&self, term: InvitableTerm) -> Option<&str> {
+        match term {
+            InvitableTerm::Protocol => Some(&*self.protocol).filter(|name| *name != "auto"),
+            InvitableTerm::Both => self.both.then_some("yes"),
+            _ => self.terms.given(term.name()),
+        }
+    }
+
+    /// Those of the terms that are given.
+    pub(crate) fn invitable(&self) -> Vec<(InvitableTerm, String)> {
+        let given = |term| Some((term, self.given(term)?.to_owned()));
+        InvitableTerm::ALL.into_iter().filter_map(given).collect()
+    }
+
+    /// The protocol.
+    pub(crate) fn protocol(&self) -> Result<ProtocolRequest, Failure> {
+        Ok(parse_protocol(&self.protocol, None)?)
+    }
+
+    /// Sets a term that is not given.
+    fn set(&mut self, term: InvitableTerm, value: &str) -> Result<(), Failure> {
+        match term {
+            InvitableTerm::Protocol => value.clone_into(&mut self.protocol),
+            InvitableTerm::Both => self.both = true,
+            _ => self.terms.set(term.name(), value)?,
+        }
+        Ok(())
+    }
+
+    /// Takes the terms of an invitation, as far as the options let it.
+    fn take(&mut self, invitation: &Invitation, whose: Whose) -> Result<(), Failure> {
+        let mut missing = Vec::new();
+        for (term, value) in invitation.terms() {
+            match ruling(term, value, self.given(term), whose) {
+                Ruling::Nothing => {}
+                Ruling::Take => self.set(term, value)?,
+                Ruling::Ask => missing.push(option_of(term, value)),
+                Ruling::Refuse => {
+                    let own = option_of(term, self.given(term).unwrap_or_default());
+                    let theirs = option_of(term, value);
+                    let line = format!("the invitation is for {theirs}, and not for {own}");
+                    return Err(Failure::usage(line)
+                        .hint("give what it is for, or have another invitation made"));
+                }
+            }
+        }
+        let missing = missing.join(" ");
+        match missing.is_empty() {
+            true => Ok(()),
+            false => {
+                let line = format!("the invitation is for {missing}, which it cannot decide");
+                Err(Failure::usage(line).hint(format!("if you want that, add {missing}")))
+            }
+        }
+    }
+}
+
+/// The account of what is answered.
+#[derive(Debug, Args)]
+pub(crate) struct AccountOptions {
+    #[command(flatten)]
+    ledger: LedgerOptions,
+    /// TOML file with rules that runs are held to: how many in a period, with whom, what may be revealed, how much tables have
+    /// to differ. A run that they do not allow ends with code 7
+    #[arg(
+        help_heading = "Account",
+        long,
+        value_name = "FILE.toml",
+        requires = "ledger"
+    )]
+    rules: Option<InputPath>,
+    /// What this side wants the answer for, up to 200 bytes of text, which the peer is told
+    #[arg(help_heading = "Account", long, value_name = "TEXT")]
+    purpose: Option<String>,
+}
+
+impl AccountOptions {
+    fn give(&self, party: &mut Party) {
+        party.purpose = self.purpose.clone().unwrap_or_default();
+        let rules = self.rules.as_deref().map(Path::to_path_buf);
+        party.account = self
+            .ledger
+            .account()
+            .map(|account| Account { rules, ..account });
     }
 }
 
@@ -113,6 +207,37 @@ enum Repeated {
     Sum,
     /// A table with such a key is an error
     Refuse,
+}
+
+/// Noise in numbers.
+#[derive(Debug, Args)]
+pub(crate) struct NoiseOptions {
+    /// Add noise to the numbers, so that they are differentially private with this parameter: above 0 and up to 100, with at
+    /// most six decimals, as 0.5. It protects this side's keys and values from a peer that follows the protocol; the peer is
+    /// told. A minimum is compared with noisy counts. With --both, both sides need one
+    #[arg(help_heading = "Differential privacy", long, value_name = "E", value_parser = epsilon)]
+    epsilon: Option<Epsilon>,
+    /// How epsilon is divided among the numbers, by whole numbers, as size=1,sum=3; evenly if not given. Under a minimum a sum
+    /// also has a count, as sum-count=1
+    #[arg(
+        help_heading = "Differential privacy",
+        long,
+        value_name = "NAME=SHARE[,…]",
+        value_delimiter = ',',
+        requires = "epsilon"
+    )]
+    epsilon_split: Vec<String>,
+}
+
+fn epsilon(text: &str) -> Result<Epsilon, &'static str> {
+    text.parse()
+}
+
+impl NoiseOptions {
+    fn request(&self) -> Result<Option<NoiseRequest>, Failure> {
+        let epsilon = self.epsilon.map(|epsilon| epsilon.to_string());
+        Ok(noise_request(epsilon.as_deref(), &self.epsilon_split)?)
+    }
 }
 
 /// Columns that go with the keys as texts.
@@ -235,7 +360,7 @@ pub(crate) struct Meeting {
     #[command(flatten)]
     point: MeetingPoint,
     #[command(flatten)]
-    pub(crate) who: Identified,
+    pub(crate) who: Partners,
     #[command(flatten)]
     agreed: Agreed<All>,
     #[command(flatten)]
@@ -245,6 +370,8 @@ pub(crate) struct Meeting {
     bandwidth: Option<u64>,
     #[command(flatten)]
     pub(crate) values: ValueOptions,
+    #[command(flatten)]
+    noise: NoiseOptions,
     /// Largest --value-bound that the peer may declare, in units of its last digit: 100000 allows --value-bound 1000 at
     /// --value-scale 2. The larger the values that a dishonest receiver may choose, the more one result can tell it about
     /// single keys; no limit if not given
@@ -262,6 +389,8 @@ pub(crate) struct Meeting {
     patience: Patience,
     #[command(flatten)]
     deadline: DeadlineOption,
+    #[command(flatten)]
+    account: AccountOptions,
 }
 
 impl Meeting {
@@ -279,12 +408,20 @@ impl Meeting {
         progress: &Progress,
         signals: &Signals,
         conditions: Conditions,
-    ) -> ConnectOptions {
-        ConnectOptions {
+    ) -> Result<ConnectOptions, Failure> {
+        self.reach(ConnectOptions {
             deadline: self.deadline.deadline,
             bandwidth: self.bandwidth,
             ..self.patience.options(progress, signals, conditions)
-        }
+        })
+    }
+
+    /// The options of a connection to the peer.
+    pub(crate) fn reach(&self, options: ConnectOptions) -> Result<ConnectOptions, Failure> {
+        self.point.ways.of(ConnectOptions {
+            also: self.who.also(),
+            ..options
+        })
     }
 
     /// Gives the party what these options say of a run. `offline` names the source of the protocol's correlations.
@@ -302,8 +439,10 @@ impl Meeting {
             values: self.max_peer_values,
         };
         columns.give(party);
+        party.noise = self.noise.request()?;
         party.resources = self.resources.resources();
         party.allow_empty = self.empty.allow_empty;
+        self.account.give(party);
         Ok(())
     }
 
@@ -327,9 +466,18 @@ impl Meeting {
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     #[command(flatten)]
+    pub(crate) invited: ByInvitation,
+    #[command(flatten)]
     payload: PayloadOptions,
     #[command(flatten)]
     rows_per_key: RowsPerKey,
+    /// Print and report a noisy size within the range that sizes have: from 0 to that of the smaller set
+    #[arg(help_heading = "Differential privacy", long)]
+    clamp: bool,
+    /// Bring random keys up to N, and tell the peer that number in place of this side's number of keys; more keys are an error.
+    /// With --epsilon it is then hidden whether a key is there at all. For numbers alone
+    #[arg(help_heading = "Differential privacy", long, value_name = "N", value_parser = parse_padded)]
+    pad_to: Option<u64>,
     /// With --protocol ole: where its correlations come from, as in the names ole-NAME
     #[arg(help_heading = "Prepared correlations", long, value_name = "NAME")]
     offline: Option<String>,
@@ -369,10 +517,31 @@ impl RunOptions {
     pub(crate) fn reporting(&self, role: Role, link: &Meeting) -> Reporting<'_> {
         Reporting {
             role: Some(role),
-            peer: Some(link.who.peer),
+            // Which of two it is, is known once it was met.
+            peer: link.who.also().is_empty().then(|| link.who.peer()),
             output: self.result.output(),
             ..self.report.reporting()
         }
+    }
+
+    /// Takes the invitation to a run in this role.
+    pub(super) fn take(
+        &mut self,
+        role: Role,
+        link: &mut Meeting,
+        invitation: Invitation,
+        whose: Whose,
+    ) -> Result<(), Failure> {
+        check_role(role, invitation.invited(), whose)?;
+        if self.work_dir.is_some() {
+            let line = "--work-dir is for runs that resume, and an invitation is used once";
+            return Err(Failure::usage(line).hint(
+                "leave --work-dir away, or give --listen or --connect, and --peer, in place of --invite",
+            ));
+        }
+        link.agreed.take(&invitation, whose)?;
+        self.invited.set(role, invitation, whose);
+        Ok(())
     }
 
     /// The columns that go with the keys.
@@ -398,6 +567,8 @@ impl RunOptions {
         party.resources.work_dir = self.work_dir.as_deref().map(directory);
         party.resources.offline_store = self.offline_store.as_deref().map(directory);
         party.resources.attested.clone_from(&self.attested);
+        party.clamp = self.clamp;
+        party.pad_to = self.pad_to;
         Ok(())
     }
 }
@@ -460,6 +631,8 @@ pub(crate) struct Exchange {
     pub(crate) resources: ResourceOptions,
     #[command(flatten)]
     empty: AllowEmpty,
+    #[command(flatten)]
+    account: AccountOptions,
 }
 
 impl Exchange {
@@ -474,7 +647,7 @@ impl Exchange {
 
     /// This side as the options describe it.
     pub(crate) fn party(&self, identity: &Identity) -> Result<Party, Failure> {
-        Ok(Party {
+        let mut party = Party {
             protocol: parse_protocol(&self.agreed.protocol, None)?,
             terms: self.agreed.terms(),
             peer_limits: PeerLimits {
@@ -484,7 +657,9 @@ impl Exchange {
             resources: self.resources.resources(),
             allow_empty: self.empty.allow_empty,
             ..Party::new(identity, self.who.peer, Endpoint::Courier)
-        })
+        };
+        self.account.give(&mut party);
+        Ok(party)
     }
 }
 
@@ -496,8 +671,9 @@ fn role(text: &str) -> Result<Role, &'static str> {
     }
 }
 
+/// What a side would bring to a run, as far as it can be looked at by itself.
 #[derive(Debug, Args)]
-pub(crate) struct Check {
+pub(crate) struct OwnSide {
     #[command(flatten)]
     pub(crate) table: Table,
     #[command(flatten)]
@@ -513,17 +689,6 @@ pub(crate) struct Check {
     take_payload: bool,
     #[command(flatten)]
     pub(crate) empty: AllowEmpty,
-    /// Write what this side's options say of a run, for the peer's --against: profiles and terms, and nothing of the table's
-    /// content or size
-    #[arg(help_heading = "Agreed with the peer", long, value_name = "FILE.json")]
-    pub(crate) terms: Option<OutputFile>,
-    /// Compare with what the peer's --terms has written: prints what would end a run, with code 6. What each side limits of
-    /// the other, as --max-peer-items, is not in it
-    #[arg(help_heading = "Agreed with the peer", long, value_name = "FILE.json")]
-    pub(crate) against: Option<InputPath>,
-    /// Show the keys of the first N rows, each value as it is and as it is compared
-    #[arg(long, value_name = "N")]
-    pub(crate) show: Option<usize>,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -531,7 +696,7 @@ pub(crate) struct Check {
     pub(crate) resources: ResourceOptions,
 }
 
-impl Check {
+impl OwnSide {
     /// The side that it is of. What both sides can do is the same for either.
     pub(crate) fn role(&self) -> Role {
         match self.take_payload {
@@ -558,4 +723,34 @@ impl Check {
         columns.give(&mut party);
         Ok(party)
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) side: OwnSide,
+    /// Write what this side's options say of a run, for the peer's --against: profiles and terms, and nothing of the table's
+    /// content or size
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "FILE.json")]
+    pub(crate) terms: Option<OutputFile>,
+    /// Compare with what the peer's --terms has written: prints what would end a run, with code 6. What each side limits of
+    /// the other, as --max-peer-items, is not in it
+    #[arg(help_heading = "Agreed with the peer", long, value_name = "FILE.json")]
+    pub(crate) against: Option<InputPath>,
+    /// Show the keys of the first N rows, each value as it is and as it is compared
+    #[arg(long, value_name = "N")]
+    pub(crate) show: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) point: MeetingPoint,
+    #[command(flatten)]
+    pub(crate) who: Partners,
+    /// Longest wait for the peer
+    #[arg(help_heading = "Peer", long, value_name = "SECONDS", default_value = "30", value_parser = parse_duration)]
+    pub(crate) wait: Duration,
+    #[command(flatten)]
+    pub(crate) side: OwnSide,
 }

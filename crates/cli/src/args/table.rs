@@ -1,5 +1,6 @@
 //! Options on a table.
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use clap::{ArgGroup, Args};
@@ -10,7 +11,7 @@ use vesica::{KeySpec, Source, SourceOptions, prepare_work_dir};
 use super::values::{Quote, quote};
 use crate::failure::Failure;
 use crate::options::ResultOptions;
-use crate::paths::{DatabaseUri, DriverName, InputPath, InputTable};
+use crate::paths::{DatabaseUri, DriverName, InputPath, InputTable, STDIN};
 
 /// Which table, and which of its columns.
 #[derive(Debug, Args)]
@@ -119,6 +120,22 @@ fn parse_footer(text: &str) -> Result<usize, String> {
 }
 
 impl Table {
+    /// Whether there is one, for commands that do without.
+    pub(crate) fn is_given(&self) -> bool {
+        !self.input.is_empty() || self.query.is_some()
+    }
+
+    /// Whether standard input is a table, or a part of one.
+    pub(crate) fn reads_stdin(&self) -> bool {
+        let mut input = self.input.iter();
+        input.any(|path| STDIN.iter().any(|name| **path == *Path::new(name)))
+    }
+
+    /// Whether a key is named.
+    pub(crate) fn has_key(&self) -> bool {
+        !self.key.is_empty() || !self.identifiers.is_empty()
+    }
+
     pub(crate) fn key(&self) -> Result<KeySpec, Failure> {
         let key = match &self.identifiers[..] {
             [] if !self.lists.is_empty() => {

@@ -8,10 +8,12 @@ use vesica::options::{parse_address, parse_bytes, parse_duration};
 
 use super::{Meeting, Table};
 use crate::failure::Failure;
+use crate::identity::Identified;
+use crate::metrics::MetricsOption;
 use crate::offline::Side;
 use crate::options::{
-    DeadlineOption, Identified, MeetingPoint, ProgressOption, ReportOption, ResourceOptions,
-    ResultOptions, ThreadsOption,
+    DeadlineOption, LedgerOptions, MeetingPoint, ProgressOption, ReportOption, ResourceOptions,
+    ResultOptions, ThreadsOption, Ways,
 };
 use crate::paths::{InputPath, JobDirectory};
 use crate::patience::Patience;
@@ -68,6 +70,10 @@ impl TaskMeetingPoint {
             )),
         }
     }
+
+    pub(crate) fn ways(&self) -> &Ways {
+        &self.point.ways
+    }
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +117,8 @@ pub(crate) struct Gateway {
     /// Longest silence of a task once it is paired
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsOption,
 }
 
 #[derive(Debug, Args)]
@@ -136,10 +144,15 @@ pub(crate) struct Total {
     pub(crate) point: Option<MeetingPoint>,
     #[command(flatten)]
     pub(crate) who: Option<Identified>,
+    /// Print a noisy size within the range that sizes have: from 0 to that of the smaller set
+    #[arg(long)]
+    pub(crate) clamp: bool,
     #[command(flatten)]
     pub(crate) patience: Patience,
     #[command(flatten)]
     pub(crate) progress: ProgressOption,
+    #[command(flatten)]
+    pub(crate) account: LedgerOptions,
 }
 
 #[derive(Debug, Args)]
@@ -154,6 +167,8 @@ pub(crate) struct Collect {
     pub(crate) report: ReportOption,
     #[command(flatten)]
     pub(crate) resources: ResourceOptions,
+    #[command(flatten)]
+    pub(crate) account: LedgerOptions,
 }
 
 impl Collect {

@@ -10,7 +10,7 @@ use vesica::Terms;
 use vesica_files::spelled;
 use vesica_session::Setting;
 
-use crate::failure::InCommand;
+use crate::failure::{Failure, InCommand};
 
 /// Which terms a command sets; their names have `_` between words.
 pub(crate) trait Selection: Clone + Send + Sync + 'static {
@@ -38,6 +38,8 @@ selections! {
     All(_name) true;
     /// Of a run whose messages go by files: they tell which rows match, whatever else there is to reveal.
     OfMessages(name) !["reveal", "min_size", "optimize"].contains(&name);
+    /// Of an invitation: what both sides have to want alike.
+    OfInvitation(name) name != "optimize";
     /// What two sides can differ on before they meet.
     OfCheck(name) name != "optimize";
 }
@@ -64,7 +66,19 @@ impl<S: Selection> TermOptions<S> {
 
     /// Whether an option was given; its name has `_` between words.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        self.given.iter().any(|(given, _)| *given == name)
+        self.given(name).is_some()
+    }
+
+    /// What was given for an option.
+    pub(super) fn given(&self, name: &str) -> Option<&str> {
+        let mut all = self.given.iter();
+        let found = all.find(|(given, _)| *given == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Sets what no option has.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        self.terms.set_option(name, value).map_err(Failure::usage)
     }
 }
 

@@ -96,6 +96,9 @@ impl Declared {
                 add("connect");
             }
         }
+        if is_given("rules") {
+            add("ledger");
+        }
         if any(&["endorsements", "peer_endorsements"]) {
             ["attestation", "measurement"]
                 .into_iter()
@@ -147,7 +150,7 @@ impl Declared {
             return possible.get_name().to_owned();
         }
         let value = match name {
-            "listen" | "connect" | "gateway" => "127.0.0.1:1",
+            "listen" | "connect" | "gateway" | "address" => "127.0.0.1:1",
             "peer" | "party" | "sender" => return place.sender.to_string(),
             "receiver" | "dealer" | "generator" => return place.receiver.to_string(),
             "measurement" | "peer_measurement" => return "0".repeat(96),
@@ -156,6 +159,7 @@ impl Declared {
             "output_table" => "results",
             "step" => "answer",
             "role" => "receiver",
+            "invited" => "send",
             "protocol" => "ole",
             "bucket" => "0",
             "receiver_size" | "sender_size" | "quota" => "10",

@@ -21,7 +21,9 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Ended, Place, Running};
 
-const OTHER_LANGUAGES: [&str; 8] = ["", "text", "toml", "ini", "yaml", "json", "python", "rust"];
+const OTHER_LANGUAGES: [&str; 9] = [
+    "", "text", "toml", "ini", "yaml", "json", "python", "rust", "nginx",
+];
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -112,9 +112,22 @@ fn in_one_run(place: &Place) {
 fn checked(place: &Place) {
     let ended = place.run(&format!("check --input t.csv {KEY}"));
     ended.expect_success();
-    let text = ended
-        .text()
-        .replace("column \"id\": 1 value that stand", "a key that stands");
+    expect_found(ended.text());
+}
+
+/// What `check` finds, where nobody is met either.
+fn examined(place: &Place) {
+    let peer = place.sender;
+    let ended = place.run(&format!(
+        "doctor --input t.csv {KEY} --identity receiver.key --peer {peer} --connect 127.0.0.1:1 --wait 0.2"
+    ));
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    let lines: Vec<&str> = ended.text().lines().map(str::trim).collect();
+    expect_found(&lines.join("\n"));
+}
+
+fn expect_found(text: &str) {
+    let text = text.replace("column \"id\": 1 value that stand", "a key that stands");
     let text = text.replace("column \"tel\": 1 value in", "a phone number in");
     expect_warnings(&text);
 }
@@ -127,9 +140,10 @@ type Case<'a> = (&'a [&'a str], fn(&Place));
 fn every_run_warns_of_keys_that_match_strangers() {
     let place = Place::new();
     place.write("t.csv", table());
-    let commands: [Case; 6] = [
+    let commands: [Case; 7] = [
         (&["receive", "send"], in_one_run),
         (&["check"], checked),
+        (&["doctor"], examined),
         (&["exchange"], by_courier),
         (&["publish", "lookup"], published),
         (&["split"], split),

@@ -1,12 +1,12 @@
 //! Limits of the process and of the machine, and what a run leaves of itself on the disk.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
 
-use crate::support::{Arguments, Place, Running, exchange};
+use crate::support::{Arguments, Place, Running, csv_of, exchange};
 
 const NOBODY: &str = "--connect 127.0.0.1:1";
 
@@ -358,5 +358,71 @@ fn a_number_that_cannot_be_printed_is_an_error_that_says_why() {
     ended.receiver.expect_failure(
         7,
         "standard output cannot be written: No space left on device",
+    );
+}
+
+/// A control group within another, of version 1, which is removed at the end.
+struct Groups(PathBuf);
+
+impl Groups {
+    /// The outer one has this limit; nothing where groups cannot be made.
+    fn nested(bytes: u64) -> Option<Groups> {
+        let name = format!("vesica-{}", std::process::id());
+        let outer = Path::new("/sys/fs/cgroup/memory").join(name);
+        std::fs::create_dir_all(outer.join("inner")).ok()?;
+        let groups = Groups(outer);
+        let limit = groups.0.join("memory.limit_in_bytes");
+        std::fs::write(limit, bytes.to_string()).ok()?;
+        Some(groups)
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for group in [self.0.join("inner"), self.0.clone()] {
+            // An empty group has nothing in it that is lost.
+            let _ = std::fs::remove_dir(group);
+        }
+    }
+}
+
+/// Unseen, the limit would have the system kill the receiver.
+#[test]
+fn the_limit_of_a_group_above_has_a_run_go_in_buckets() {
+    const LIMIT: u64 = 120 << 20;
+    let Some(groups) = Groups::nested(LIMIT) else {
+        eprintln!("SKIPPED: no control group can be made here");
+        return;
+    };
+    let place = Place::new();
+    let rows = |first: u32| -> Vec<Vec<String>> {
+        (first..first + (1 << 19))
+            .map(|row| vec![row.to_string()])
+            .collect()
+    };
+    place.write("ours.csv", csv_of(&["id"], &rows(0)));
+    place.write("theirs.csv", csv_of(&["id"], &rows(1 << 18)));
+    let joins = format!("echo $$ > {}/inner/cgroup.procs", groups.0.display());
+    let receiver = Arguments::new("ours.csv", "id")
+        .output("out.csv")
+        .with("--report report.json --threads 1")
+        .after(&joins);
+    let pair = exchange(&place, &receiver, &Arguments::new("theirs.csv", "id"));
+    pair.expect_success();
+    assert_eq!(place.read("out.csv").lines().count(), 1 + (1 << 18));
+    let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+    let machine = &report["machine"];
+    assert!(
+        machine["memory_bytes"].as_u64().unwrap() <= LIMIT,
+        "{machine}"
+    );
+    let named = format!(
+        "the control group of {}/memory.limit_in_bytes",
+        groups.0.display()
+    );
+    assert_eq!(machine["memory_limit"], *named);
+    assert!(
+        report["contract"]["buckets"].as_u64().unwrap() > 1,
+        "{report:#}"
     );
 }

@@ -1,5 +1,6 @@
 //! The real binary, two processes, TLS on this machine.
 
+mod accounts;
 mod align;
 mod answers;
 #[cfg(target_os = "linux")]
@@ -25,6 +26,8 @@ mod faults;
 mod hang_up;
 mod identifiers;
 mod input;
+#[cfg(unix)]
+mod invitations;
 mod joins;
 mod large;
 mod lengths;
@@ -34,6 +37,7 @@ mod life;
 mod limits;
 #[cfg(unix)]
 mod misplaced;
+mod noise;
 mod objects;
 mod offline;
 #[cfg(unix)]
@@ -46,6 +50,8 @@ mod plan;
 #[cfg(unix)]
 mod published;
 mod random;
+#[cfg(unix)]
+mod reach;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod recorder;
 #[cfg(unix)]

@@ -168,7 +168,14 @@ fn former_names_are_taken() {
 }
 
 /// What a command that reads a table does not take, and why.
-const NOT_TAKEN: [(&str, &[&str], &str); 14] = [
+const NOT_TAKEN: [(&str, &[&str], &str); 17] = [
+    ("doctor", &["report"], "it prints its report: --json"),
+    (
+        "doctor",
+        &["deadline", "timeout"],
+        "what it does has times of its own",
+    ),
+    ("doctor", RESULT, "it has no rows"),
     ("check", &["report"], "it prints its report: --json"),
     (
         "check",
@@ -226,7 +233,7 @@ fn commands_that_read_a_table_have_the_same_options() {
         .iter()
         .filter(|declared| longs(declared).contains("key"));
     let readers: Vec<&Declared> = readers.collect();
-    assert_eq!(readers.len(), 8);
+    assert_eq!(readers.len(), 9);
     let common = [
         "memory",
         "threads",
@@ -286,26 +293,23 @@ struct Function(
     &'static [&'static str],
 );
 
-/// The link has them in Python.
-const OF_A_LINK: [&str; 4] = ["listen", "connect", "identity", "peer"];
+/// The link has them in Python, and takes no invitations.
+const OF_A_LINK: [&str; 9] = [
+    "listen", "connect", "identity", "peer", "proxy", "sni", "outer-ca", "invite", "accept",
+];
 /// Those of every command; the report is returned.
-const OF_COMMANDS: [&str; 4] = ["config", "log-format", "allow-core-dumps", "report"];
+const OF_COMMANDS: [&str; 5] = [
+    "config",
+    "log-format",
+    "allow-core-dumps",
+    "report",
+    // The identity is an object.
+    "passphrase-file",
+];
 
 const FUNCTIONS: [Function; 10] = [
-    Function(
-        "_runs.py",
-        "receive",
-        "receive",
-        &["listen", "connect", "identity", "peer"],
-        &["link"],
-    ),
-    Function(
-        "_runs.py",
-        "send",
-        "send",
-        &["listen", "connect", "identity", "peer"],
-        &["link"],
-    ),
+    Function("_runs.py", "receive", "receive", &OF_A_LINK, &["link"]),
+    Function("_runs.py", "send", "send", &OF_A_LINK, &["link"]),
     // It returns the report. Terms are compared by the command.
     Function(
         "_runs.py",
@@ -334,21 +338,21 @@ const FUNCTIONS: [Function; 10] = [
         &[],
     ),
     Function("_published.py", "publish", "publish", &[], &[]),
-    Function("_published.py", "serve", "serve", &["listen"], &["address"]),
+    Function(
+        "_published.py",
+        "serve",
+        "serve",
+        &["listen", "metrics"],
+        &["address"],
+    ),
     Function(
         "_published.py",
         "lookup",
         "lookup",
-        &["connect", "identity", "peer"],
+        &["connect", "identity", "peer", "proxy", "sni", "outer-ca"],
         &["link"],
     ),
-    Function(
-        "_tasks.py",
-        "split",
-        "split",
-        &["listen", "connect", "identity", "peer"],
-        &["link"],
-    ),
+    Function("_tasks.py", "split", "split", &OF_A_LINK, &["link"]),
     // A method of the job, which nobody watches.
     Function("_tasks.py", "collect", "collect", &["job", "progress"], &[]),
     Function(
@@ -717,7 +721,7 @@ fn whoever_mistakes_an_option_is_told_where_it_is() {
         (
             "send --take-payload",
             "unexpected argument '--take-payload'",
-            "--take-payload is an option of receive and check",
+            "--take-payload is an option of doctor, receive and check",
         ),
         (
             "check --quota 3",

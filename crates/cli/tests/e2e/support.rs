@@ -1,7 +1,7 @@
 //! Running the binary, and what a run must leave behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A directory with two identities, `receiver.key` and `sender.key`.
 pub(crate) struct Place {
     directory: TempDir,
+    /// What programs keep for their user, of tests alone.
+    state: TempDir,
     pub(crate) receiver: Fingerprint,
     pub(crate) sender: Fingerprint,
 }
@@ -33,6 +35,7 @@ impl Place {
         let (receiver, sender) = (identity("receiver.key"), identity("sender.key"));
         Place {
             directory,
+            state: tempfile::tempdir().unwrap(),
             receiver,
             sender,
         }
@@ -43,6 +46,7 @@ impl Place {
     pub(crate) fn beside(&self) -> Place {
         Place {
             directory: tempfile::tempdir().unwrap(),
+            state: tempfile::tempdir().unwrap(),
             receiver: self.receiver,
             sender: self.sender,
         }
@@ -58,6 +62,11 @@ impl Place {
 
     pub(crate) fn read(&self, name: &str) -> String {
         String::from_utf8(std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// What programs keep for their user.
+    pub(crate) fn state(&self) -> &Path {
+        self.state.path()
     }
 
     /// Every file, hidden ones too, in order.
@@ -89,6 +98,7 @@ impl Place {
         command
             .args(words)
             .current_dir(self.directory.path())
+            .env("XDG_STATE_HOME", self.state.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -7,6 +7,7 @@ mod examples;
 mod lives;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod marks;
+mod noise;
 mod options;
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,9 +1,9 @@
-//! Blocks as vectors over a small field GF(2^W), of W bits from 2 to 4, or 8.
+//! Blocks as vectors over a small field GF(2^W), of W bits: 2 to 5, 7 or 8.
 //!
 //! Each of the two words of a block holds ⌊64/W⌋ elements. Plane j of a word, its bits from j·⌊64/W⌋ on, has
 //! coefficient j of all its elements; bits beyond the last plane are 0. So the product of a block by an element is a
-//! few shifts of whole words. α is a root of the modulus, x^W + x + 1, or x⁸ + x⁴ + x³ + x + 1 for W = 8; an element
-//! is the byte of its coefficients.
+//! few shifts of whole words. α is a root of the modulus: x^W + x + 1, or x⁵ + x² + 1, or x⁸ + x⁴ + x³ + x + 1. An
+//! element is the byte of its coefficients.
 //!
 //! In the entries of a vector oblivious linear evaluation, z = y + x·Δ, the first element of Δ is 1 and that of y is 0,
 //! so that x is the first element of z. [`add_products`] is the product of a sparse matrix and a vector of blocks.
@@ -83,7 +83,8 @@ impl<const W: u32> Subfield<W> {
 
     /// α^W, which the modulus makes of lower powers.
     const REDUCED: u8 = match W {
-        2..=4 => 0b11,
+        2..=4 | 7 => 0b11,
+        5 => 0b101,
         8 => 0b1_1011,
         _ => panic!("no modulus for this width"),
     };
@@ -196,7 +197,7 @@ mod tests {
             Subfield::<W>::double(block),
             Subfield::<W>::multiple(2, block)
         );
-        let terms = [3, 1 << 9, block, 1].map(|term| term & Subfield::<W>::MASK);
+        let terms = [3, 1 << 9, block, 1].map(|term| term & Subfield::<W>::ENTRY);
         let sum = terms[..2].iter().zip([1, 2]);
         let sum = sum.fold(0, |sum, (term, power)| {
             sum ^ Subfield::<W>::multiple(power, *term)
@@ -275,6 +276,9 @@ mod tests {
         the_first_element_is_the_factor::<2>();
         the_first_element_is_the_factor::<3>();
         the_first_element_is_the_factor::<4>();
+        the_first_element_is_the_factor::<5>();
+        the_first_element_is_the_factor::<7>();
+        the_first_element_is_the_factor::<8>();
     }
 
     #[test]
@@ -282,6 +286,8 @@ mod tests {
         is_a_field_of_packed_elements::<2>();
         is_a_field_of_packed_elements::<3>();
         is_a_field_of_packed_elements::<4>();
+        is_a_field_of_packed_elements::<5>();
+        is_a_field_of_packed_elements::<7>();
         is_a_field_of_packed_elements::<8>();
     }
 }

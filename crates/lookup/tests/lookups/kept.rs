@@ -642,6 +642,7 @@ fn serve_once(published: &Published, database: &Database, set: &Path) -> Result<
         connections: 1,
         threads: NonZeroUsize::new(1),
         interval: Duration::from_secs(60),
+        log: None,
     };
     let options = ConnectOptions {
         interrupt,

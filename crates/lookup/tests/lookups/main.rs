@@ -216,6 +216,7 @@ impl Published {
             connections: 64,
             threads: NonZeroUsize::new(2),
             interval: Duration::from_millis(50),
+            log: None,
         };
         let last = Mutex::new(Figures::default());
         let tell = |event: ServerEvent<'_>| match event {

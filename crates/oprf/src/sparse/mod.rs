@@ -24,7 +24,7 @@
 //!
 //! For any other x, P(x) ⊕ R(x) is a random string of ℓ bits. One bit of s hides the output for each of its
 //! ones. These are at least 128 for all of the sender's points, except with a small probability, if ℓ is
-//! [`width`](crate::width::width) of their number. `docs/narrow-masks.md` shows what a narrower matrix gives
+//! [`width`](crate::width::width) of their number. `evaluation/narrow-masks.md` shows what a narrower matrix gives
 //! away.
 //!
 //! **λ.** Four events share 2^-λ ([`EVENTS`]): P does not exist (the oblivious key-value store has no

@@ -193,13 +193,16 @@ fn other_levels_of_security_count() {
 fn circuits_send_what_they_say() {
     let values = |receiver, sender| Values { receiver, sender };
     let tasks = [
-        (Reveal::Size, values(0, 0), 0),
-        (Reveal::Shares, values(0, 0), 0),
-        (Reveal::Sum, values(2, 0), 0),
-        (Reveal::Sum, values(0, 1), 0),
-        (Reveal::InnerProduct, values(1, 1), 0),
-        (Reveal::ThresholdMatches, values(0, 0), 5),
-        (Reveal::Sum, values(0, 1), 5),
+        (Reveal::Size, values(0, 0), 0, 0),
+        (Reveal::Shares, values(0, 0), 0, 0),
+        (Reveal::Sum, values(2, 0), 0, 0),
+        (Reveal::Sum, values(0, 1), 0, 0),
+        (Reveal::InnerProduct, values(1, 1), 0, 0),
+        (Reveal::ThresholdMatches, values(0, 0), 5, 0),
+        (Reveal::Sum, values(0, 1), 5, 0),
+        // With room for noise.
+        (Reveal::Size, values(0, 0), 0, 100_000),
+        (Reveal::Sum, values(2, 0), 5, 100_000),
     ];
     for reveal in Reveal::ALL.iter().filter(|of| **of != Reveal::Matches) {
         assert!(tasks.iter().any(|(of, ..)| of == reveal), "{reveal}");
@@ -214,13 +217,14 @@ fn circuits_send_what_they_say() {
             [900, 10],
             [4000, 4000],
         ] {
-            for (reveal, values, min_size) in tasks {
+            for (reveal, values, min_size, noise_span) in tasks {
                 // The others at one pair of sizes.
                 if reveal != Reveal::Size && sizes != [100, 100] {
                     continue;
                 }
                 let mut case = Case::of(protocol, sizes, reveal);
                 (case.task.values, case.task.min_size) = (values, min_size);
+                case.task.noise_span = noise_span;
                 case.task.both = reveal.adds([1; 2]).is_some() && min_size == 0;
                 for optimize in [Optimize::Time, Optimize::Traffic] {
                     case.task.optimize = optimize;

@@ -41,10 +41,10 @@ impl Side {
         let turn = take_turn(
             &self.turns,
             sides,
-            heard,
-            said,
+            (heard, said),
             &self.job,
             &mut set,
+            &mut |_| Ok(()),
             &mut NoProgress,
         )?;
         let matched = match &turn {
@@ -438,7 +438,16 @@ fn randomness_is_of_all_that_was_heard_and_of_the_keys() {
         let sides = [sender.identity.fingerprint(), peer];
         let said = &sender.said;
         let (turns, job) = (&sender.turns, &sender.job);
-        match take_turn(turns, sides, heard, said, job, &mut set, &mut NoProgress) {
+        let admit = &mut |_: &Agreement| Ok(());
+        match take_turn(
+            turns,
+            sides,
+            (heard, said),
+            job,
+            &mut set,
+            admit,
+            &mut NoProgress,
+        ) {
             Ok(Turn::Over { said, .. }) => said.unwrap(),
             other => panic!("{other:?}"),
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use vesica_wire::{Interrupt, POLL};
+use vesica_wire::{Interrupt, POLL, socket};
 
 use super::{ANSWER, Admission, CHALLENGE, GREETING, MAGIC, Verdict};
 use crate::listener::bind;
@@ -416,6 +416,7 @@ fn passes(error: &io::Error) -> bool {
 fn greet(stream: &TcpStream, greeting: &[u8]) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
+    socket::keep_alive(stream);
     let mut stream = stream;
     stream.write_all(greeting)
 }

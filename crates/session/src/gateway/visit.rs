@@ -1,11 +1,10 @@
 //! A task's side.
 
-use std::io::{self, ErrorKind, Read as _, Write};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind, Write};
 
 use super::{Admission, GREETING, MAGIC, Verdict};
-use crate::tls::block;
-use crate::wait::Wait;
+use crate::carrier::Carrier;
+use crate::wait::{Read, Wait, read_exact};
 use crate::{Attempt, Error, NoConnection, NotAdmitted, Role};
 
 /// Who comes to a gateway: a task of a job.
@@ -28,10 +27,10 @@ pub(crate) enum Visited {
 }
 
 impl Visit {
-    /// Waits at the gateway on `stream` for the peer's task, for as long as the wait takes. `address` is for errors.
+    /// Waits at the gateway on `carrier` for the peer's task, for as long as the wait takes. `address` is for errors.
     pub(crate) fn pay(
         &self,
-        mut stream: &TcpStream,
+        carrier: &mut Carrier,
         address: &str,
         wait: &Wait<'_>,
     ) -> Result<Visited, Error> {
@@ -48,25 +47,24 @@ impl Visit {
             Ok(Visited::Failed(NoConnection::NoGateway, line))
         };
         let mut greeting = [0; GREETING];
-        match block(stream).map(|()| read(stream, &mut greeting, wait)) {
-            Ok(Ok(Read::Whole)) => {}
-            Ok(Ok(Read::Nothing)) => return silent("says nothing"),
-            Ok(Ok(Read::Broken(e))) if e.kind() == ErrorKind::UnexpectedEof => {
+        match read_exact(carrier, &mut greeting, wait, &|| wait.is_last())? {
+            Read::Whole => {}
+            Read::Nothing => return silent("says nothing"),
+            Read::Broken(e) if e.kind() == ErrorKind::UnexpectedEof => {
                 return silent("says nothing and hangs up");
             }
-            Ok(Ok(Read::Broken(e))) | Err(e) => return broke_off(&e),
-            Ok(Err(error)) => return Err(error),
+            Read::Broken(e) => return broke_off(&e),
         }
         if greeting[..MAGIC.len()] != MAGIC {
             let line = format!("cannot connect to {address}: what answers is no gateway");
             return Err(NoConnection::NoGateway.error(line));
         }
         let answer = self.admission.answer(&greeting, self.role, self.attempt);
-        if let Err(e) = stream.write_all(&answer) {
+        if let Err(e) = carrier.write_all(&answer).and_then(|()| carrier.flush()) {
             return broke_off(&e);
         }
         let mut verdict = [0];
-        match read(stream, &mut verdict, wait)? {
+        match read_exact(carrier, &mut verdict, wait, &|| wait.is_last())? {
             Read::Whole => {}
             Read::Nothing => return alone(),
             Read::Broken(e) => return broke_off(&e),
@@ -85,33 +83,4 @@ impl Visit {
             None => failed("says nothing that this version knows"),
         }
     }
-}
-
-/// What has come of a message.
-enum Read {
-    Whole,
-    /// Not all of it within the wait.
-    Nothing,
-    Broken(io::Error),
-}
-
-/// Fills the buffer, unless the wait ends or the gateway goes before.
-fn read(mut stream: &TcpStream, buffer: &mut [u8], wait: &Wait<'_>) -> Result<Read, Error> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        wait.check_interrupt()?;
-        match stream.read(&mut buffer[filled..]) {
-            Ok(0) => return Ok(Read::Broken(ErrorKind::UnexpectedEof.into())),
-            Ok(count) => filled += count,
-            Err(e) => match e.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
-                    if wait.is_last() {
-                        return Ok(Read::Nothing);
-                    }
-                }
-                _ => return Ok(Read::Broken(e)),
-            },
-        }
-    }
-    Ok(Read::Whole)
 }

@@ -57,6 +57,7 @@ coded_values! {
     Reveals: Reveals::all().collect::<Vec<_>>(), |reveals: Reveals| reveals.to_string();
     Learns: [Learns::Receiver, Learns::Both, Learns::Aligned], Learns::name;
     OptimizeRequest: OptimizeRequest::ALL, OptimizeRequest::name;
+    bool: [false, true], |is_so| if is_so { "yes" } else { "no" };
 }
 
 impl TermValue for u32 {

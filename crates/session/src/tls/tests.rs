@@ -22,7 +22,9 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
             };
             block(&far).unwrap();
             let mut theirs = Handshake {
-                stream: far,
+                carrier: Carrier::of(far),
+                opening: Opening::Tls,
+                web: None,
                 tls: peer,
                 pin: Arc::new(Pin::new(Pinned::only(&[ours.fingerprint()]))),
                 side,
@@ -42,7 +44,7 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
         });
         let (limit, interrupt) = (after(LIMIT), Interrupt::new());
         handshake(
-            near,
+            carrier(near),
             side,
             ours,
             Pinned::only(&[pinned]),
@@ -52,6 +54,11 @@ fn meet(side: Side, ours: &Identity, pinned: Fingerprint, peer: rustls::Connecti
         )
         .unwrap_err()
     })
+}
+
+fn carrier(stream: TcpStream) -> Carrier {
+    block(&stream).unwrap();
+    Carrier::of(stream)
 }
 
 /// Whether this time is over, from now on.
@@ -77,7 +84,7 @@ fn keys_are_agreed_on_by_both_exchanges_and_by_nothing_less() {
         let (pinned, is_over) = (theirs.fingerprint(), after(LIMIT));
         let interrupt = Interrupt::new();
         let done = handshake(
-            stream,
+            carrier(stream),
             side,
             ours,
             Pinned::only(&[pinned]),
@@ -200,7 +207,7 @@ fn answered(side: Side, answer: &'static [u8]) -> Failure {
         let pinned = b.fingerprint();
         let interrupt = Interrupt::new();
         handshake(
-            near,
+            carrier(near),
             side,
             &a,
             Pinned::only(&[pinned]),
@@ -237,7 +244,7 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
         thread::scope(|scope| {
             let listening = scope.spawn(move || {
                 handshake(
-                    far,
+                    carrier(far),
                     Side::Listener,
                     listener,
                     Pinned::only(&[pinned]),
@@ -249,7 +256,7 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
             let side = Side::Connector;
             let interrupt = Interrupt::new();
             let connected = handshake(
-                near,
+                carrier(near),
                 side,
                 connector,
                 Pinned::only(&[ours]),
@@ -269,4 +276,33 @@ fn a_refusal_is_proven_to_the_connecting_side_alone() {
         "{near:?}"
     );
     assert!(matches!(far, Some(Failure::WrongPeer(got)) if got == listener.fingerprint()));
+}
+
+/// The first message is in clear.
+#[test]
+fn a_name_is_told_only_where_one_is_given() {
+    let (me, other) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let pin = Arc::new(Pin::new(Pinned::only(&[other.fingerprint()])));
+    let name = "psi.example";
+    for sni in [None, Some(name)] {
+        let mut tls = super::connection(Side::Connector, &me, &pin, sni).unwrap();
+        let mut hello = Vec::new();
+        tls.write_tls(&mut hello).unwrap();
+        let has = |text: &str| hello.windows(text.len()).any(|at| at == text.as_bytes());
+        assert_eq!(has(name), sni.is_some());
+        assert!(!has("vesica.invalid"));
+    }
+    assert!(is_server_name(name) && !is_server_name("10.0.0.1") && !is_server_name("a b"));
+}
+
+/// A task listens to its peer through a gateway: what comes there is TLS, whoever sends it.
+#[test]
+fn a_web_socket_is_opened_at_a_port_alone() {
+    let began = Instant::now();
+    let failure = answered(
+        Side::Listener,
+        b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+    );
+    assert!(matches!(failure, Failure::Foreign(_)), "{failure:?}");
+    assert!(began.elapsed() < LIMIT / 2);
 }

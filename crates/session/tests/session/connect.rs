@@ -135,7 +135,7 @@ fn the_listener_refuses_an_unknown_peer_and_waits_on() {
     assert!(
         matches!(
             &listener,
-            Error::WrongPeer { expected, got } if *expected == b.fingerprint() && *got == stranger.fingerprint()
+            Error::WrongPeer { expected, got } if *expected == [b.fingerprint()] && *got == stranger.fingerprint()
         ),
         "{listener:?}"
     );
@@ -167,7 +167,7 @@ fn the_connector_refuses_another_listener() {
     assert!(
         matches!(
             &connector,
-            Error::WrongPeer { expected, got } if *expected == somebody.fingerprint() && *got == a.fingerprint()
+            Error::WrongPeer { expected, got } if *expected == [somebody.fingerprint()] && *got == a.fingerprint()
         ),
         "{connector:?}"
     );
@@ -863,4 +863,46 @@ fn one_peer_is_not_two() {
     let options = within(20.0);
     let twice = accept_and_connect(listener, &there, &listens, [peer; 2], INTENT, &options);
     assert_eq!(twice.unwrap_err().class(), ErrorClass::Usage);
+}
+
+#[test]
+fn a_peer_that_changes_its_key_is_met_with_either() {
+    let [me, old, new, other] = [(); 4].map(|()| identity());
+    let changing = ConnectOptions {
+        also: vec![new.fingerprint()],
+        ..within(3.0)
+    };
+    for listens in [true, false] {
+        for held in [&old, &new] {
+            let (near, far) = (tls(&me, old.fingerprint()), tls(held, me.fingerprint()));
+            let listener = Listener::bind("127.0.0.1:0").unwrap();
+            let address = Endpoint::Connect(listener.local_addr().to_string());
+            let (near, far) = thread::scope(|scope| match listens {
+                true => {
+                    let near = scope.spawn(|| listener.accept(&near, &changing));
+                    let far = connect(&address, &far, &within(3.0));
+                    (near.join().unwrap(), far)
+                }
+                false => {
+                    let far = scope.spawn(|| listener.accept(&far, &within(3.0)));
+                    (connect(&address, &near, &changing), far.join().unwrap())
+                }
+            });
+            let (near, far) = (near.unwrap(), far.unwrap());
+            // Each side goes by the key that was proved.
+            assert_eq!(near.peer, Some(held.fingerprint()));
+            assert_eq!(far.local, near.peer);
+            assert_eq!(far.peer, near.local);
+        }
+    }
+    let (near, far) = (tls(&me, old.fingerprint()), tls(&other, me.fingerprint()));
+    let (listening, connecting) = meet(&far, &near, &changing);
+    assert!(listening.is_err());
+    let both = [old.fingerprint(), new.fingerprint()];
+    let got = other.fingerprint();
+    assert!(
+        matches!(&connecting, Err(Error::WrongPeer { expected, got: found }) if *expected == both && *found == got)
+    );
+    let words = connecting.unwrap_err().to_string();
+    assert!(words.contains(&format!("expected {} or {}, got {got}", both[0], both[1])));
 }

@@ -1219,6 +1219,8 @@ fn with_facts(change: impl FnOnce(&mut LocalFacts)) -> Hello {
             values: Vec::new(),
             max_peer_value_bound: NO_LIMIT,
             labels: LabelExchange::Nothing,
+            noise: None,
+            is_padded: false,
             items: 10,
             memory: NO_LIMIT,
             resume: Resume::After {
@@ -1226,6 +1228,7 @@ fn with_facts(change: impl FnOnce(&mut LocalFacts)) -> Hello {
                 buckets: 3,
             },
             offline: Some(vec![offer(1), offer(2)]),
+            purpose: "joint campaign".into(),
         },
     };
     change(&mut hello.local);
@@ -1425,9 +1428,11 @@ fn an_earlier_run_that_cannot_have_been_is_refused() {
     let mut bytes = with_facts(|facts| {
         facts.resume = Resume::Nothing;
         facts.offline = None;
+        facts.purpose.clear();
     })
     .encode();
-    let code = bytes.len() - 2;
+    // Behind it are a byte for no stored correlations and the length of an empty purpose.
+    let code = bytes.len() - 3;
     bytes[code] = 3;
     assert!(matches!(
         decode(&bytes),

@@ -68,7 +68,7 @@ fn what_is_no_identity_is_refused_without_showing_it() {
     for text in bad {
         write(&text);
         let error = Identity::load(&path).unwrap_err();
-        assert!(matches!(error, Error::NotAnIdentity { .. }));
+        assert!(matches!(error, Error::NotAnIdentity { .. }), "{error}");
         assert!(error.remedy().unwrap().commands().eq([Command::Keygen]));
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(Identity::from_pem(text.as_bytes()).is_err());

@@ -1,5 +1,7 @@
 //! Numbers of runs in several buckets: added up as shares, opened once, and kept by a run that goes on.
 
+mod noise;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -9,9 +11,9 @@ use vesica_psi::{Output, Reveals, Task, Values};
 use vesica_session::terms::{BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, LEARNS, MIN_SIZE, REVEAL, SECURITY};
 use vesica_session::{
     Agreed, Agreement, Assignment, Attempt, Begin, BucketShares, Checkpoint, Choice, Error, Job,
-    KeyBlock, KeySet, Learns, MemorySet, NoChoice, NoProgress, Opened, Progress, ProtocolRequest,
-    RUNS_OF_SHARES, RepeatedKeys, Report, Reveal, Role, Security, State, Tally, ValueTerms, agree,
-    exchange_openings, open_total, run_bucket, run_set_over,
+    KeyBlock, KeySet, Learns, MemorySet, NoChoice, NoProgress, Noise, Opened, Progress,
+    ProtocolRequest, RUNS_OF_SHARES, RepeatedKeys, Report, Reveal, Role, Security, State, Tally,
+    ValueTerms, agree, exchange_openings, open_total, run_bucket, run_set_over,
 };
 use vesica_testing::{Recorder, bad_value, digests, misbehaviour, run_both};
 use vesica_wire::{Channel, Error as WireError, Kind, Spoil, Tamper};
@@ -504,10 +506,20 @@ fn a_peer_that_goes_back_with_other_keys_gets_one_total_for_each_run() {
 
 /// What both drivers agree on, for tasks of so many buckets or more.
 fn agreed(question: &Question, buckets: u32) -> [Agreement; 2] {
+    agreed_with(question, buckets, |_| ())
+}
+
+/// The same of jobs that differ from the usual ones.
+fn agreed_with(
+    question: &Question,
+    buckets: u32,
+    change: impl Fn(&mut Job) + Sync,
+) -> [Agreement; 2] {
     let memory = Some(question.memory(buckets));
     let sides = [(Role::Receiver, 1000), (Role::Sender, 1100)];
     let agree = |channel: &mut dyn Channel, (role, items): (Role, u64)| {
-        let job = question.job(role, memory).with(&BUCKET_ATTEMPTS, 3);
+        let mut job = question.job(role, memory).with(&BUCKET_ATTEMPTS, 3);
+        change(&mut job);
         agree(channel, &job, items, &Checkpoint::Nothing, None, None).unwrap()
     };
     let (near, far) = run_both(
@@ -566,15 +578,40 @@ fn choice(agreement: &Agreement, number: u8) -> Choice {
 
 type Total = Result<Output, WireError>;
 
-/// Both drivers open their choice.
+/// What a side without noise adds.
+fn no_noise(agreement: &Agreement, role: Role) -> Noise {
+    Noise::decode(&[], &agreement.contract, role).unwrap()
+}
+
+/// Both drivers open their choice, without noise.
 fn open(agreements: [&Agreement; 2], chosen: [(&Choice, &[BucketShares]); 2]) -> [Total; 2] {
-    let open = |channel: &mut dyn Channel, role, agreement, chosen| {
-        open_total(channel, role, agreement, [None; 2], chosen, || Ok(()))
+    let roles = [Role::Receiver, Role::Sender];
+    let noise = [0, 1].map(|side| no_noise(agreements[side], roles[side]));
+    open_with(agreements, chosen, noise.each_ref())
+}
+
+/// The same with the noise of each side.
+fn open_with(
+    agreements: [&Agreement; 2],
+    chosen: [(&Choice, &[BucketShares]); 2],
+    noise: [&Noise; 2],
+) -> [Total; 2] {
+    let open = |channel: &mut dyn Channel, role, side: usize| {
+        let (choice, shares) = chosen[side];
+        let chosen = (choice, shares, noise[side]);
+        open_total(
+            channel,
+            role,
+            agreements[side],
+            [None; 2],
+            chosen,
+            || Ok(()),
+        )
     };
     let (near, far) = run_both(
         silent_pair(20_000),
-        |channel| open(channel, Role::Receiver, agreements[0], chosen[0]),
-        |channel| open(channel, Role::Sender, agreements[1], chosen[1]),
+        |channel| open(channel, Role::Receiver, 0),
+        |channel| open(channel, Role::Sender, 1),
     );
     [near, far]
 }
@@ -642,7 +679,14 @@ fn a_choice_is_kept_before_it_is_opened() {
     let full = || Err(WireError::limit(vesica_wire::Limit::Storage, "no room"));
     let (mut a, b) = silent_pair(20_000);
     let mut b = Recorder::new(b);
-    let (chosen, helped) = ((&choice, &ours[..]), (&choice, &theirs[..]));
+    let none = [
+        no_noise(&near, Role::Receiver),
+        no_noise(&far, Role::Sender),
+    ];
+    let (chosen, helped) = (
+        (&choice, &ours[..], &none[0]),
+        (&choice, &theirs[..], &none[1]),
+    );
     let (received, sent) = std::thread::scope(|scope| {
         let received =
             scope.spawn(|| open_total(&mut a, Role::Receiver, &near, [None; 2], chosen, || Ok(())));

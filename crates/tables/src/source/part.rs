@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
-use vesica_files::{Argument, Place, Readers, advice, open_pipe, redirected};
+use sha2::{Digest, Sha256};
+use vesica_files::{Argument, Place, Readers, advice, open_pipe, open_regular, redirected};
 
 use crate::error::{Difference, Error, ErrorKind, Result};
 use crate::format::{ARROW_FILE_START, Format};
+use crate::source::FileDigest;
 use crate::source::byte_source::{ByteSource, Handle, Stamp, open_error};
 use crate::source::compression::Compression;
 use crate::source::dialect::{CsvOptions, Dialect};
@@ -492,6 +494,39 @@ impl Part {
     /// The raw bytes, from the start.
     pub(crate) fn handle(&self) -> Result<Handle> {
         self.bytes.handle()
+    }
+
+    /// What its bytes are; `None` where they are read once, or elsewhere, or are none.
+    pub(crate) fn digest(&self) -> Result<Option<FileDigest>> {
+        let digest = |mut bytes: Handle| {
+            let (mut hash, mut count) = (Sha256::new(), 0);
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                match bytes.read(&mut buffer).map_err(open_error)? {
+                    0 => {
+                        return Ok(Some(FileDigest {
+                            sha256: hash.finalize().into(),
+                            bytes: count,
+                        }));
+                    }
+                    read => {
+                        hash.update(&buffer[..read]);
+                        count += read as u64;
+                    }
+                }
+            }
+        };
+        match (&self.bytes, &self.copied) {
+            // What was copied as CSV is another file.
+            (_, Some(path)) => match open_regular(path) {
+                Ok(file) => digest(Handle::File(file)),
+                Err(_) => Ok(None),
+            },
+            (ByteSource::Path(_) | ByteSource::Scratch(_) | ByteSource::Bytes(_), None) => {
+                self.unchanged(|| digest(self.handle()?))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// How long its bytes have been waited for so far.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use vesica_session::terms::BUCKETS_AT_ONCE;
 use vesica_session::{
-    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Incident, Intent, Job,
-    KeySet, Listener, Problem, Readiness, Role, Transport, agree_on_set, buckets_for_threads,
-    connect, connect_once,
+    Agreed, ConnectOptions, Connection, Endpoint, Error as SessionError, Fingerprint, Incident,
+    Intent, Job, KeySet, Listener, OnIncident, Problem, Readiness, Role, Transport, agree_on_set,
+    buckets_for_threads, connect, connect_once,
 };
-use vesica_wire::Error as WireError;
+use vesica_wire::{Channel, Error as WireError};
 
-use super::run::warn_of_classes;
+use super::run::{cannot_take_part, warn_of_classes};
 use super::{Brings, Party};
 use crate::split_job::Tasks;
 use crate::{Error, Event, Observer, OfRun};
@@ -36,12 +36,12 @@ impl Party {
         Ok(Some(listener))
     }
 
-    pub(super) fn transport(&self, intent: Intent) -> Transport<'_> {
+    fn transport(&self, intent: Intent, peer: Fingerprint) -> Transport<'_> {
         match self.plaintext_for_benchmarks_only {
             true => Transport::PlaintextForBenchmarksOnly,
             false => Transport::Tls {
                 identity: &self.identity,
-                peer: self.peer,
+                peer,
                 intent,
             },
         }
@@ -53,7 +53,17 @@ impl Party {
         listener: Option<&Listener>,
         options: &ConnectOptions,
     ) -> Result<Connection, Error> {
-        let transport = self.transport(intent);
+        self.meet_one(self.peer, intent, listener, options)
+    }
+
+    fn meet_one(
+        &self,
+        peer: Fingerprint,
+        intent: Intent,
+        listener: Option<&Listener>,
+        options: &ConnectOptions,
+    ) -> Result<Connection, Error> {
+        let transport = self.transport(intent, peer);
         Ok(match listener {
             Some(listener) => listener.accept(&transport, options)?,
             None => connect(&self.endpoint, &transport, options)?,
@@ -127,10 +137,12 @@ impl Party {
         let options = ConnectOptions {
             wait: FAREWELL,
             timeout: FAREWELL,
+            ready: Readiness::from_the_start(),
+            on_incident: OnIncident::default(),
             interrupt: self.connect.interrupt.child(),
-            ..ConnectOptions::default()
+            ..self.connect.clone()
         };
-        let transport = self.transport(intent);
+        let transport = self.transport(intent, self.peer);
         let met = match (listener, &self.endpoint) {
             (Some(listener), _) => listener.accept(&transport, &options),
             // A listener that is not there now does not wait.
@@ -142,19 +154,21 @@ impl Party {
         }
     }
 
-    /// Meets the peer again for each bucket that runs beside another.
+    /// Meets the peer, which holds this key, again for each bucket that runs beside another.
     fn add_connections(
         &self,
         role: Role,
+        peer: Fingerprint,
         agreed: &mut Agreed,
         listener: Option<&Listener>,
     ) -> Result<(), Error> {
         let options = ConnectOptions {
             ready: Readiness::from_the_start(),
+            also: Vec::new(),
             ..self.connect.clone()
         };
         for _ in 0..agreed.missing_connections() {
-            let met = self.meet(Intent::RunBeside(role), listener, &options);
+            let met = self.meet_one(peer, Intent::RunBeside(role), listener, &options);
             let met = met.inspect_err(|error| {
                 agreed.give_up(&match error {
                     Error::Session(SessionError::Run(error)) => error.clone(),
@@ -169,13 +183,16 @@ impl Party {
         Ok(())
     }
 
-    /// Reads the table, meets the peer and agrees on the contract; where the peer says that it cannot take part, waits for
+    /// Reads the table, meets the peer and agrees on the contract, if this side admits that peer; where the peer says that it cannot take part, waits for
     /// it to come again, until the wait is over.
     pub(super) fn agree<K: KeySet, T>(
         &self,
         intent: Intent,
         tasks: Option<Tasks>,
-        read: impl FnOnce(&mut dyn Observer) -> Result<Brings<K, T>, Error>,
+        (read, admit): (
+            impl FnOnce(&mut dyn Observer) -> Result<Brings<K, T>, Error>,
+            impl Fn(&T, &Job, Fingerprint) -> Result<(), Error>,
+        ),
         listener: Option<Listener>,
         observer: &mut dyn Observer,
     ) -> Result<(Brings<K, T>, Agreed), Error> {
@@ -186,7 +203,9 @@ impl Party {
         let listener = listener.as_ref();
         let met = self.read_and_meet(intent, read, listener, &options, observer)?;
         let ((wanted, keys, rest), mut connection) = met;
-        let own = self.resources.budget(&wanted).bucket(keys.items());
+        // What the peer hears follows from the number that it is told.
+        let told = wanted.pad_to.unwrap_or_else(|| keys.items());
+        let own = self.resources.budget(&wanted).bucket(told);
         let (memory, at_once) = match tasks {
             Some(tasks) => (Some(tasks.memory), 1),
             None => (own, buckets_for_threads()),
@@ -199,10 +218,14 @@ impl Party {
         let mut pause = FIRST_PAUSE;
         loop {
             observer.event(Event::Connected(&connection));
+            let peer = connection.peer.unwrap_or(self.peer);
+            // Before anything is said of this side's table.
+            admit(&rest, job, peer)
+                .inspect_err(|_| connection.channel.abort(&cannot_take_part()))?;
             let problem = match agree_on_set(connection, job, &keys, &mut OfRun(observer)) {
                 Ok(mut agreed) => {
                     warn_of_classes(agreed.contract(), observer);
-                    self.add_connections(job.role, &mut agreed, listener)?;
+                    self.add_connections(job.role, peer, &mut agreed, listener)?;
                     return Ok(((wanted, keys, rest), agreed));
                 }
                 Err(SessionError::PeerProblem(problem)) => problem,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use vesica_files::{Advice, Argument, Command, DirectoryKind, advice};
 use vesica_session::terms::{KEY_CLASSES, LEARNS, NORMALIZATION, REVEAL};
 use vesica_session::{
-    Agreed, Contract, Error as SessionError, Intent, Job, LabelExchange, Learns, Report, Reveal,
-    Role, with_threads,
+    Agreed, Contract, Error as SessionError, Fingerprint, Intent, Job, LabelExchange, Learns,
+    Report, Reveal, Role, with_threads,
 };
 use vesica_tables::{
     Check, ColumnType, Destination, KeyClass, KeySpec, Matched, Output, Passes, PathKind, RowSet,
@@ -15,6 +15,7 @@ use vesica_tables::{
 use vesica_wire::{Error as WireError, Limit};
 
 use super::{Brings, Gets, Party, check_identifiers, words};
+use crate::account::{self, Opening};
 use crate::apart::check_apart;
 use crate::kept::Kept;
 use crate::memory::{Budget, Division};
@@ -31,9 +32,17 @@ pub(crate) struct Ready<'a> {
     /// The directory for what does not fit into memory.
     scratch: PathBuf,
     work: Option<(WorkDir, Option<Journal>)>,
+    /// What this side writes down of the run, if it keeps account.
+    pub(crate) opening: Option<Opening>,
 }
 
 impl<'a> Ready<'a> {
+    /// Whether this side's rules allow the run with this peer.
+    pub(crate) fn admit(&self, job: &Job, peer: Fingerprint) -> Result<(), Error> {
+        let opening = self.opening.as_ref();
+        opening.map_or(Ok(()), |opening| opening.admit(peer, job))
+    }
+
     /// A table of which no rows are written.
     pub(super) fn without_rows(source: &'a Source, scratch: &Path) -> Ready<'a> {
         Ready {
@@ -41,6 +50,7 @@ impl<'a> Ready<'a> {
             file: None,
             scratch: scratch.to_owned(),
             work: None,
+            opening: None,
         }
     }
 }
@@ -204,15 +214,19 @@ impl Party {
         if self.may_have_an_answer(role)
             && let Some(begin) = begin.take()
         {
-            let (job, mut keys, ready) =
+            let (job, mut keys, mut ready) =
                 begin(observer).inspect_err(|error| self.tell_of(intent, error))?;
             if let Some((state, computed)) = keys.answer() {
+                if let Some(opening) = &mut ready.opening {
+                    opening.goes_on(&state.run_name())?;
+                }
                 // Do not connect unless the table has changed, and have no open port: the time when it closes would
                 // say how long writing took, and so how many rows matched.
                 self.endpoint.close();
                 observer.event(Event::Answered(computed));
                 let report = Report::of_earlier(&state, role, self.peer, computed);
-                return self.write(ready.source, ready.file, keys, report, observer);
+                let written = self.write(ready.source, ready.file, keys, report, observer);
+                return self.ended(ready.opening.as_ref(), written, observer);
             }
             begun = Some((job, keys, ready));
         }
@@ -222,11 +236,43 @@ impl Party {
             (Some(begun), _) => Ok(begun),
             (None, begin) => begin.expect("one of both")(observer),
         };
-        let ((job, mut keys, ready), mut agreed) =
-            self.agree(intent, None, read, listener, observer)?;
+        let admit = |ready: &Ready<'_>, job: &Job, peer| ready.admit(job, peer);
+        let ((job, keys, mut ready), mut agreed) =
+            self.agree(intent, None, (read, admit), listener, observer)?;
         observer.event(Event::Agreed(agreed.contract()));
+        observer.consent().inspect_err(|_| give_up(&mut agreed))?;
+        check_columns_of_peer(role, ready.source, ready.file.as_ref(), &mut agreed)?;
+        let mut opening = ready.opening.take();
+        self.begin_account(opening.as_mut(), role, &mut agreed, observer)
+            .inspect_err(|_| give_up(&mut agreed))?;
+        let ran = self.run_agreed(&job, keys, ready, agreed, observer);
+        self.ended(opening.as_ref(), ran, observer)
+    }
+
+    /// The run has ended for this side.
+    fn ended(
+        &self,
+        opening: Option<&Opening>,
+        ran: Result<Outcome, Error>,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Error> {
+        if let Some(opening) = opening {
+            let answer = |outcome: &Outcome| account::answer(outcome.report());
+            opening.end(ran.as_ref().map(answer), observer);
+        }
+        ran
+    }
+
+    /// The run, once both sides have all that they want to have before it.
+    fn run_agreed(
+        &self,
+        job: &Job,
+        mut keys: Stored,
+        ready: Ready<'_>,
+        agreed: Agreed,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Error> {
         let Ready { source, file, .. } = ready;
-        check_columns_of_peer(role, source, file.as_ref(), &mut agreed)?;
         let file = match Gets::of(job.role, &job.terms) {
             Gets::Shares => {
                 file.into_iter().for_each(|file| keys.share_to(file));
@@ -234,7 +280,7 @@ impl Party {
             }
             Gets::Nothing | Gets::Rows => file,
         };
-        let report = agreed.run(&job, &mut keys, &mut OfRun(observer))?;
+        let report = agreed.run(job, &mut keys, &mut OfRun(observer))?;
         if let Some(why) = keys.confirmed() {
             observer.event(Event::Warning(
                 &format!("the answer is not kept: {why}").into(),
@@ -263,6 +309,12 @@ impl Party {
         let job = with_column_types(job, source, key)?;
         let mut ready = self.prepare(&job, source, output, observer)?;
         let keys = self.read(&job, key, &mut ready, observer)?;
+        let command = match job.role {
+            Role::Receiver => "receive",
+            Role::Sender => "send",
+        };
+        let named = (job.role, command);
+        ready.opening = self.opening(named, source, key, &keys, observer)?;
         Ok((job, keys, ready))
     }
 
@@ -291,6 +343,7 @@ impl Party {
             file,
             scratch,
             work,
+            opening: None,
         })
     }
 
@@ -318,6 +371,9 @@ impl Party {
                 if let Some(directory) = directory {
                     paths.writes(what, PathKind::Directory(kind), directory);
                 }
+            }
+            if let Some(account) = &self.account {
+                paths.writes("the ledger", PathKind::File, &account.ledger);
             }
         })
     }
@@ -367,6 +423,9 @@ impl Party {
         report.blanks = counts.blanks;
         report.invalid = counts.invalid;
         report.denied = counts.denied;
+        if self.clamp {
+            report.clamp();
+        }
         let labels = report.contract.labels.clone();
         keys.arrange(labels.as_ref())?;
         let (matched, interrupt) = (keys.matched_rows(), &self.connect.interrupt);
@@ -409,9 +468,19 @@ fn check_columns_of_peer(
     let checked = file.check_columns(source, &columns_of_peer(terms));
     checked.map_err(|error| {
         // Which columns the result's table has is not for the peer.
-        agreed.give_up(&WireError::limit(Limit::System, "it cannot take part"));
+        give_up(agreed);
         error.into()
     })
+}
+
+/// Tells the peer that this side cannot take part, and not why.
+fn give_up(agreed: &mut Agreed) {
+    agreed.give_up(&cannot_take_part());
+}
+
+/// What a peer hears of a side that does not take part for reasons of its own.
+pub(crate) fn cannot_take_part() -> WireError {
+    WireError::limit(Limit::System, "it cannot take part")
 }
 
 /// With what a table determines: the order of its rows, the classes of key columns, and the types of the columns that are

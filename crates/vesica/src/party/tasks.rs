@@ -14,14 +14,25 @@ use vesica_tables::{Counts, Destination, KeySpec, PathKind, RowSet, Rows, Source
 use vesica_wire::{Channel, Error as WireError, Limit};
 
 use super::meeting::FAREWELL;
-use super::run::{Ready, warn_of_weights, with_column_types};
+use super::run::{Ready, cannot_take_part, warn_of_weights, with_column_types};
 use super::{Party, Resources};
+use crate::account::{self, OfTable, Opening};
 use crate::apart::check_apart;
 use crate::memory::{Budget, Division, in_words};
+use crate::options::only_key;
 use crate::split_job::{JobPlace, SplitJob, Tasks};
 use crate::stored::Stored;
 use crate::table::{self, Reading, beside};
 use crate::{Error, Event, Observer};
+
+/// The command that cuts a table up.
+const SPLIT: &str = "split";
+
+/// Whether this side's rules allow a job with this peer.
+fn admit(opening: &Option<Opening>, job: &Job, peer: Fingerprint) -> Result<(), Error> {
+    let opening = opening.as_ref();
+    opening.map_or(Ok(()), |opening| opening.admit(peer, job))
+}
 
 impl Party {
     /// Agrees on a job with the peer's driver, and cuts the keys of a table up in `directory`, for tasks that make an attempt at
@@ -41,10 +52,13 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<SplitJob, Error> {
         self.check_endpoint()?;
+        let drivers = [
+            self.identity.fingerprint(),
+            only_key("a job in tasks", self.peer, &self.connect)?,
+        ];
         let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
         let (job, place) = job.inspect_err(|error| self.tell_of(intent, error))?;
-        let drivers = [self.identity.fingerprint(), self.peer];
         warn_of_weights(&job, observer);
         with_threads(self.resources.threads, || {
             let listener = self.bind(observer)?;
@@ -53,14 +67,15 @@ impl Party {
                 let job = with_column_types(job, source, key)?;
                 let ready = &mut Ready::without_rows(source, directory);
                 let keys = self.read(&job, key, ready, observer)?;
-                Ok((job, keys, ()))
+                let opening = self.opening((role, SPLIT), source, key, &keys, observer)?;
+                Ok((job, keys, opening))
             };
-            let ((_, mut keys, ()), agreed) = self
-                .agree(intent, Some(tasks), read, listener, observer)
+            let ((_, mut keys, opening), agreed) = self
+                .agree(intent, Some(tasks), (read, admit), listener, observer)
                 .map_err(Error::of_tasks)?;
-            keep_split(agreed, role, drivers, &place, tasks, |job| {
-                job.cut_set(&mut keys)
-            })
+            let cut = |job: &SplitJob| job.cut_set(&mut keys);
+            let drivers = (role, drivers);
+            self.keep_split(agreed, opening, drivers, (&place, tasks), cut, observer)
         })?
     }
 
@@ -82,10 +97,13 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<SplitJob, Error> {
         self.check_endpoint()?;
+        let drivers = [
+            self.identity.fingerprint(),
+            only_key("a job in tasks", self.peer, &self.connect)?,
+        ];
         let intent = Intent::Split(role);
         let job = self.split_job(role, key, directory, tasks);
         let (job, place) = job.inspect_err(|error| self.tell_of(intent, error))?;
-        let drivers = [self.identity.fingerprint(), self.peer];
         warn_of_weights(&job, observer);
         let listener = self.bind(observer)?;
         let count = |observer: &mut dyn Observer| {
@@ -98,19 +116,30 @@ impl Party {
             observer.event(Event::Read(&counts));
             match items == 0 && !self.allow_empty {
                 true => Err(Error::NoKeys(Box::new(counts))),
-                false => Ok((job, Elsewhere(items), ())),
+                false => {
+                    let of_table = OfTable {
+                        source: None,
+                        key,
+                        rows: items,
+                        items,
+                    };
+                    let opening = self.opening_over((role, SPLIT), &of_table, observer)?;
+                    Ok((job, Elsewhere(items), opening))
+                }
             }
         };
-        let (_, agreed) = self
-            .agree(intent, Some(tasks), count, listener, observer)
+        let ((_, _, opening), agreed) = self
+            .agree(intent, Some(tasks), (count, admit), listener, observer)
             .map_err(Error::of_tasks)?;
         let mut failed = None;
-        let kept = keep_split(agreed, role, drivers, &place, tasks, |job| {
+        let cut = |job: &SplitJob| {
             (table.cut)(job).map_err(|error| {
                 failed = Some(error);
                 WireError::limit(Limit::Storage, "its buckets cannot be cut")
             })
-        });
+        };
+        let drivers = (role, drivers);
+        let kept = self.keep_split(agreed, opening, drivers, (&place, tasks), cut, observer);
         kept.map_err(|error| failed.unwrap_or(error))
     }
 
@@ -126,7 +155,10 @@ impl Party {
         job: &SplitJob,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Attempt>, Error> {
-        job.check_drivers(self.identity.fingerprint(), self.peer)?;
+        job.check_drivers(
+            self.identity.fingerprint(),
+            only_key("a job in tasks", self.peer, &self.connect)?,
+        )?;
         let listener = self.bind(observer)?;
         let intent = Intent::Attempts(job.role());
         self.part_unless_settled(job, intent, listener.as_ref())?;
@@ -136,15 +168,36 @@ impl Party {
     /// Opens the total of a job for numbers with the peer's driver, once both have a result of every bucket. It is opened
     /// over one attempt at each, which both sides fix before, and never over others. What this side has learnt is kept in
     /// the job's directory ([`SplitJob::total`]). If that breaks off, do it again, on both sides: the total is the same, and
-    /// is opened no more often than a bucket may be tried. If both have what they get, nothing is opened.
+    /// is opened no more often than a bucket may be tried. If both have what they get, nothing is opened. Noise is the same in
+    /// each opening.
     ///
     /// # Errors
     /// Any [`Error`]. Job: a bucket has no result on both sides, the total was opened too often or over other attempts,
     /// another process opens it, or the job is for matches. Contract: the peer's job is another one, or has other results
     /// of the attempts that count.
     pub fn open_total(&self, job: &SplitJob, observer: &mut dyn Observer) -> Result<Report, Error> {
+        if let Some(account) = &self.account {
+            account.check_job(job, observer)?;
+        }
+        let opened = self.open_with_driver(job, observer);
+        if let Some(account) = &self.account {
+            account.end_of_job(job, opened.as_ref().map(account::answer), observer);
+        }
+        opened
+    }
+
+    fn open_with_driver(
+        &self,
+        job: &SplitJob,
+        observer: &mut dyn Observer,
+    ) -> Result<Report, Error> {
         job.check_adds_up()?;
-        job.check_drivers(self.identity.fingerprint(), self.peer)?;
+        job.check_drivers(
+            self.identity.fingerprint(),
+            only_key("a job in tasks", self.peer, &self.connect)?,
+        )?;
+        // Before anybody is met, who could see how long that takes.
+        let noise = job.noise()?;
         let listener = self.bind(observer)?;
         let intent = Intent::Total(job.role());
         self.part_unless_settled(job, intent, listener.as_ref())?;
@@ -153,7 +206,7 @@ impl Party {
             match connection.theirs {
                 // A driver that was restarted numbers attempts first, and then comes for the total.
                 Some(Intent::Attempts(_)) => drop(job.next_attempts(&mut connection)?),
-                _ => return job.open_total(&mut connection),
+                _ => return job.open_total(&mut connection, &noise),
             }
         }
         let asks = "the peer numbers attempts again and again, and opens no total";
@@ -225,6 +278,7 @@ impl Party {
             ),
             (job.offline.is_some(), "stored correlations"),
             (self.resources.work_dir.is_some(), "a work directory"),
+            (self.pad_to.is_some(), "a padded set"),
         ];
         if let Some((_, what)) = refused.into_iter().find(|(is_asked, _)| *is_asked) {
             let problem = format!("a job in tasks does not go with {what}");
@@ -243,6 +297,26 @@ impl Party {
             return Err(Error::Usage { problem, remedy });
         }
         Ok((job, JobPlace::prepare(directory)?))
+    }
+
+    /// The end of a split: the account of it, keys of tasks, buckets, and the job's file once both sides have theirs.
+    fn keep_split(
+        &self,
+        mut agreed: Agreed,
+        mut opening: Option<Opening>,
+        (role, drivers): (Role, [Fingerprint; 2]),
+        (place, tasks): (&JobPlace, Tasks),
+        cut: impl FnOnce(&SplitJob) -> Result<Vec<[u8; 32]>, WireError>,
+        observer: &mut dyn Observer,
+    ) -> Result<SplitJob, Error> {
+        self.begin_account(opening.as_mut(), role, &mut agreed, observer)
+            .inspect_err(|_| agreed.give_up(&cannot_take_part()))?;
+        let kept = keep_split(agreed, role, drivers, place, tasks, cut);
+        // How it ends is known once its results are collected.
+        if let (Err(error), Some(opening)) = (&kept, &opening) {
+            opening.end(Err(error), observer);
+        }
+        kept
     }
 }
 

@@ -10,8 +10,8 @@ use vesica_files::{PrivateFile, keep_name, read_regular};
 use vesica_psi::Output;
 use vesica_session::terms::{BUCKET_ATTEMPTS, MIN_SIZE};
 use vesica_session::{
-    Attempt, BucketShares, Choice, Connection, Error as SessionError, NoChoice, Opened, Report,
-    Role, WatchedChannel, confirm_done, exchange_openings, open_total,
+    Attempt, BucketShares, Choice, Connection, Error as SessionError, NoChoice, Noise, Opened,
+    Report, Role, WatchedChannel, confirm_done, exchange_openings, open_total,
 };
 use vesica_wire::{Channel, Error as WireError, Limit};
 use zeroize::Zeroizing;
@@ -39,8 +39,18 @@ impl SplitJob {
         Ok(self.report(&learnt))
     }
 
-    /// Opens the total with the peer's driver, unless both have what they get of it.
-    pub(crate) fn open_total(&self, connection: &mut Connection) -> Result<Report, Error> {
+    /// The noise of this side in the total, which is the same in every opening.
+    pub(crate) fn noise(&self) -> Result<Noise, Error> {
+        let noise = Noise::of_job_vartime(self.contract(), self.role, &self.key);
+        noise.map_err(|error| SessionError::from(error).into())
+    }
+
+    /// Opens the total with the peer's driver, with this side's noise, unless both have what they get of it.
+    pub(crate) fn open_total(
+        &self,
+        connection: &mut Connection,
+        noise: &Noise,
+    ) -> Result<Report, Error> {
         let (role, agreement) = (self.role, &self.agreement);
         let learnt = self.learnt()?;
         let ours = Opened {
@@ -60,7 +70,7 @@ impl SplitJob {
             _ => self.problem(JobProblem::OtherChoice),
         })?;
         let opened = match (choice, learnt) {
-            (Some(choice), _) => self.open_choice(connection, &choice)?,
+            (Some(choice), _) => self.open_choice(connection, &choice, noise)?,
             (None, Some(learnt)) => learnt,
             (None, None) => {
                 self.keep_total(&Output::Nothing)?;
@@ -71,7 +81,12 @@ impl SplitJob {
     }
 
     /// Opens the total of these attempts. It is the one that was learnt before, if one was.
-    fn open_choice(&self, connection: &mut Connection, choice: &Choice) -> Result<Output, Error> {
+    fn open_choice(
+        &self,
+        connection: &mut Connection,
+        choice: &Choice,
+        noise: &Noise,
+    ) -> Result<Output, Error> {
         let ready = self.next_opening(choice).and_then(|number| {
             let shares = choice.attempts().map(|attempt| self.shares(attempt));
             Ok((number, shares.collect::<Result<Vec<_>, _>>()?))
@@ -83,7 +98,8 @@ impl SplitJob {
                 .abort(&WireError::limit(Limit::Storage, why));
         })?;
         let judge = Judge::new(self, format!("opening {number} of the total"));
-        let opened = self.open_shares(connection, choice, number, &shares, &judge);
+        let chosen = (choice, &shares[..], noise);
+        let opened = self.open_shares(connection, chosen, number, &judge);
         opened.map_err(|error| judge.judged(error))
     }
 
@@ -91,15 +107,14 @@ impl SplitJob {
     fn open_shares(
         &self,
         connection: &mut Connection,
-        choice: &Choice,
+        chosen: (&Choice, &[BucketShares], &Noise),
         number: u32,
-        shares: &[BucketShares],
         judge: &Judge<'_>,
     ) -> Result<Output, Error> {
         let run = |error: WireError| Error::from(SessionError::from(error));
         let mut is_taken = false;
         let begin = || {
-            self.begin_opening(number, choice).map_err(|e| {
+            self.begin_opening(number, chosen.0).map_err(|e| {
                 is_taken = e.kind() == io::ErrorKind::AlreadyExists;
                 WireError::limit(Limit::Storage, format!("it cannot open the total: {e}"))
             })
@@ -107,7 +122,6 @@ impl SplitJob {
         let (role, agreement) = (self.role, &self.agreement);
         let fingerprints = [connection.local, connection.peer];
         let channel = &mut WatchedChannel::new(&mut connection.channel, judge);
-        let chosen = (choice, shares);
         let opened = open_total(channel, role, agreement, fingerprints, chosen, begin);
         let opened = opened.map_err(|error| match is_taken {
             true => self.problem(JobProblem::InUse),
@@ -252,8 +266,9 @@ mod tests {
     use vesica_wire::{Blame, Kind};
 
     use super::*;
+    use crate::options::noise_request;
     use crate::split_job::marks::{TaskLog, when};
-    use crate::{ErrorClass, Party, TaskEndpoint, Tasks};
+    use crate::{Account, ErrorClass, Party, TaskEndpoint, Tasks};
 
     const TALLY: Kind = Kind {
         code: 39,
@@ -312,6 +327,11 @@ mod tests {
         }
 
         fn between(identities: [Identity; 2]) -> Job {
+            Job::split(identities, |_| ())
+        }
+
+        /// A job of sides that differ from the usual ones.
+        fn split(identities: [Identity; 2], change: impl Fn(&mut Party) + Sync) -> Job {
             let place = tempfile::tempdir().unwrap();
             let sides = both(|role, endpoint| {
                 let [receiver, sender] = &identities;
@@ -329,7 +349,8 @@ mod tests {
                     valid_for: Duration::from_secs(60),
                 };
                 let directory = place.path().join(role.to_string());
-                let (key, party) = (key.unwrap(), party(of, endpoint));
+                let (key, mut party) = (key.unwrap(), party(of, endpoint));
+                change(&mut party);
                 let split = party.split(
                     role,
                     || Ok(&table),
@@ -405,9 +426,68 @@ mod tests {
             let agreement = &self.of(role).agreement;
             let fingerprints = [connection.local, connection.peer];
             let choice = Choice::decode(&[number], 1, 3).unwrap();
-            let (channel, chosen) = (&mut connection.channel, (&choice, &[shares][..]));
+            let (channel, noise) = (&mut connection.channel, self.of(role).noise().unwrap());
+            let chosen = (&choice, &[shares][..], &noise);
             open_total(channel, role, agreement, fingerprints, chosen, || Ok(()))
         }
+    }
+
+    /// A job of both sides with noise of this ε.
+    fn noisy(epsilon: &str) -> Job {
+        let identities = [(), ()].map(|()| Identity::generate().unwrap());
+        let place = tempfile::tempdir().unwrap();
+        Job::split(identities, |party| {
+            let own = place.path().join(party.identity.fingerprint().to_string());
+            std::fs::create_dir(&own).unwrap();
+            party.account = Some(Account {
+                state: Some(own.clone()),
+                ..Account::new(own.join("ledger"))
+            });
+            party.noise = noise_request(Some(epsilon), &[]).unwrap();
+        })
+    }
+
+    /// As often as it can be opened, also by a process that was killed once the choice was kept, and from an older copy of both
+    /// directories.
+    #[test]
+    fn every_opening_of_a_job_tells_the_same_noisy_total() {
+        let job = noisy("0.0001");
+        job.run(0);
+        let open = || {
+            let [near, far] = both(|role, endpoint| job.open(role, endpoint)).map(Result::unwrap);
+            let noise = near.noise.as_ref().map(|noise| noise.numbers.len());
+            assert_eq!((noise, value(&near)), (Some(1), value(&far)));
+            value(&near)
+        };
+        let forget = |what: &dyn Fn(&SplitJob) -> PathBuf| {
+            job.sides
+                .iter()
+                .for_each(|side| std::fs::remove_file(what(side)).unwrap());
+        };
+        // Killed between keeping the choice and opening.
+        let choice = Choice::decode(&[0], 1, 3).unwrap();
+        job.sides
+            .iter()
+            .for_each(|side| side.begin_opening(0, &choice).unwrap());
+        let first = open();
+        for number in [2, 0] {
+            forget(&|side| side.path(Content::Total, TOTAL));
+            if number == 0 {
+                (0..3).for_each(|number| forget(&|side| side.opening(number)));
+            }
+            assert_eq!(open(), first);
+            assert!(job.sides.iter().all(|side| side.opening(number).exists()));
+        }
+        // The noise of a job is its own, and each side's.
+        let other = noisy("0.0001");
+        let noises = job
+            .sides
+            .iter()
+            .chain(&other.sides)
+            .map(|side| side.noise().unwrap().encode());
+        let noises: std::collections::BTreeSet<Vec<u8>> =
+            noises.map(|noise| noise.to_vec()).collect();
+        assert!(noises.len() == 4);
     }
 
     /// A sender that has opened the total once adds one to its share and says that it lacks the total.

@@ -114,7 +114,7 @@ impl Run<'_> {
     }
 
     /// A step is done for a part.
-    fn progress(&mut self, part: u32, Bins { here, all }: Bins) {
+    fn progress(&mut self, part: u32, Bins { here, all, .. }: Bins) {
         let done = (part as usize + 1) * here;
         self.channel.progress(done as u64, all as u64);
     }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use vesica_psi::Reveal;
 use vesica_wire::Error;
 
 use super::super::Plan;
@@ -13,7 +14,8 @@ pub(super) struct Size;
 
 impl Function for Size {
     fn zero(&self, plan: &Plan, bins: usize) -> Option<Number> {
-        Some(Number::no_size(bins, plan.task.min_size))
+        let task = &plan.task;
+        Some(Number::no_size(bins, task.min_size, task.noise_span))
     }
 
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
@@ -32,8 +34,17 @@ impl Function for Size {
         Ok(Computed::Numbers(vec![size]))
     }
 
+    /// Under a minimum a size is what is compared, unless there are other numbers, whose counts have noise of their own.
     fn range(&self, plan: &Plan) -> RangeInclusive<i64> {
-        let least = i64::try_from(plan.task.min_size).unwrap_or(i64::MAX);
-        least..=(plan.parts() * plan.most_matches) as i64
+        let (task, signed) = (&plan.task, |number| {
+            i64::try_from(number).unwrap_or(i64::MAX)
+        });
+        let span = signed(task.noise_span);
+        let is_compared = span == 0 || task.reveal == Reveal::Size;
+        let least = match task.min_size {
+            minimum if minimum > 0 && is_compared => signed(minimum),
+            _ => -span,
+        };
+        least..=(plan.parts() * plan.most_matches) as i64 + span
     }
 }

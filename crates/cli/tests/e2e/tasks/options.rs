@@ -17,9 +17,10 @@ const RUNS: [[&str; 3]; 4] = [
         "--normalize id=text",
     ],
     [
-        "--reveal sum --security semi-honest --min-size 2 --optimize time --bandwidth 100mbps",
-        "--max-peer-value-bound 100 --max-peer-values 1",
-        "--value id --value-scale 0 --value-bound 100 --value-repeated sum",
+        "--reveal sum --security semi-honest --min-size 2 --optimize time --bandwidth 100mbps --epsilon 1 \
+         --epsilon-split sum=1,sum-count=2 --purpose a-test",
+        "--ledger ours.ledger --max-peer-value-bound 100 --max-peer-values 1",
+        "--ledger theirs.ledger --ledger-answers --rules rules.toml --value id --value-scale 0 --value-bound 100 --value-repeated sum",
     ],
     ["--no-header", "", ""],
     [
@@ -31,13 +32,15 @@ const RUNS: [[&str; 3]; 4] = [
 
 /// What every line has.
 const ALWAYS: &str = "--role --input --key --job --identity --peer --listen --connect --progress";
-/// A table in a database takes its driver, and a sheet its workbook, as in every command that reads one.
-const OF_OTHER_TABLES: &str = "--query --database --database-file --driver --sheet";
+/// A table in a database takes its driver, and a sheet its workbook, as in every command that reads one. So do an encrypted
+/// identity and a way through a proxy.
+const OF_OTHER_TABLES: &str = "--query --database --database-file --driver --sheet --passphrase-file --proxy --sni --outer-ca";
 
 #[test]
 fn every_option_in_the_help_of_split_is_one_that_it_takes() {
     let place = place_of_keys(20);
     place.write("options.toml", "");
+    place.write("rules.toml", "[[rule]]\nname = \"all\"\n");
     let mut taken: BTreeSet<String> = BTreeSet::new();
     for (number, [both, ours, theirs]) in RUNS.into_iter().enumerate() {
         let key = match both {
