@@ -207,6 +207,7 @@ class TermOptions(AccountOptions, total=False):
 class OnlineOptions(RevealOptions, total=False):
     """What they agree on besides where they meet."""
 
+    post_quantum: bool
     min_size: int | None
     optimize: Literal["time", "traffic", "auto"]
     bandwidth: str | None
@@ -329,6 +330,7 @@ DEFAULTS: Options = {
     "align": False,
     "clamp": False,
     "ledger_answers": False,
+    "post_quantum": False,
     "optimize": "time",
     "max_peer_items": 2**28,
     "max_peer_values": 8,
@@ -351,7 +353,7 @@ ORDER = (
     "task_memory task_threads slots attempts valid_for output output_table output_table_mode reveal rows matched_by "
     "columns take_payload payload payload_width rows_per_key value value_scale value_bound value_repeated show "
     "epsilon epsilon_split clamp pad_to ledger ledger_answers rules purpose normalize protocol offline offline_store "
-    "attested security both align min_size optimize bandwidth max_peer_items "
+    "attested security post_quantum both align min_size optimize bandwidth max_peer_items "
     "max_peer_value_bound max_peer_values lambda_ memory threads wait timeout deadline work_dir allow_empty null deny "
     "split query database database_file driver format delimiter header quote escape skip_initial_space skip_rows "
     "skip_footer sheet encoding progress"

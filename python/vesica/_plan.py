@@ -19,6 +19,7 @@ def plan(
     reveal: str = "matches",
     security: str | None = None,
     lambda_: int = 40,
+    post_quantum: bool = False,
     min_size: int | None = None,
     optimize: str | None = None,
     value_columns: int = 1,
@@ -33,7 +34,7 @@ def plan(
     `vesica plan --json` prints.
 
     receiver_size, sender_size   distinct keys of each side; the second is the first if None
-    reveal, security, lambda_, min_size, optimize   as for `receive`; any security that serves if None
+    reveal, security, lambda_, post_quantum, min_size, optimize   as for `receive`; any security that serves if None
     value_columns   columns of numbers to sum, 1 to 8
     items           bits of keys that are numbers, 1 to 64; None for other keys
     bandwidth       bits per second; no limit if None

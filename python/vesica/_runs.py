@@ -411,7 +411,12 @@ def terms_of(arguments: dict[str, Any]) -> dict[str, str]:
     """Takes the arguments that set terms."""
     arguments["lambda"] = arguments.pop("lambda_")
     given = {name: arguments.pop(name) for name in _vesica.TERMS if name in arguments}
-    return {name: str(value) for name, value in given.items() if value is not None}
+    words = {True: "yes", False: "no"}
+    return {
+        name: words[value] if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 # What the engine knows when it reads a table, of what is about its result.

@@ -1,6 +1,7 @@
 //! Slow, obvious versions of what the other crates do fast. Imports none of our crates.
 
 pub mod base_ot;
+pub mod base_ot_lattice;
 pub mod bulk;
 pub mod compact_dh;
 pub mod curve;

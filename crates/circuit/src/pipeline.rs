@@ -50,6 +50,7 @@ use vesica_oprf::programmable::bins::{self, ReceiverBins, SenderBins, Sizing};
 use vesica_oprf::programmable::{BatchOprf, Hint, LEFT_SHARE, Opprf, Shape};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
+use vesica_primitives::security::KeyAgreement;
 use vesica_psi::{
     AddsUp, Half, Input, Output, Params, Prepared, Protocol, Reveal, SharedMatches, Spec, Task,
 };
@@ -144,6 +145,8 @@ pub struct Plan {
     /// The second execution, if the table has a stash.
     second: Option<Second>,
     task: Task,
+    /// How the parties agree on the keys of base transfers.
+    key_agreement: KeyAgreement,
     /// What comes with a candidate.
     form: Form,
     /// Items of the smaller set.
@@ -173,6 +176,7 @@ impl Plan {
             shape: first.1,
             second,
             task: *task,
+            key_agreement: params.key_agreement,
             form,
             most_matches: params.receiver_size.min(params.sender_size),
         }
@@ -280,6 +284,7 @@ impl Run<'_> {
             SemiHonest,
             self.cost.main_cots(optimize),
             optimize,
+            self.plan.key_agreement,
             self.rng,
         )?;
         let entries = bulk::subfield::Sender::setup(
@@ -306,6 +311,7 @@ impl Run<'_> {
             SemiHonest,
             self.cost.main_cots(optimize),
             optimize,
+            self.plan.key_agreement,
             self.rng,
         )?;
         let entries = bulk::subfield::Receiver::setup(

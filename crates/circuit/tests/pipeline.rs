@@ -8,7 +8,7 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
+    Half, Input, Item, KeyAgreement, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
     SharedMatches, Shares, StringBytes, Task, Values, matched_items,
 };
 use vesica_testing::{
@@ -151,6 +151,7 @@ fn params(lambda: u32, ours: &Side, theirs: &Side) -> Params {
         lambda,
         receiver_size: ours.items.len(),
         sender_size: theirs.items.len(),
+        key_agreement: KeyAgreement::default(),
         session: [9; 32],
     }
 }

@@ -481,7 +481,7 @@ pub(crate) fn ruling(
 pub(crate) fn option_of(term: InvitableTerm, value: &str) -> String {
     let name = term.name().replace('_', "-");
     match term {
-        InvitableTerm::Both => format!("--{name}"),
+        InvitableTerm::Both | InvitableTerm::PostQuantum => format!("--{name}"),
         _ => format!("--{name} {value}"),
     }
 }
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn an_invitation_decides_nothing_that_reveals_more() {
-        use InvitableTerm::{Both, Lambda, MinSize, Protocol, Reveal, Security};
+        use InvitableTerm::{Both, Lambda, MinSize, PostQuantum, Protocol, Reveal, Security};
         for (term, invited, given, expected) in [
             (Reveal, "matches", None, Ruling::Nothing),
             (Reveal, "size", None, Ruling::Take),
@@ -565,6 +565,8 @@ mod tests {
             (MinSize, "5", Some("10"), Ruling::Refuse),
             (Both, "yes", None, Ruling::Ask),
             (Both, "yes", Some("yes"), Ruling::Nothing),
+            (PostQuantum, "yes", None, Ruling::Ask),
+            (PostQuantum, "yes", Some("yes"), Ruling::Nothing),
             (Protocol, "vole", None, Ruling::Take),
             (Protocol, "vole", Some("vole"), Ruling::Nothing),
             (Protocol, "vole", Some("compact-dh"), Ruling::Refuse),

@@ -99,6 +99,9 @@ struct Make {
     /// Statistical security of the run in bits, 40 to 128
     #[arg(long, value_name = "BITS", default_value_t = 40)]
     lambda: u32,
+    /// For runs with --post-quantum: the parties make halves with ML-KEM-768 beside Curve25519
+    #[arg(long)]
+    post_quantum: bool,
     #[command(flatten)]
     point: MeetingPoint,
     #[command(flatten)]
@@ -263,6 +266,7 @@ impl Make {
             key_bits: self.items,
             receiver_size: self.receiver_size,
             sender_size: self.sender_size,
+            post_quantum: self.post_quantum,
         };
         let origin = terms.check(registry)?.origin();
         if (origin == Origin::Dealer) != self.dealer.is_some() {

@@ -17,6 +17,7 @@ use vesica_correlations::subfield::{Receiver as _, Sender as _};
 use vesica_correlations::{base_ot, choices::Choices, ideal};
 use vesica_kernels::{Backend, limit};
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::security::KeyAgreement;
 use vesica_testing::{Tape, rng};
 use vesica_wire::{Channel, memory_pair};
 
@@ -118,11 +119,25 @@ fn silent_halves<N: Noise>(
     let (mut sender, mut receiver) = (None, None);
     both(
         |c| {
-            let half = silent::Sender::setup(c, &SESSION, security, length, &mut rng(9));
+            let half = silent::Sender::setup(
+                c,
+                &SESSION,
+                security,
+                KeyAgreement::Classical,
+                length,
+                &mut rng(9),
+            );
             sender = Some(half.unwrap());
         },
         |c| {
-            let half = silent::Receiver::setup(c, &SESSION, security, length, &mut rng(10));
+            let half = silent::Receiver::setup(
+                c,
+                &SESSION,
+                security,
+                KeyAgreement::Classical,
+                length,
+                &mut rng(10),
+            );
             receiver = Some(half.unwrap());
         },
     );
@@ -196,12 +211,28 @@ fn bulk_ends(expected: usize, optimize: Optimize) -> (bulk::Sender, bulk::Receiv
     both(
         |c| {
             let mut rng = rng(11);
-            let end = bulk::Sender::setup(c, &SESSION, SemiHonest, expected, optimize, &mut rng);
+            let end = bulk::Sender::setup(
+                c,
+                &SESSION,
+                SemiHonest,
+                expected,
+                optimize,
+                KeyAgreement::Classical,
+                &mut rng,
+            );
             sender = Some(end.unwrap());
         },
         |c| {
             let mut rng = rng(12);
-            let end = bulk::Receiver::setup(c, &SESSION, SemiHonest, expected, optimize, &mut rng);
+            let end = bulk::Receiver::setup(
+                c,
+                &SESSION,
+                SemiHonest,
+                expected,
+                optimize,
+                KeyAgreement::Classical,
+                &mut rng,
+            );
             receiver = Some(end.unwrap());
         },
     );

@@ -63,9 +63,10 @@ use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Kind};
 use zeroize::Zeroizing;
 
+use crate::base_ot::{self, KeyAgreement};
 use crate::choices::Choices;
+use crate::cot;
 use crate::ot_extension::{self, COLUMNS};
-use crate::{base_ot, cot};
 use source::Source;
 
 /// Frames with the masked sums of trees.
@@ -110,8 +111,8 @@ impl Sender {
     /// Runs the base OTs and all extensions before the first COTs; the peer calls [`Receiver::setup`].
     ///
     /// `session` must be new for every source of a run. `expected` is the number of COTs that the run will ask
-    /// for. It decides the [`sizes`] along with `optimize`; both must be the same on both sides. More can be had, at
-    /// the cost per COT of these sizes.
+    /// for. It decides the [`sizes`] along with `optimize`; both must be the same on both sides, and so must how the base OTs
+    /// agree on keys. More COTs can be had, at the cost of each with these sizes.
     ///
     /// # Errors
     /// The channel's, and `PeerMisbehaved` for a receiver that cheats in the OT extension.
@@ -121,21 +122,23 @@ impl Sender {
         _: SemiHonest,
         expected: usize,
         optimize: Optimize,
+        agreement: KeyAgreement,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        Self::with_sizes(channel, session, sizes(expected, optimize), rng)
+        Self::with_sizes(channel, session, sizes(expected, optimize), agreement, rng)
     }
 
     fn with_sizes(
         channel: &mut dyn Channel,
         session: &[u8; 32],
         sizes: &'static [Size],
+        agreement: KeyAgreement,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
         let base = Sessions::new(session).base(sizes);
         let delta = Zeroizing::new(Choices::random(COLUMNS, rng).blocks()[0] | 1);
         let chosen = Choices::from_blocks(Zeroizing::new(vec![*delta]), COLUMNS);
-        let (keys, bound) = base_ot::receive_and_bind(channel, &base, chosen, rng)?;
+        let (keys, bound) = base_ot::receive_and_bind(channel, &base, agreement, chosen, rng)?;
         let sessions = Sessions::new(&bound);
         let (keys, _) = keys.as_chunks::<COLUMNS>();
         let first = sessions.part(None);
@@ -175,19 +178,21 @@ impl Receiver {
         _: SemiHonest,
         expected: usize,
         optimize: Optimize,
+        agreement: KeyAgreement,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        Self::with_sizes(channel, session, sizes(expected, optimize), rng)
+        Self::with_sizes(channel, session, sizes(expected, optimize), agreement, rng)
     }
 
     fn with_sizes(
         channel: &mut dyn Channel,
         session: &[u8; 32],
         sizes: &'static [Size],
+        agreement: KeyAgreement,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
         let base = Sessions::new(session).base(sizes);
-        let (keys, bound) = base_ot::send_and_bind(channel, &base, COLUMNS, rng)?;
+        let (keys, bound) = base_ot::send_and_bind(channel, &base, agreement, COLUMNS, rng)?;
         let sessions = Sessions::new(&bound);
         let (keys, _) = keys.as_chunks::<COLUMNS>();
         let first = sessions.part(None);

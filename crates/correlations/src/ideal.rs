@@ -8,6 +8,7 @@ use subtle::{Choice, ConditionallySelectable};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::security::KeyAgreement;
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
 
@@ -66,7 +67,7 @@ impl Ole {
 impl ole::Source for Ole {
     const PROTOCOL: &'static str = "ole-ideal";
 
-    fn traffic(_: &mut Traffic, _: ole::Shape, _: u32) -> Option<()> {
+    fn traffic(_: &mut Traffic, _: ole::Shape, _: u32, _: KeyAgreement) -> Option<()> {
         Some(())
     }
 
@@ -74,6 +75,7 @@ impl ole::Source for Ole {
         _: &mut dyn Channel,
         shape: ole::Shape,
         _: u32,
+        _: KeyAgreement,
         session: &[u8; 32],
         _: &mut dyn CryptoRng,
     ) -> Result<ole::ReceiverHalf, Error> {
@@ -84,6 +86,7 @@ impl ole::Source for Ole {
         _: &mut dyn Channel,
         shape: ole::Shape,
         _: u32,
+        _: KeyAgreement,
         session: &[u8; 32],
         _: &mut dyn CryptoRng,
     ) -> Result<ole::SenderHalf, Error> {

@@ -23,6 +23,7 @@ use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::parallel;
 use vesica_primitives::prime::{largest, uniform};
+use vesica_primitives::security::KeyAgreement;
 use vesica_wire::{Channel, Error, Kind, Limit, Misbehaviour, Traffic};
 use zeroize::Zeroizing;
 
@@ -107,6 +108,9 @@ pub trait Source: Send + Sync + 'static {
     /// Who makes the tuples. Those that parties are given are stored, and a run checks some.
     const ORIGIN: Origin = Origin::Parties;
 
+    /// Whether the parties make tuples with base transfers.
+    const HAS_BASE_TRANSFERS: bool = false;
+
     /// A modulus that it can use for so many bins and comparisons per bin, `least` or larger, of few bits. Without more
     /// to look at, the largest prime of the fewest bits.
     fn modulus(least: u64, bins: usize, per_bin: usize, lambda: u32) -> Option<Modulus> {
@@ -115,10 +119,15 @@ pub trait Source: Send + Sync + 'static {
     }
 
     /// What [`Source::receive`] and [`Source::send`] send. `None` if there are no such tuples.
-    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32) -> Option<()>;
+    fn traffic(
+        traffic: &mut Traffic,
+        shape: Shape,
+        lambda: u32,
+        agreement: KeyAgreement,
+    ) -> Option<()>;
 
     /// Makes the receiver's half: the equation holds for all tuples with probability at least 1 − 2^-`lambda`, and the
-    /// distance from uniform values is at most that.
+    /// distance from uniform values is at most that. A source of base transfers agrees on their keys as `agreement` says.
     ///
     /// # Errors
     /// The channel's; `PeerMisbehaved` for what no sender sends.
@@ -126,6 +135,7 @@ pub trait Source: Send + Sync + 'static {
         channel: &mut dyn Channel,
         shape: Shape,
         lambda: u32,
+        agreement: KeyAgreement,
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<ReceiverHalf, Error>;
@@ -138,6 +148,7 @@ pub trait Source: Send + Sync + 'static {
         channel: &mut dyn Channel,
         shape: Shape,
         lambda: u32,
+        agreement: KeyAgreement,
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<SenderHalf, Error>;
@@ -162,7 +173,7 @@ impl<const BY_GENERATORS: bool> Source for Dealt<BY_GENERATORS> {
         false => Origin::Dealer,
     };
 
-    fn traffic(_: &mut Traffic, _: Shape, _: u32) -> Option<()> {
+    fn traffic(_: &mut Traffic, _: Shape, _: u32, _: KeyAgreement) -> Option<()> {
         Some(())
     }
 
@@ -170,6 +181,7 @@ impl<const BY_GENERATORS: bool> Source for Dealt<BY_GENERATORS> {
         _: &mut dyn Channel,
         _: Shape,
         _: u32,
+        _: KeyAgreement,
         _: &[u8; 32],
         _: &mut dyn CryptoRng,
     ) -> Result<ReceiverHalf, Error> {
@@ -180,6 +192,7 @@ impl<const BY_GENERATORS: bool> Source for Dealt<BY_GENERATORS> {
         _: &mut dyn Channel,
         _: Shape,
         _: u32,
+        _: KeyAgreement,
         _: &[u8; 32],
         _: &mut dyn CryptoRng,
     ) -> Result<SenderHalf, Error> {

@@ -60,7 +60,7 @@ pub use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Frames, Kind, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
-use crate::base_ot;
+use crate::base_ot::{self, KeyAgreement};
 use crate::choices::Choices;
 use check::{CHECK_BYTES, Challenger};
 
@@ -78,6 +78,9 @@ pub const CHECK: Kind = Kind {
 
 /// Columns, and base OTs, of an extension.
 pub const COLUMNS: usize = 128;
+
+/// How an extension that runs by itself agrees on keys.
+const CLASSICAL: KeyAgreement = KeyAgreement::Classical;
 
 /// Pieces of 128 rows in a tile, unused ones included: the matrix of a tile fills one frame.
 const TILE_PIECES: usize = 512;
@@ -181,7 +184,8 @@ impl Sender {
     ) -> Result<Self, Error> {
         let choices = Choices::random(COLUMNS, rng);
         let s = Zeroizing::new(choices.blocks()[0]);
-        let (seeds, session) = base_ot::receive_and_bind(channel, session, choices, rng)?;
+        let (seeds, session) =
+            base_ot::receive_and_bind(channel, session, CLASSICAL, choices, rng)?;
         let (seeds, _) = seeds.as_chunks::<COLUMNS>();
         Ok(Sender::new(&session, security, *s, &seeds[0]))
     }
@@ -323,7 +327,7 @@ impl Receiver {
         security: Security,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        let (pairs, session) = base_ot::send_and_bind(channel, session, COLUMNS, rng)?;
+        let (pairs, session) = base_ot::send_and_bind(channel, session, CLASSICAL, COLUMNS, rng)?;
         let (pairs, _) = pairs.as_chunks::<COLUMNS>();
         Ok(Receiver::new(&session, security, &pairs[0], rng))
     }

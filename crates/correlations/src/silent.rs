@@ -13,7 +13,7 @@
 //! punctured tree per block. The sender knows all leaves, the receiver all but the one at its noise position;
 //! it gets that one with Δ·y added, from one entry of a base VOLE (for bits, y is 1 and none is needed). Both
 //! then apply the code, which makes e look random and keeps the equation. Sums of tree levels are sent by OT,
-//! from an extension of 128 base OTs; 128 more make the base VOLE. Long vectors consist of chunks, each with
+//! from an extension of the 128 base OTs that make the base VOLE. Long vectors consist of chunks, each with
 //! its own noise, all under one Δ. The trees are grown again whenever a chunk is needed, which costs little
 //! compared with the code and bounds memory.
 //!
@@ -34,6 +34,16 @@
 //! the noise positions: it learns c bits with probability 2^-c, and a wrong guess ends the run. The order is
 //! such that neither gains from an abort: the receiver commits to its value, the sender sends its own, the
 //! receiver compares and opens, the sender compares. No input has been used by then.
+//!
+//! **One Δ.** The choices of the base OTs are those of Δ ([`base_vole::choices`]), for the base VOLE and for the extension,
+//! as in Wolverine. Of each key two seeds are made, one for either. What the receiver guesses in the two
+//! checks are bits of one secret: c bits in all with probability 2^-c. The pads of the extension are hashes of its
+//! correlation under AES keys of their own, ideal ciphers: until somebody evaluates one at a guess of Δ, the pads that the
+//! receiver lacks are uniform, so are the tree sums under them, and so the leaves that hide Δ or b. Therefore
+//! **no pad of the extension masks a value that depends on Δ**: tree sums do not. Trees, which hide b behind leaves, are
+//! sent before both checks are over, and a receiver that cheats in one may learn Δ and is caught in it. That is safe as no
+//! input has been used by then, and nothing of a set-up outlives it that failed. For bits Δ is odd, and has 127 bits to be
+//! found.
 //!
 //! **Security.** Finding a node of a tree takes 2^128 evaluations of AES, since each level has its own keys
 //! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one
@@ -60,7 +70,7 @@ use vesica_primitives::parallel;
 use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::base_ot;
+use crate::base_ot::{self, KeyAgreement};
 use crate::base_vole::{self, CORRECTIONS, Message};
 use crate::choices::Choices;
 use crate::code::{Coefficients, EXTRA, add_expanded, convolve_twice};
@@ -167,11 +177,15 @@ impl Sessions {
 
 /// What the setup of `length` entries sends, between the receiver and the sender of the run. The check of a malicious run
 /// comes last.
-pub fn traffic<N: Noise>(traffic: &mut Traffic, security: Security, length: usize) {
+pub fn traffic<N: Noise>(
+    traffic: &mut Traffic,
+    security: Security,
+    agreement: KeyAgreement,
+    length: usize,
+) {
     let shape = Shape::new(length, N::BITS);
-    let transfers = COLUMNS + base_vole::TRANSFERS;
-    base_ot::traffic(traffic, End::Receiver, transfers);
-    let mut message = Frames::rows(base_vole::TRANSFERS, 32);
+    base_ot::traffic(traffic, End::Receiver, agreement, COLUMNS);
+    let mut message = Frames::rows(COLUMNS, 32);
     for (bytes, count) in base_parts::<N>(base_bits::<N>(&shape, security).len()) {
         if count > 0 {
             message += Frames::rows(count, CORRECTIONS * bytes);
@@ -220,6 +234,13 @@ fn base_bits<N: Noise>(shape: &Shape, security: Security) -> Vec<Block> {
         bits.push(Block::MAX);
     }
     bits
+}
+
+/// The two seeds of a base OT's key: for the extension, and for the base VOLE.
+fn two_seeds(key: Block) -> [Block; 2] {
+    let mut seeds = [0; 2];
+    Prg::new(key).fill(&mut seeds);
+    seeds
 }
 
 fn blocks_of<const N: usize>(bytes: &[u8; N], first: usize) -> Block {

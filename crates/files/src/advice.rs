@@ -70,6 +70,7 @@ named! {
     Payload "payload",
     PayloadWidth "payload_width",
     Peer "peer",
+    PostQuantum "post_quantum",
     Protocol "protocol",
     Proxy "proxy",
     Purpose "purpose",

@@ -35,6 +35,9 @@ pub enum Misfit {
     /// It is for keys of so many bits, or for any.
     #[error("is for {}", .0.map_or("any keys".into(), |bits| format!("keys of {bits} bits")))]
     KeyBits(Option<u32>),
+    /// It was made without post-quantum base transfers.
+    #[error("was made without post-quantum base transfers")]
+    Classical,
     /// There are more items than it is for.
     #[error("is for at most {}, and these are {items}", many(*most, "item"))]
     Size {

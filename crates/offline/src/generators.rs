@@ -5,17 +5,19 @@
 //! 1. Each party asks its own generator, over TLS between pinned identities, for its half: a [`DealerRequest`] with role,
 //!    terms, the other party's fingerprint and a fresh nonce.
 //! 2. Each generator draws an X25519 key pair for this pair alone and sends the other its *share*: the public key, the
-//!    fingerprints of its party and of itself, and its party's request. Both compare the requests.
-//! 3. The *transcript* is a hash of both shares, the receiver's first. Each generator has its hardware sign a report over a
-//!    hash of its role and the transcript, and hands it to the other.
-//! 4. The seed is a hash of the X25519 secret and the transcript. A generator expands it to the half of its role, and
-//!    releases that to its party alone, along with both shares and both reports.
+//!    fingerprints of its party and of itself, and its party's request. The receiver's adds an encapsulation key of
+//!    ML-KEM-768, of this pair alone too. Both compare the requests, and the sender's answers with a *ciphertext* to that key.
+//! 3. The *transcript* is a hash of both shares, the receiver's first, and of the ciphertext. Each generator has its hardware
+//!    sign a report over a hash of its role and the transcript, and hands it to the other.
+//! 4. The seed is a hash of both secrets, that of X25519 and that of ML-KEM, and of the transcript. A generator expands it to
+//!    the half of its role, and releases that to its party alone, along with the shares, the ciphertext and both reports.
 //! 5. The party recomputes the transcript and checks both reports against the measurements that it expects, before it takes
 //!    its half. The generators check no report: they would have to be told by their hosts what to expect.
 //!
 //! **Why a host learns nothing but its own half.** An honest party takes a half only if both reports are genuine, of the
-//! expected software, and over one transcript. So two TEEs run this module, each has drawn one of the two keys, and each
-//! has taken the other's key for what it is: the secret is theirs, and everything else that either releases is the half of
+//! expected software, and over one transcript. So two TEEs run this module, each has drawn one of the two keys of X25519, one
+//! that of ML-KEM and the other the ciphertext, and each
+//! has taken the other's messages for what they are: the secrets are theirs, and everything else that either releases is the half of
 //! the role in its report, to the party in the transcript. The private keys and the seed are in memory that the hardware
 //! keeps from the host; they are wiped, and never written.
 //!
@@ -30,19 +32,20 @@
 //! migratable domain and no service domain for TDX). To *try again* until it likes its own half: it is uniform each time,
 //! and chosen before anything of the run is.
 //!
-//! **Assumptions.** X25519 is secret against the parties themselves for good: each has the transcript with both public keys, so
-//! that a discrete logarithm found years later gives it the other half, and with a recording of the run the other side's
-//! items. The transcript passes over TLS with X25519MLKEM768, so that this holds for nobody else. Both keys come from the
-//! guest kernel's random numbers. What the image is given at run time (addresses, `--peer`, `--party`, the identity) is in
+//! **Assumptions.** X25519 or ML-KEM-768 is secret against the parties themselves for good: each has the transcript, so
+//! that the seed, found years later, would give it the other half, and with a recording of the run the other side's
+//! items. A discrete logarithm alone does not give the seed. All keys come from the guest kernel's random numbers. What the image is given at run time (addresses, `--peer`, `--party`, the identity) is in
 //! the transcript or harmless; an image must take no other options from outside. (The command refuses core dumps.)
 
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::MontgomeryPoint;
+use ml_kem::kem::{Decapsulate, KeyExport};
+use ml_kem::ml_kem_768::{Ciphertext, DecapsulationKey, EncapsulationKey};
 use rand_core::SeedableRng;
 use vesica_psi::Origin;
 use vesica_session::codec::{Reader, bad, differ};
 use vesica_session::{Connection, Fingerprint, Registry, Role};
-use vesica_wire::{Channel, Error as WireError, Kind, Limit};
+use vesica_wire::{Channel, Error as WireError, Kind, Limit, recv_exact};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::attestation::{Attester, EVIDENCE, Evidence, Expected, MAX_EVIDENCE};
@@ -60,10 +63,18 @@ pub(crate) const SHARE: Kind = Kind {
     name: "share of a generator",
 };
 
-/// Bytes of a share before the request.
-const FIXED: usize = 96;
+/// A ciphertext to the encapsulation key of the receiver's generator.
+pub(crate) const CIPHERTEXT: Kind = Kind {
+    code: 68,
+    name: "ciphertext of a generator",
+};
+
+/// Bytes of a ciphertext.
+pub(crate) const CIPHERTEXT_BYTES: usize = 1088;
+/// Bytes of an encapsulation key.
+const ENCAPSULATION_KEY: usize = 1184;
 /// Longest share, in bytes.
-const MAX_SHARE: usize = FIXED + MAX_REQUEST;
+const MAX_SHARE: usize = 98 + ENCAPSULATION_KEY + MAX_REQUEST;
 
 /// What a generator contributes to a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,28 +85,41 @@ pub struct Share {
     pub party: Fingerprint,
     /// The generator.
     pub generator: Fingerprint,
+    /// An encapsulation key of ML-KEM-768 of this pair alone, from the receiver's generator.
+    pub encapsulation_key: Vec<u8>,
     /// What that party has asked for, as it came.
     pub request: Vec<u8>,
 }
 
 impl Share {
-    /// The message: public key, party, generator, request.
+    /// The message: public key, party, generator, the length of the encapsulation key in two bytes, little endian, that key,
+    /// request.
     pub fn encode(&self) -> Vec<u8> {
         let (party, generator) = (self.party.as_bytes(), self.generator.as_bytes());
-        [&self.public[..], party, generator, &self.request].concat()
+        let (key, request) = (&self.encapsulation_key, &self.request);
+        let length = (key.len() as u16).to_le_bytes();
+        [&self.public[..], party, generator, &length, key, request].concat()
     }
 
     /// Reads such a message, whatever the request in it is.
     ///
     /// # Errors
-    /// Misbehaviour: fewer bytes than those before a request.
+    /// Misbehaviour: fewer bytes than those before a request, or an encapsulation key of another length.
     pub fn decode(bytes: &[u8]) -> Result<Share, WireError> {
         let mut reader = Reader::new(SHARE.name, bytes);
+        let public = reader.array()?;
+        let [party, generator] = [reader.array()?, reader.array()?].map(Fingerprint::from_bytes);
+        let length = usize::from(reader.u16()?);
+        if ![0, ENCAPSULATION_KEY].contains(&length) {
+            return Err(bad(SHARE.name, "an encapsulation key of another length"));
+        }
+        let encapsulation_key = reader.bytes(length)?.to_vec();
         Ok(Share {
-            public: reader.array()?,
-            party: Fingerprint::from_bytes(reader.array()?),
-            generator: Fingerprint::from_bytes(reader.array()?),
-            request: bytes[FIXED..].to_vec(),
+            public,
+            party,
+            generator,
+            encapsulation_key,
+            request: reader.rest().to_vec(),
         })
     }
 
@@ -121,6 +145,11 @@ impl Share {
             let (ours, theirs) = (&ours.layout, &request.layout);
             return Err(differ("layout of the halves", ours, theirs));
         }
+        for (share, role) in [(self, ours.role), (theirs, request.role)] {
+            if share.encapsulation_key.is_empty() != (role == Role::Sender) {
+                return Err(bad(SHARE.name, "not what its role has"));
+            }
+        }
         let all = [self.party, self.generator, theirs.party, theirs.generator];
         match (0..4).any(|i| all[..i].contains(&all[i])) {
             true => Err(bad(SHARE.name, "two of four identities are the same")),
@@ -129,14 +158,15 @@ impl Share {
     }
 }
 
-/// The hash of both shares, the receiver's first.
-pub(crate) fn transcript(shares: [&Share; 2]) -> [u8; 32] {
+/// The hash of both shares, the receiver's first, and of the ciphertext.
+pub(crate) fn transcript(shares: [&Share; 2], ciphertext: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("vesica/1 two attested generators");
     for share in shares {
         let share = share.encode();
         hasher.update(&(share.len() as u64).to_le_bytes());
         hasher.update(&share);
     }
+    hasher.update(ciphertext);
     *hasher.finalize().as_bytes()
 }
 
@@ -164,12 +194,13 @@ impl Key {
         MontgomeryPoint::mul_base_clamped(*self.0).to_bytes()
     }
 
-    /// The name of the pair and the seed of both halves.
+    /// The name of the pair and the seed of both halves, which also depend on the secret of ML-KEM.
     ///
     /// Fails with `PeerMisbehaved` for a point of small order.
     pub(crate) fn agree(
         self,
         theirs: [u8; 32],
+        encapsulated: &[u8; 32],
         transcript: &[u8; 32],
     ) -> Result<([u8; 16], Zeroizing<[u8; 32]>), WireError> {
         let secret = Zeroizing::new(MontgomeryPoint(theirs).mul_clamped(*self.0).to_bytes());
@@ -178,6 +209,7 @@ impl Key {
         }
         let mut hasher = blake3::Hasher::new_derive_key("vesica/1 seed of two generators");
         hasher.update(&*secret);
+        hasher.update(encapsulated);
         hasher.update(transcript);
         let mut reader = hasher.finalize_xof();
         let (mut name, mut seed) = ([0; 16], Zeroizing::new([0; 32]));
@@ -186,6 +218,67 @@ impl Key {
         hasher.zeroize();
         reader.zeroize();
         Ok((name, seed))
+    }
+}
+
+/// The part of the agreement that is ML-KEM-768's, by the role of a generator.
+enum Encapsulation {
+    /// The receiver's has the key.
+    Decapsulates(Box<DecapsulationKey>),
+    /// The sender's encapsulates to it.
+    Encapsulates,
+}
+
+impl Encapsulation {
+    fn of(role: Role) -> Result<Encapsulation, WireError> {
+        Ok(match role {
+            Role::Sender => Encapsulation::Encapsulates,
+            Role::Receiver => {
+                let mut seed = Zeroizing::new([0; 64]);
+                fill(&mut *seed)?;
+                let key = DecapsulationKey::from_seed((*seed).into());
+                Encapsulation::Decapsulates(Box::new(key))
+            }
+        })
+    }
+
+    /// What the share of this side says of it.
+    fn key(&self) -> Vec<u8> {
+        match self {
+            Encapsulation::Decapsulates(key) => key.encapsulation_key().to_bytes().to_vec(),
+            Encapsulation::Encapsulates => Vec::new(),
+        }
+    }
+
+    /// Sends or receives the ciphertext; returns it with the secret. `theirs` is the key in the other side's share.
+    ///
+    /// Fails with `PeerMisbehaved` for what is no key. A wrong ciphertext gives another secret.
+    fn agree(
+        self,
+        channel: &mut dyn Channel,
+        theirs: &[u8],
+    ) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), WireError> {
+        let (ciphertext, secret) = match self {
+            Encapsulation::Decapsulates(key) => {
+                let ciphertext = recv_exact(channel, CIPHERTEXT, CIPHERTEXT_BYTES)?;
+                let parsed = Ciphertext::try_from(&ciphertext[..]);
+                let parsed = parsed.expect("a ciphertext of this length");
+                let secret = key.decapsulate(&parsed);
+                (ciphertext, Zeroizing::new(secret.into()))
+            }
+            Encapsulation::Encapsulates => {
+                let key = theirs.try_into().ok();
+                let key = key.and_then(|key| EncapsulationKey::new(key).ok());
+                let key = key.ok_or_else(|| bad(SHARE.name, "no encapsulation key"))?;
+                let mut message = Zeroizing::new([0; 32]);
+                fill(&mut *message)?;
+                let (sent, secret) = key.encapsulate_deterministic((&*message).into());
+                channel.send(CIPHERTEXT, sent.to_vec())?;
+                channel.flush()?;
+                (sent.to_vec(), Zeroizing::new(secret.into()))
+            }
+        };
+        Ok((ciphertext, secret))
     }
 }
 
@@ -236,8 +329,10 @@ fn generate_half(
 
     other.channel.begin_phase("seed");
     let key = Key::random()?;
+    let encapsulation = Encapsulation::of(request.role)?;
     let ours = Share {
         public: key.public(),
+        encapsulation_key: encapsulation.key(),
         party: peer_of(party)?,
         generator: other.local.ok_or_else(no_identity)?,
         request: encoded,
@@ -254,9 +349,11 @@ fn generate_half(
         Role::Receiver => [&ours, &theirs],
         Role::Sender => [&theirs, &ours],
     };
-    let transcript = transcript(shares);
+    let encapsulated = encapsulation.agree(&mut other.channel, &theirs.encapsulation_key);
+    let (ciphertext, secret) = encapsulated.map_err(Failed::at(OTHER))?;
+    let transcript = transcript(shares, &ciphertext);
     let (name, seed) = key
-        .agree(theirs.public, &transcript)
+        .agree(theirs.public, &secret, &transcript)
         .map_err(Failed::at(OTHER))?;
     let evidence = attester.attest(&report_data(request.role, &transcript))?;
     let evidence = evidence.encode();
@@ -271,6 +368,7 @@ fn generate_half(
     for (kind, bytes) in [
         (SHARE, theirs.encode()),
         (SHARE, ours.encode()),
+        (CIPHERTEXT, ciphertext),
         (EVIDENCE, their_evidence),
         (EVIDENCE, evidence),
     ] {
@@ -280,7 +378,7 @@ fn generate_half(
     let mut rng = ChaCha20Rng::from_seed(*seed);
     let half = Zeroizing::new(offline.deal_half(half, &params, bits, &mut rng)?);
     // Nobody's patience may keep them in memory.
-    drop((rng, seed));
+    drop((rng, seed, secret));
     hand_out(party, name, &half).map_err(Failed::at(PARTY))?;
     drop(half);
     other.channel.begin_phase("store");
@@ -309,7 +407,8 @@ pub(crate) fn check(
         Role::Receiver => [&ours, &theirs],
         Role::Sender => [&theirs, &ours],
     };
-    let transcript = transcript(shares);
+    let ciphertext = recv_exact(channel, CIPHERTEXT, CIPHERTEXT_BYTES)?;
+    let transcript = transcript(shares, &ciphertext);
     let [own, other] = expected;
     for (who, expected, role) in [
         (Attested::OtherGenerator, other, request.role.other()),

@@ -15,7 +15,7 @@
 use rand_core::Rng;
 use vesica_psi::{Half, Origin};
 use vesica_session::codec::{bad, differ};
-use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
+use vesica_session::terms::{KEY_BITS, LAMBDA, POST_QUANTUM, SECURITY};
 use vesica_session::{
     Checkpoint, Connection, Fingerprint, Job, Name, ObservedChannel, PeerLimits, Progress,
     ProtocolRequest, Registry, Role, Security, agree,
@@ -70,7 +70,8 @@ pub fn make_half(
     }
     .with(&SECURITY, Security::SemiHonest)
     .with(&LAMBDA, terms.lambda)
-    .with(&KEY_BITS, terms.key_bits);
+    .with(&KEY_BITS, terms.key_bits)
+    .with(&POST_QUANTUM, terms.post_quantum);
     let items = match role {
         Role::Receiver => terms.receiver_size,
         Role::Sender => terms.sender_size,

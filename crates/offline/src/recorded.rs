@@ -79,6 +79,7 @@ fn terms(protocol: &str, lambda: u32, key_bits: Option<u32>) -> OfflineTerms {
         key_bits,
         receiver_size: 60,
         sender_size: 80,
+        post_quantum: false,
     }
 }
 

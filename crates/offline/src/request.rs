@@ -15,7 +15,7 @@ pub(crate) const REQUEST: Kind = Kind {
 
 const MAGIC: [u8; 4] = *b"vs1d";
 /// Of requests and of what those who deal and parties derive from them: how many tuples there are, and modulo what.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// Longest request, in bytes.
 pub(crate) const MAX_REQUEST: usize = 640;
 
@@ -76,6 +76,8 @@ impl DealerRequest {
                 key_bits: Some(reader.u8()?.into()).filter(|bits| *bits != 0),
                 receiver_size: reader.u64()?,
                 sender_size: reader.u64()?,
+                // Nobody makes dealt halves with base transfers.
+                post_quantum: false,
             },
             peer: Fingerprint::from_bytes(reader.array()?),
             layout: reader.text("layout")?.to_owned(),
@@ -145,6 +147,7 @@ mod tests {
                 key_bits: Some(32),
                 receiver_size: 1 << 20,
                 sender_size: 5,
+                post_quantum: false,
             },
             peer: Fingerprint::from_bytes([7; 32]),
             layout: "1 400 5 16411".into(),
@@ -219,6 +222,7 @@ mod tests {
                     key_bits,
                     receiver_size: sizes[0],
                     sender_size: sizes[1],
+                    post_quantum: false,
                 },
                 peer: Fingerprint::from_bytes(peer),
                 layout,

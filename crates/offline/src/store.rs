@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use vesica_correlations::store::Store;
 use vesica_files::{is_exhausted, many, private_directory};
-use vesica_psi::{Offline, Origin, Params};
+use vesica_psi::{KeyAgreement, Offline, Origin, Params, PostQuantum};
 use vesica_session::codec::offers_at_most;
 use vesica_session::{
     Error as SessionError, Fingerprint, HalfSource, Identity, Name, Offer, ProtocolRequest,
@@ -37,6 +37,9 @@ pub struct OfflineTerms {
     pub receiver_size: u64,
     /// The most items of the sender.
     pub sender_size: u64,
+    /// Whether the parties make them with hybrid base transfers, where they make them with base transfers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub post_quantum: bool,
 }
 
 /// The header of a file.
@@ -174,6 +177,10 @@ impl OfflineTerms {
             lambda: self.lambda,
             receiver_size: size(self.receiver_size)?,
             sender_size: size(self.sender_size)?,
+            key_agreement: match self.post_quantum {
+                true => KeyAgreement::Hybrid,
+                false => KeyAgreement::Classical,
+            },
             session,
         })
     }
@@ -411,6 +418,17 @@ impl StoredHalf {
         is_meant && self.generators.is_none()
     }
 
+    /// Whether the messages that made it hide sets from a later quantum computer.
+    fn stays_hidden(&self, registry: &Registry) -> bool {
+        let protocol = registry.get(&self.terms.protocol);
+        let post_quantum = protocol.map(|protocol| protocol.spec().post_quantum);
+        match post_quantum {
+            Some(PostQuantum::Always) => true,
+            Some(PostQuantum::OnRequest) => self.terms.post_quantum,
+            Some(PostQuantum::Never) | None => false,
+        }
+    }
+
     /// Why it does not fit a purpose, for which this must have been shown.
     fn misfit(&self, purpose: &Purpose<'_>, attested: Option<&str>) -> Option<Misfit> {
         let items = purpose.items;
@@ -435,6 +453,8 @@ impl StoredHalf {
             Some(Misfit::Lambda(terms.lambda))
         } else if purpose.key_bits != terms.key_bits {
             Some(Misfit::KeyBits(terms.key_bits))
+        } else if purpose.post_quantum && !self.stays_hidden(purpose.registry) {
+            Some(Misfit::Classical)
         } else if items > own_size {
             Some(Misfit::Size {
                 most: own_size,

@@ -105,6 +105,7 @@ fn terms(protocol: &str) -> OfflineTerms {
         key_bits: Some(24),
         receiver_size: 60,
         sender_size: 80,
+        post_quantum: false,
     }
 }
 

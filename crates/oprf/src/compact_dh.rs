@@ -48,7 +48,7 @@ use vesica_primitives::polynomial::{
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 
-use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
+use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, PostQuantum, Spec, bytes};
 
 /// Frame with the sender's public key.
 pub const KEY: Kind = Kind {
@@ -299,6 +299,7 @@ const fn spec(name: &'static str, source: &'static str, security: Security) -> S
         exact: None,
         cheaper: None,
         // 1.3 GB for the polynomial.
+        post_quantum: PostQuantum::Never,
         max_items: 1 << 20,
         max_lambda: |_, _| None,
         item_cost: ItemCost {

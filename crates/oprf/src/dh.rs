@@ -25,7 +25,7 @@ use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::Security;
 use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv_rows, send_rows};
 
-use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
+use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, PostQuantum, Spec, bytes};
 
 /// Frames with the receiver's blinded items.
 pub const BLINDED: Kind = Kind {
@@ -151,6 +151,7 @@ static SPEC: Spec = Spec {
     security: Security::SemiHonest,
     exact: None,
     cheaper: None,
+    post_quantum: PostQuantum::Never,
     max_items: 1 << 28,
     max_lambda: |_, _| None,
     item_cost: ItemCost {

@@ -41,7 +41,7 @@ mod matrix;
 mod outputs;
 
 use rand_core::CryptoRng;
-use vesica_correlations::base_ot;
+use vesica_correlations::base_ot::{self, KeyAgreement};
 use vesica_correlations::choices::Choices;
 use vesica_encodings::{Bins, Entry, cuckoo, simple};
 use vesica_kernels::prefetch;
@@ -54,7 +54,8 @@ use zeroize::Zeroizing;
 
 use crate::width::width;
 use crate::{
-    Item, ItemCost, Oprf, Output, Outputs, Params, Spec, bytes, halves, max_lambda_of_short,
+    Item, ItemCost, Oprf, Output, Outputs, Params, PostQuantum, Spec, bytes, halves,
+    max_lambda_of_short,
 };
 
 use matrix::{Code, Matrix};
@@ -131,7 +132,12 @@ impl<'a> Batch<'a> {
 
     /// Adds what a run sends.
     pub fn traffic(&self, traffic: &mut Traffic) {
-        base_ot::traffic(traffic, End::Receiver, self.columns());
+        base_ot::traffic(
+            traffic,
+            End::Receiver,
+            KeyAgreement::Classical,
+            self.columns(),
+        );
         traffic.flow(End::Receiver, self.rows());
     }
 
@@ -409,6 +415,7 @@ static SPEC: Spec = Spec {
     exact: None,
     cheaper: None,
     // Some 200 bytes per item of the sender, which has three outputs for each.
+    post_quantum: PostQuantum::Never,
     max_items: 1 << 26,
     max_lambda: |receiver_size, sender_size| {
         Some(max_lambda_of_short::<Kkrt>(receiver_size, sender_size))

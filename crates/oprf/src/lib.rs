@@ -48,7 +48,7 @@ pub mod width;
 
 use rand_core::CryptoRng;
 use vesica_primitives::block::Block;
-use vesica_primitives::security::{Security, lambda_each};
+use vesica_primitives::security::{KeyAgreement, Security, lambda_each};
 use vesica_wire::{Channel, Error, Traffic};
 
 /// What the parties of a run have agreed on: the only parameters of every protocol. A module derives
@@ -63,12 +63,21 @@ pub struct Params {
     pub receiver_size: usize,
     /// Items in the sender's set.
     pub sender_size: usize,
+    /// How the parties agree on the keys of base transfers, in protocols that have [two ways](PostQuantum::OnRequest).
+    pub key_agreement: KeyAgreement,
     /// Hash of the agreed contract and both sides' nonces; bound into every hash of the protocol.
     pub session: [u8; 32],
 }
 
 // Keys of a job may follow from the session.
-vesica_primitives::opaque!(Params, security, lambda, receiver_size, sender_size);
+vesica_primitives::opaque!(
+    Params,
+    security,
+    lambda,
+    receiver_size,
+    sender_size,
+    key_agreement
+);
 
 impl Params {
     /// Statistical security in bits of each of `events` events that share 2^-λ.
@@ -96,6 +105,8 @@ pub struct Spec {
     pub security: Security,
     /// A weaker adversary for which it has a cheaper form, if it has one.
     pub cheaper: Option<Security>,
+    /// Whether the messages of a run hide both sets from a later quantum computer.
+    pub post_quantum: PostQuantum,
     /// Maximum number of items that either side may hold.
     pub max_items: u64,
     /// Maximum bits of statistical security for the given numbers of items of the receiver and of the sender;
@@ -108,6 +119,18 @@ pub struct Spec {
     pub exact: Option<ExactLimits>,
     /// What each item of either side adds to a run.
     pub item_cost: ItemCost,
+}
+
+/// Whether what a party keeps of the messages of a run tells it nothing of the peer's set beyond the result once there are
+/// large quantum computers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostQuantum {
+    /// It can find out about items that it guesses.
+    Never,
+    /// With [hybrid](KeyAgreement::Hybrid) base transfers.
+    OnRequest,
+    /// It never depends on what a quantum computer is known to break.
+    Always,
 }
 
 /// Upper bounds on what an item adds to a run of any size, at any λ, from which deadlines are computed: twice or more of
@@ -162,6 +185,17 @@ impl Spec {
     pub fn runs(&self, asked: Security) -> Security {
         let cheaper = self.cheaper.filter(|cheaper| asked <= *cheaper);
         cheaper.unwrap_or(self.security)
+    }
+
+    /// How base transfers agree on keys in a run of which this is asked; `None` where there is no such run.
+    pub fn key_agreement(&self, post_quantum: bool) -> Option<KeyAgreement> {
+        match self.post_quantum {
+            PostQuantum::Never if post_quantum => None,
+            PostQuantum::OnRequest if post_quantum => Some(KeyAgreement::Hybrid),
+            PostQuantum::Never | PostQuantum::OnRequest | PostQuantum::Always => {
+                Some(KeyAgreement::Classical)
+            }
+        }
     }
 
     /// The adversaries that runs withstand, the strongest first.

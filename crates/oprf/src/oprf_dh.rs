@@ -44,7 +44,7 @@ use vesica_wire::{
     send_rows,
 };
 
-use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, bytes};
+use crate::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, PostQuantum, Spec, bytes};
 
 /// Frame with the sender's public key.
 pub const KEY: Kind = Kind {
@@ -237,6 +237,7 @@ static SPEC: Spec = Spec {
     security: Security::Malicious,
     exact: None,
     cheaper: None,
+    post_quantum: PostQuantum::Never,
     max_items: 1 << 28,
     max_lambda: |_, _| None,
     item_cost: ItemCost {

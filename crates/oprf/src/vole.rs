@@ -53,7 +53,10 @@ use vesica_wire::{Channel, End, Error, Frames, Kind, Traffic, recv_rows};
 use zeroize::Zeroizing;
 
 use crate::coin::{self, Coin, Committed, Sealed, recv_half, send_half};
-use crate::{Item, ItemCost, MAX_SYSTEM, Oprf, Outputs, Params, Spec, bytes, max_lambda_of_short};
+use crate::{
+    Item, ItemCost, MAX_SYSTEM, Oprf, Outputs, Params, PostQuantum, Spec, bytes,
+    max_lambda_of_short,
+};
 
 use okvs::ArrangedOkvs;
 
@@ -136,7 +139,7 @@ impl Events {
             true => silent::traffic::<u64>,
             false => silent::traffic::<u128>,
         };
-        setup(traffic, security, slots);
+        setup(traffic, security, params.key_agreement, slots);
         let mut encoding = half;
         let shape = match self.is_narrow {
             true => Shape::new(slots, 64),
@@ -194,6 +197,7 @@ static SPEC: Spec = Spec {
     security: Security::Malicious,
     exact: None,
     cheaper: Some(Security::SemiHonest),
+    post_quantum: PostQuantum::OnRequest,
     max_items: 1 << 28,
     max_lambda: |receiver_size, sender_size| {
         Some(max_lambda_of_short::<Vole>(receiver_size, sender_size).min(MAX_LAMBDA))
@@ -268,8 +272,9 @@ impl Vole {
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
         let (session, slots) = (&params.session, events.slots(params));
+        let (security, agreement) = (params.security, params.key_agreement);
         receive_on::<F, _, W>(events, channel, params, items, rng, |channel, rng| {
-            silent::Receiver::begin(channel, session, params.security, slots, rng)
+            silent::Receiver::begin(channel, session, security, agreement, slots, rng)
         })
     }
 
@@ -282,8 +287,9 @@ impl Vole {
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
         let (session, slots) = (&params.session, events.slots(params));
+        let (security, agreement) = (params.security, params.key_agreement);
         send_on::<F, _, W>(events, channel, params, items, rng, |channel, rng| {
-            silent::Sender::<F>::begin(channel, session, params.security, slots, rng)
+            silent::Sender::<F>::begin(channel, session, security, agreement, slots, rng)
         })
     }
 }

@@ -39,6 +39,8 @@ pub struct Open {
     pub lambda: u32,
     /// Bits of items that are numbers.
     pub exact: Option<u32>,
+    /// Whether the messages of the run have to hide both sets from a later quantum computer.
+    pub post_quantum: bool,
     /// Whether the sender hands over columns with the matches.
     pub has_labels: bool,
 }
@@ -92,6 +94,7 @@ impl Open {
     fn is_served_by(&self, protocol: &dyn Protocol) -> bool {
         let spec = protocol.spec();
         let is_able = spec.security >= self.security
+            && spec.key_agreement(self.post_quantum).is_some()
             && (!self.has_labels || protocol.labels_per_item().is_some())
             && protocol
                 .offline()

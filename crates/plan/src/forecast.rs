@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vesica_psi::{
-    Half, Optimize, Origin, Params, Protocol, Reveal, Reveals, Security, Task, Values,
+    Half, Optimize, Origin, Params, Protocol, Reveal, Reveals, Security, Spec, Task, Values,
 };
 use vesica_wire::{End, Frames, Link, Traffic};
 
@@ -40,6 +40,8 @@ pub struct Request {
     pub sizes: [u64; 2],
     /// Statistical security in bits.
     pub lambda: u32,
+    /// Whether its messages have to hide both sets from a later quantum computer.
+    pub post_quantum: bool,
     /// The adversary that it must withstand; all that protocols offer if `None`.
     pub security: Option<Security>,
     /// What the receiver learns.
@@ -65,6 +67,7 @@ impl Request {
         Request {
             sizes,
             lambda: 40,
+            post_quantum: false,
             security: None,
             reveal,
             values: reveal.fewest_values(columns),
@@ -86,14 +89,16 @@ impl Request {
         }
     }
 
-    /// The parameters of the run; `None` for sizes that this machine cannot address.
-    pub fn params(&self, security: Security) -> Option<Params> {
+    /// The parameters of a run of the protocol; `None` for sizes that this machine cannot address, or if there is no such
+    /// run.
+    pub fn params(&self, spec: &Spec, security: Security) -> Option<Params> {
         let [receiver, sender] = self.sizes.map(usize::try_from);
         Some(Params {
             security,
             lambda: self.lambda,
             receiver_size: receiver.ok()?,
             sender_size: sender.ok()?,
+            key_agreement: spec.key_agreement(self.post_quantum)?,
             session: [0; 32],
         })
     }
@@ -307,6 +312,7 @@ impl Machines {
                 security,
                 lambda: request.lambda,
                 exact: request.exact,
+                post_quantum: request.post_quantum,
                 has_labels: false,
             };
             let spec = registry.auto(&open).first()?.spec();
@@ -374,7 +380,7 @@ impl Machines {
         {
             return None;
         }
-        let params = &request.params(security)?;
+        let params = &request.params(spec, security)?;
         let offline = protocol.offline();
         let dealt = offline.filter(|offline| offline.origin().is_dealt());
         let traffic = |is_stored| protocol.traffic(params, &task, exact, is_stored);

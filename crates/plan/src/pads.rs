@@ -190,7 +190,7 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vesica_psi::Security;
+    use vesica_psi::{KeyAgreement, Security};
 
     fn params(receiver_size: usize, sender_size: usize) -> Params {
         Params {
@@ -198,6 +198,7 @@ mod tests {
             lambda: 40,
             receiver_size,
             sender_size,
+            key_agreement: KeyAgreement::default(),
             session: [0; 32],
         }
     }

@@ -1,4 +1,4 @@
-//! The adversary of a run, and how the events of a run share the statistical error.
+//! The adversary of a run, how its base transfers agree on keys, and how the events of a run share the statistical error.
 
 /// What an adversary may do.
 #[derive(
@@ -39,6 +39,16 @@ impl Security {
             Security::Malicious => "malicious",
         }
     }
+}
+
+/// How the parties of base oblivious transfers agree on keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyAgreement {
+    /// By Diffie-Hellman on Curve25519: whoever keeps the messages can find the keys with a quantum computer.
+    #[default]
+    Classical,
+    /// By that and by ML-KEM-768: the keys stay secret as long as either holds.
+    Hybrid,
 }
 
 /// λ + ⌈log₂ `events`⌉: if each of `events` events has a probability of at most 2^-result, then any of them

@@ -40,9 +40,9 @@ use std::any::Any;
 use rand_core::CryptoRng;
 pub use vesica_correlations::bulk::Optimize;
 pub use vesica_correlations::ole::Origin;
-pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, Spec};
+pub use vesica_oprf::{ExactLimits, Item, ItemCost, Oprf, Params, PostQuantum, Spec};
 use vesica_primitives::oracle::Oracle;
-pub use vesica_primitives::security::{Security, lambda_each};
+pub use vesica_primitives::security::{KeyAgreement, Security, lambda_each};
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::{Zeroize, Zeroizing};
 

@@ -55,8 +55,8 @@ use zeroize::Zeroizing;
 
 use crate::masks::{Exchange, names};
 use crate::{
-    ExactLimits, Half, Input, ItemCost, Offline, Output, Params, Prepared, Protocol, Reveal,
-    Security, Spec, Task,
+    ExactLimits, Half, Input, ItemCost, Offline, Output, Params, PostQuantum, Prepared, Protocol,
+    Reveal, Security, Spec, Task,
 };
 
 /// Frames with c of one block of bins.
@@ -501,6 +501,10 @@ impl<S: Source> Ole<S> {
         source: "KBM23, algorithm 1",
         security: Security::SemiHonest,
         cheaper: None,
+        post_quantum: match S::HAS_BASE_TRANSFERS {
+            true => PostQuantum::OnRequest,
+            false => PostQuantum::Always,
+        },
         max_items: MAX_ITEMS,
         max_lambda: |receiver_size, sender_size| {
             Some(max_lambda::<S>(receiver_size, sender_size, None))
@@ -591,7 +595,12 @@ impl<S: Source> Protocol for Ole<S> {
             (true, _) => {}
             (false, true) => return None,
             (false, false) => {
-                S::traffic(&mut traffic, shape, lambda_of_events(params.lambda))?;
+                S::traffic(
+                    &mut traffic,
+                    shape,
+                    lambda_of_events(params.lambda),
+                    params.key_agreement,
+                )?;
             }
         }
         let rows = |each: usize| match each {
@@ -638,7 +647,14 @@ impl<S: Source> Protocol for Ole<S> {
         let lambda = lambda_of_events(params.lambda);
         let half = match prepared.stored() {
             Some(half) => half,
-            None => S::receive(channel, shape, lambda, &params.session, rng)?,
+            None => S::receive(
+                channel,
+                shape,
+                lambda,
+                params.key_agreement,
+                &params.session,
+                rng,
+            )?,
         };
         channel.begin_phase("tables");
         let receiver = Receiver::new(plan, half, &input)?;
@@ -691,7 +707,14 @@ impl<S: Source> Protocol for Ole<S> {
         let lambda = lambda_of_events(params.lambda);
         let half = match prepared.stored() {
             Some(half) => half,
-            None => S::send(channel, shape, lambda, &params.session, rng)?,
+            None => S::send(
+                channel,
+                shape,
+                lambda,
+                params.key_agreement,
+                &params.session,
+                rng,
+            )?,
         };
         channel.begin_phase("tables");
         let sender = Sender::new(plan, half, &input, rng)?;
@@ -747,10 +770,12 @@ impl<S: Source> Offline for Ole<S> {
         let shape = Plan::of::<S>(params, bits)?.shape;
         let lambda = lambda_of_events(params.lambda);
         channel.begin_phase("offline");
-        let session = &params.session;
+        let (session, agreement) = (&params.session, params.key_agreement);
         Ok(match half {
-            Half::Receiver => S::receive(channel, shape, lambda, session, rng)?.into_bytes(),
-            Half::Sender => S::send(channel, shape, lambda, session, rng)?.into_bytes(),
+            Half::Receiver => {
+                S::receive(channel, shape, lambda, agreement, session, rng)?.into_bytes()
+            }
+            Half::Sender => S::send(channel, shape, lambda, agreement, session, rng)?.into_bytes(),
         })
     }
 

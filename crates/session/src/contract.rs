@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use vesica_files::many;
 use vesica_plan::buckets::{self, MAX_BUCKETS};
 use vesica_plan::{Open, Registry};
-use vesica_psi::{Protocol, Reveal, Security, StringBytes, Task, lambda_each};
+use vesica_psi::{KeyAgreement, Protocol, Reveal, Security, StringBytes, Task, lambda_each};
 use vesica_wire::{Error as WireError, Kind, Limit, is_hidden};
 
 use crate::charges::{NoiseRequest, NoiseTerms};
@@ -21,7 +21,7 @@ use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
 use crate::terms::{
     BUCKET_ATTEMPTS, BUCKETS_AT_ONCE, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE,
-    REVEAL, SECURITY, Term, TermValue, Terms, VERSION,
+    POST_QUANTUM, REVEAL, SECURITY, Term, TermValue, Terms, VERSION,
 };
 use crate::value::{self, ValueTerms};
 
@@ -418,6 +418,7 @@ impl Hello {
                     security: terms.get(&SECURITY),
                     lambda: terms.get(&LAMBDA),
                     exact: terms.get(&KEY_BITS),
+                    post_quantum: terms.get(&POST_QUANTUM),
                     has_labels: labels.is_ok_and(|labels| labels.is_some()),
                 })
             }
@@ -433,6 +434,10 @@ impl Hello {
         // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
         if protocol.spec().security < terms.get(&SECURITY) {
             return Err(bad("protocol", "weaker than the security asked for"));
+        }
+        let agreement = protocol.spec().key_agreement(terms.get(&POST_QUANTUM));
+        if agreement.is_none() {
+            return Err(bad("protocol", "not one that is post-quantum"));
         }
         if !protocol.can_reveal(reveal) {
             return Err(bad("protocol", "not one for what is to be revealed"));
@@ -568,6 +573,12 @@ impl Contract {
             parts: self.buckets,
             noise_span: self.span_of_counts(),
         }
+    }
+
+    /// How the run agrees on the keys of base transfers.
+    pub(crate) fn key_agreement(&self, protocol: &dyn Protocol) -> KeyAgreement {
+        let agreement = protocol.spec().key_agreement(self.get(&POST_QUANTUM));
+        agreement.expect("a protocol that fits the terms")
     }
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.

@@ -28,7 +28,7 @@ mod envelope;
 #[cfg(test)]
 mod tests;
 
-use vesica_psi::{Params, Protocol, Reveal, Security, Task};
+use vesica_psi::{KeyAgreement, Params, Protocol, Reveal, Security, Task};
 use vesica_wire::{
     Channel, Error as WireError, HEADER_BYTES, Kind, MAX_FRAME, Misbehaviour, PhaseTraffic,
 };
@@ -62,6 +62,7 @@ pub fn goes_by_messages(protocol: &dyn Protocol) -> bool {
         lambda: 40,
         receiver_size: 1 << 10,
         sender_size: 1 << 10,
+        key_agreement: KeyAgreement::default(),
         session: [0; 32],
     };
     protocol.can_reveal(Reveal::Matches.into())

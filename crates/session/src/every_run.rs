@@ -9,13 +9,13 @@ use std::thread;
 use rand_core::Rng;
 use vesica_keys::KeyBlock;
 use vesica_plan::buckets::split;
-use vesica_psi::{Offline, Origin, Params, Protocol};
+use vesica_psi::{KeyAgreement, Offline, Origin, Params, Protocol};
 use vesica_testing::{Sent, digests, recorded_pair, with_seed};
 use vesica_wire::{Channel, FramedChannel, Kind};
 use zeroize::Zeroizing;
 
 use crate::random::fresh_rng;
-use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY};
+use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, POST_QUANTUM, REVEAL, SECURITY};
 use crate::{
     Attempt, BucketShares, Checkpoint, Epsilon, Error, Fingerprint, HalfSource, Identity, Job,
     KeySet, LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Noise, NoiseRequest,
@@ -84,7 +84,7 @@ pub(crate) const SHARED: u64 = 13;
 /// How a run differs from the usual one of its protocol and of what it reveals.
 pub(crate) type Change = fn(&mut Job);
 
-pub(crate) const CHANGES: [(&str, Change); 15] = [
+pub(crate) const CHANGES: [(&str, Change); 16] = [
     ("", |_| ()),
     ("both", |job| job.terms.set(&LEARNS, Learns::Both)),
     ("aligned", |job| job.terms.set(&LEARNS, Learns::Aligned)),
@@ -108,6 +108,7 @@ pub(crate) const CHANGES: [(&str, Change); 15] = [
     ("traffic", |job| {
         job.terms.set(&OPTIMIZE, OptimizeRequest::Traffic)
     }),
+    ("post-quantum", |job| job.terms.set(&POST_QUANTUM, true)),
     ("buckets", |job| job.memory = two_buckets(job)),
     ("labels", |job| {
         job.labels = match job.role {
@@ -276,6 +277,7 @@ fn pair(name: &str, protocol: &dyn Protocol, job: &Job) -> (Option<[Sent; 2]>, [
                 lambda: job.get(&LAMBDA),
                 receiver_size: SIZES[0] as usize,
                 sender_size: SIZES[1] as usize,
+                key_agreement: KeyAgreement::default(),
                 session: [0; 32],
             };
             with_seed(&format!("{name}, dealer"), || {

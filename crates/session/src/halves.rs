@@ -50,6 +50,8 @@ pub struct Purpose<'a> {
     pub lambda: u32,
     /// The bits of keys that are numbers of a declared width.
     pub key_bits: Option<u32>,
+    /// Whether the messages that made the halves have to hide sets from a later quantum computer.
+    pub post_quantum: bool,
     /// Items of this side.
     pub items: u64,
     /// The peer; `None` over plaintext.

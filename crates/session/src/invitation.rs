@@ -74,17 +74,20 @@ pub enum InvitableTerm {
     Protocol,
     /// The sender learns the result too; the value is `yes`.
     Both,
+    /// The messages hide both sets from a later quantum computer; the value is `yes`.
+    PostQuantum,
 }
 
 impl InvitableTerm {
     /// All that there are, in the order of their codes.
-    pub const ALL: [InvitableTerm; 6] = [
+    pub const ALL: [InvitableTerm; 7] = [
         InvitableTerm::Security,
         InvitableTerm::Lambda,
         InvitableTerm::Reveal,
         InvitableTerm::MinSize,
         InvitableTerm::Protocol,
         InvitableTerm::Both,
+        InvitableTerm::PostQuantum,
     ];
 
     /// Its name, with `_` between words; that of the [option](Terms::options), if that sets a term.
@@ -96,6 +99,7 @@ impl InvitableTerm {
             InvitableTerm::MinSize => "min_size",
             InvitableTerm::Protocol => "protocol",
             InvitableTerm::Both => "both",
+            InvitableTerm::PostQuantum => "post_quantum",
         }
     }
 
@@ -109,7 +113,7 @@ impl InvitableTerm {
 
     fn takes(self, value: &str) -> bool {
         match self {
-            InvitableTerm::Both => value == "yes",
+            InvitableTerm::Both | InvitableTerm::PostQuantum => value == "yes",
             // Which ones there are depends on the version of the program, and so on the side that runs.
             InvitableTerm::Protocol => {
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';

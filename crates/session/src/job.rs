@@ -11,8 +11,8 @@ use vesica_wire::{Error as WireError, Limit, Link};
 use crate::contract::purpose_problem;
 use crate::halves::{HalfSource, Purpose};
 use crate::terms::{
-    KEY_BITS, LAMBDA, LEARNS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE, NORMALIZATION, REVEAL,
-    SECURITY, Term, TermValue, Terms, lambda_problem,
+    KEY_BITS, LAMBDA, LEARNS, MAX_KEY_COLUMNS, MAX_NORMALIZATION, MIN_SIZE, NORMALIZATION,
+    POST_QUANTUM, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
 };
 use crate::{
     Error, Fingerprint, LabelExchange, Learns, NoiseRequest, ProtocolRequest, Role, ValueTerms,
@@ -178,6 +178,12 @@ impl Job {
                 runs: spec.security,
             });
         }
+        if spec.key_agreement(self.get(&POST_QUANTUM)).is_none() {
+            return usage(format!(
+                "protocol {} does not hide sets from a later quantum computer",
+                spec.name
+            ));
+        }
         self.check_values()?;
         self.check_noise()?;
         if let Some(problem) = lambda_problem(lambda) {
@@ -235,6 +241,7 @@ impl Job {
             security: self.get(&SECURITY),
             lambda: self.get(&LAMBDA),
             exact: self.get(&KEY_BITS),
+            post_quantum: self.get(&POST_QUANTUM),
             has_labels: !self.labels.is_nothing() && self.labels.string_bytes() == 0,
         }
     }
@@ -261,6 +268,7 @@ impl Job {
             protocol: &self.protocol,
             lambda: self.get(&LAMBDA),
             key_bits: self.get(&KEY_BITS),
+            post_quantum: self.get(&POST_QUANTUM),
             items,
             peer,
         }

@@ -72,6 +72,26 @@ terms! {
         ..Term::new("security", "security", || Security::Malicious, same)
     };
 
+    /// Whether the messages of the run have to hide both sets from a later quantum computer. Neither side can ask for it
+    /// alone: what hides the choices of base transfers is then an assumption.
+    pub POST_QUANTUM: Term<bool> = Term {
+        arguments: &[Argument::PostQuantum],
+        option: Some(Setting {
+            value_name: "",
+            former_names: &[],
+            values: &["yes", "no"],
+            default: "",
+            help: &[Part::Words(
+                "Hide both sets from whoever keeps the messages until there are large quantum computers, by ML-KEM-768 beside Curve25519; on both sides the same. 0.4 MB more for each set of base transfers, and fewer protocols",
+            )],
+            set: |terms, text| {
+                terms.set(&POST_QUANTUM, text == "yes");
+                Ok(())
+            },
+        }),
+        ..Term::new("post_quantum", "post-quantum", || false, same)
+    };
+
     /// Computational security in bits.
     pub KAPPA: Term<u32> = Term {
         problem: bits_problem,
@@ -251,7 +271,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 21;
+pub const VERSION: u16 = 22;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
@@ -279,7 +299,7 @@ pub struct Term<T: 'static> {
 
 /// An option that sets a term.
 pub struct Setting {
-    /// What stands for its value in help.
+    /// What stands for its value in help; empty for a flag, whose value is `yes`.
     pub value_name: &'static str,
     /// Names that it had before.
     pub former_names: &'static [&'static str],
@@ -291,6 +311,13 @@ pub struct Setting {
     pub help: &'static [Part],
     /// Reads a value, and sets the term. Fails with what can be given.
     pub set: fn(&mut Terms, &str) -> Result<(), String>,
+}
+
+impl Setting {
+    /// Whether it is given without a value.
+    pub fn is_flag(&self) -> bool {
+        self.value_name.is_empty()
+    }
 }
 
 impl<T: TermValue> Term<T> {

@@ -15,7 +15,7 @@ use vesica_oprf::sparse::{AesBit, BitFunction, Message, Sparse};
 use vesica_oprf::width::width;
 use vesica_oprf::{Item, Oprf, Params};
 use vesica_primitives::polynomial::bins;
-use vesica_primitives::security::Security;
+use vesica_primitives::security::{KeyAgreement, Security};
 use vesica_psi::masks::Exchange;
 use vesica_research::okvs_message::OkvsMessage;
 use vesica_research::sha256::Sha256Bit;
@@ -195,6 +195,7 @@ fn stores_and_functions(c: &mut Criterion) {
             lambda: LAMBDA,
             receiver_size: n,
             sender_size: n,
+            key_agreement: KeyAgreement::default(),
             session: [1; 32],
         };
         (params, items)

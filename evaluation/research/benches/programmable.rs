@@ -14,7 +14,7 @@ use vesica_oprf::programmable::{
 };
 use vesica_oprf::vole::Vole;
 use vesica_primitives::block::Block;
-use vesica_primitives::security::Security;
+use vesica_primitives::security::{KeyAgreement, Security};
 use vesica_research::free_oprf::Free;
 use vesica_research::kkrt_batch::KkrtBatch;
 use vesica_research::polynomial_hint::PolynomialHint;
@@ -38,6 +38,7 @@ fn sets(log_items: u32, payload_bits: u32) -> Sets {
         lambda: 40,
         receiver_size: size,
         sender_size: size,
+        key_agreement: KeyAgreement::default(),
         session: [7; 32],
     };
     let ours = items(1, size);

@@ -78,7 +78,8 @@ mod tests {
     use proptest::prelude::*;
     use vesica_encodings::cuckoo;
     use vesica_psi::{
-        Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Security, Task, Values,
+        Half, Input, Item, KeyAgreement, Output, Params, Prepared, Protocol, Reveal, Security,
+        Task, Values,
     };
     use vesica_testing::{digests, honest, rng};
 
@@ -120,6 +121,7 @@ mod tests {
             lambda: 40,
             receiver_size: ours.0.len(),
             sender_size: theirs.0.len(),
+            key_agreement: KeyAgreement::default(),
             session: [seed as u8; 32],
         };
         fn input(side: &Side, columns: u8) -> Input<'_> {

@@ -24,7 +24,7 @@ use rand_core::CryptoRng;
 use vesica_encodings::Okvs;
 use vesica_encodings::random_band::RandomBand;
 use vesica_oprf::compact_dh::{self, KEY};
-use vesica_oprf::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, Spec, halves};
+use vesica_oprf::{Item, ItemCost, LongOutput, Oprf, Outputs, Params, PostQuantum, Spec, halves};
 use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::curve::{EncodedKeys, PlainKey};
 use vesica_primitives::oracle::Oracle;
@@ -115,6 +115,7 @@ impl Oprf for CompactOkvs {
             security: Security::SemiHonest,
             exact: None,
             cheaper: None,
+            post_quantum: PostQuantum::Never,
             max_items: 1 << 24,
             max_lambda: |_, _| None,
             item_cost: ItemCost {
@@ -204,6 +205,7 @@ mod tests {
     use vesica_wire::{Spoil, Tamper, memory_pair};
 
     use super::*;
+    use vesica_primitives::security::KeyAgreement;
 
     fn params(receiver_size: usize, sender_size: usize) -> Params {
         Params {
@@ -211,6 +213,7 @@ mod tests {
             lambda: 40,
             receiver_size,
             sender_size,
+            key_agreement: KeyAgreement::default(),
             session: [3; 32],
         }
     }

@@ -10,7 +10,7 @@ use vesica_oprf::programmable::{
 use vesica_oprf::vole::Vole;
 use vesica_oprf::{Item, Params};
 use vesica_primitives::block::Block;
-use vesica_primitives::security::Security;
+use vesica_primitives::security::{KeyAgreement, Security};
 use vesica_testing::{Tape, chi_squared, honest, items, misbehaviour, rng, run_both};
 use vesica_wire::{Channel, Error, MAX_FRAME, Misbehaviour, Spoil, Tamper, memory_pair};
 
@@ -24,6 +24,7 @@ fn params(lambda: u32, receiver_size: usize, sender_size: usize) -> Params {
         lambda,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [6; 32],
     }
 }

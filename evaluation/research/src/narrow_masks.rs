@@ -14,7 +14,7 @@ use rand_core::{Rng, SeedableRng};
 use vesica_encodings::random_band::RandomBand;
 use vesica_oprf::sparse::{AesBit, BitFunction, Sparse, Store};
 use vesica_oprf::{Item, Oprf, Output, Params};
-use vesica_primitives::security::Security;
+use vesica_primitives::security::{KeyAgreement, Security};
 use vesica_wire::{Channel, Error, memory_pair};
 
 use crate::attack::{Found, Run, View, expected_hashes, recover};
@@ -144,6 +144,7 @@ fn params(options: &Options) -> Params {
         lambda: 40,
         receiver_size: options.items,
         sender_size: options.items,
+        key_agreement: KeyAgreement::default(),
         session: [7; 32],
     }
 }
@@ -451,6 +452,7 @@ mod tests {
             lambda: 40,
             receiver_size: 1 << 26,
             sender_size: 1 << 26,
+            key_agreement: KeyAgreement::default(),
             session: [0; 32],
         };
         assert!(unsafe_paper_width(Figure::SemiHonest, &params) < 128);

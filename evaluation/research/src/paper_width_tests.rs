@@ -7,7 +7,7 @@ use vesica_wire::{Spoil, Tamper, memory_pair};
 use vesica_encodings::random_band::RandomBand;
 use vesica_oprf::sparse::{self, Store};
 use vesica_oprf::width::width;
-use vesica_primitives::security::Security;
+use vesica_primitives::security::{KeyAgreement, Security};
 
 use super::*;
 use crate::attack::{Run, View, expected_hashes, recover};
@@ -25,6 +25,7 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
         lambda: 40,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [6; 32],
     }
 }

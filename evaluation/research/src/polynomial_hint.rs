@@ -297,6 +297,7 @@ mod tests {
     use super::*;
     use vesica_oprf::Params;
     use vesica_oprf::programmable::Split;
+    use vesica_primitives::security::KeyAgreement;
     use vesica_reference::gf2k as reference;
     use vesica_testing::{items, rng};
 
@@ -307,6 +308,7 @@ mod tests {
                 lambda,
                 receiver_size: points,
                 sender_size: points,
+                key_agreement: KeyAgreement::default(),
                 session: [1; 32],
             },
             bins: points.max(3),

@@ -12,7 +12,8 @@ use vesica_oprf::sparse::{AesBit, Sparse};
 use vesica_primitives::security::Security;
 use vesica_primitives::yardstick::aes_blocks_per_second;
 use vesica_psi::{
-    Half, Input, Item, MaskExchange, Output, Params, Prepared, Protocol, Reveal, Task, Values,
+    Half, Input, Item, KeyAgreement, MaskExchange, Output, Params, Prepared, Protocol, Reveal,
+    Task, Values,
 };
 use vesica_wire::{
     Channel, ChannelOptions, End, Error, FramedChannel, Link, PhaseTraffic, memory_pair_with,
@@ -240,6 +241,7 @@ pub fn params(items: usize) -> Params {
         lambda: 40,
         receiver_size: items,
         sender_size: items,
+        key_agreement: KeyAgreement::default(),
         session: [1; 32],
     }
 }

@@ -12,6 +12,7 @@ use vesica_correlations::bulk::{self, Optimize, SemiHonest};
 use vesica_correlations::subfield::FromCots;
 use vesica_encodings::cuckoo;
 use vesica_primitives::block::{Block, Prg};
+use vesica_primitives::security::KeyAgreement;
 use vesica_wire::{Channel, Error, Link};
 
 use crate::runs::{Comparison, Run, both};
@@ -107,7 +108,15 @@ fn receive_cots<const W: u32>(
     strings: &[Block],
 ) -> Result<BitShares, Error> {
     let count = cots(W, bits, strings.len());
-    let cots = bulk::Sender::setup(channel, &SESSION, SemiHonest, count, Optimize::Time, rng)?;
+    let cots = bulk::Sender::setup(
+        channel,
+        &SESSION,
+        SemiHonest,
+        count,
+        Optimize::Time,
+        KeyAgreement::Classical,
+        rng,
+    )?;
     let mut engine = Receiver::<W>::new(&ENGINE, FromCots::new(cots));
     engine.equality(channel, rng, bits, strings)
 }
@@ -119,7 +128,15 @@ fn send_cots<const W: u32>(
     strings: &[Block],
 ) -> Result<BitShares, Error> {
     let count = cots(W, bits, strings.len());
-    let cots = bulk::Receiver::setup(channel, &SESSION, SemiHonest, count, Optimize::Time, rng)?;
+    let cots = bulk::Receiver::setup(
+        channel,
+        &SESSION,
+        SemiHonest,
+        count,
+        Optimize::Time,
+        KeyAgreement::Classical,
+        rng,
+    )?;
     let mut engine = Sender::<W>::new(&ENGINE, FromCots::new(cots));
     engine.equality(channel, rng, bits, strings)
 }
@@ -132,7 +149,15 @@ fn receive_entries<const W: u32>(
 ) -> Result<BitShares, Error> {
     let (how, count) = (Optimize::Time, strings.len() * entries(W, bits));
     let cots = bulk::subfield::cots(W, count, how);
-    let cots = bulk::Sender::setup(channel, &SESSION, SemiHonest, cots, how, rng)?;
+    let cots = bulk::Sender::setup(
+        channel,
+        &SESSION,
+        SemiHonest,
+        cots,
+        how,
+        KeyAgreement::Classical,
+        rng,
+    )?;
     let entries =
         bulk::subfield::Sender::setup(channel, &ENTRIES, SemiHonest, count, how, cots, rng)?;
     let mut engine = Receiver::<W>::new(&ENGINE, entries);
@@ -147,7 +172,15 @@ fn send_entries<const W: u32>(
 ) -> Result<BitShares, Error> {
     let (how, count) = (Optimize::Time, strings.len() * entries(W, bits));
     let cots = bulk::subfield::cots(W, count, how);
-    let cots = bulk::Receiver::setup(channel, &SESSION, SemiHonest, cots, how, rng)?;
+    let cots = bulk::Receiver::setup(
+        channel,
+        &SESSION,
+        SemiHonest,
+        cots,
+        how,
+        KeyAgreement::Classical,
+        rng,
+    )?;
     let entries =
         bulk::subfield::Receiver::setup(channel, &ENTRIES, SemiHonest, count, how, cots, rng)?;
     let mut engine = Sender::<W>::new(&ENGINE, entries);

@@ -145,6 +145,7 @@ impl Receiving<'_> {
             SemiHonest,
             self.reverse_cots,
             self.plan.task.optimize,
+            self.plan.key_agreement,
             self.rng,
         )?;
         self.engine.add_reverse(source);
@@ -165,6 +166,7 @@ impl Sending<'_> {
             SemiHonest,
             self.reverse_cots,
             self.plan.task.optimize,
+            self.plan.key_agreement,
             self.rng,
         )?;
         self.engine.add_reverse(source);

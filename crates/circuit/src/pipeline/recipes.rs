@@ -6,7 +6,9 @@ use vesica_oprf::programmable::{
     BatchOprf, Hint, OkvsHint, Opprf, RelaxedHint, Shape, TableHint, membership,
 };
 use vesica_oprf::vole::Vole;
-use vesica_psi::{Input, ItemCost, Params, Protocol, Security, Spec, lambda_each};
+use vesica_psi::{
+    Input, ItemCost, KeyAgreement, Params, PostQuantum, Protocol, Security, Spec, lambda_each,
+};
 use vesica_wire::{Error, Traffic};
 use zeroize::Zeroizing;
 
@@ -303,6 +305,7 @@ pub(super) const fn spec<R: Recipe>() -> Spec {
         security: Security::SemiHonest,
         exact: None,
         cheaper: None,
+        post_quantum: PostQuantum::OnRequest,
         max_items: MAX_ITEMS,
         max_lambda: max_lambda_of::<R>,
         item_cost: ItemCost {
@@ -332,6 +335,7 @@ fn any_shape<R: Recipe>(
         lambda: lambda_each(lambda, R::Stages::OPPRFS),
         receiver_size: size(receiver_size),
         sender_size: size(sender_size),
+        key_agreement: KeyAgreement::default(),
         session: [0; 32],
     };
     R::Stages::plan(&params, payload_bits, bins::table).map(|(_, shape)| shape)

@@ -142,7 +142,15 @@ impl Second {
         // Step 4.
         let (session, cots) = self.reverse(plan);
         let optimize = plan.task.optimize;
-        let reverse = bulk::Receiver::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
+        let reverse = bulk::Receiver::setup(
+            channel,
+            &session,
+            SemiHonest,
+            cots,
+            optimize,
+            plan.key_agreement,
+            rng,
+        )?;
         let reverse = FromCots::new(reverse);
         let mut reverse = ChoiceEnd::new(Direction::Reverse, &session, reverse);
         let own = BitsOfBins {
@@ -187,7 +195,15 @@ impl Second {
         // Step 4.
         let (session, cots) = self.reverse(plan);
         let optimize = plan.task.optimize;
-        let reverse = bulk::Sender::setup(channel, &session, SemiHonest, cots, optimize, rng)?;
+        let reverse = bulk::Sender::setup(
+            channel,
+            &session,
+            SemiHonest,
+            cots,
+            optimize,
+            plan.key_agreement,
+            rng,
+        )?;
         let reverse = FromCots::new(reverse);
         let mut reverse = ValueEnd::new(Direction::Reverse, &session, reverse);
         let own = BitsOfBins {

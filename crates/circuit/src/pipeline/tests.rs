@@ -1,6 +1,6 @@
 use vesica_testing::{digests, honest, rng};
 
-use vesica_psi::{Security, StringBytes, Values};
+use vesica_psi::{KeyAgreement, Security, StringBytes, Values};
 
 use super::*;
 use crate::harness::measured;
@@ -26,6 +26,7 @@ fn session(table: Sizing, items: &[vesica_psi::Item]) -> [u8; 32] {
         lambda: 40,
         receiver_size: items.len(),
         sender_size: 0,
+        key_agreement: KeyAgreement::default(),
         session: [byte; 32],
     };
     let serves = |byte: &u8| {
@@ -50,6 +51,7 @@ fn received<R: Recipe>(
         lambda: 40,
         receiver_size: 20,
         sender_size: 20,
+        key_agreement: KeyAgreement::default(),
         session: session(protocol.table, &digests(0..20)),
     };
     let plan = &Plan::new::<R>(&params, protocol.table, &task);
@@ -174,6 +176,7 @@ fn noisy_sizes_are_told_within_their_span() {
             lambda: 40,
             receiver_size: 30,
             sender_size: 20,
+            key_agreement: KeyAgreement::default(),
             session: [0; 32],
         };
         let reveal: vesica_psi::Reveals = reveal.parse().unwrap();
@@ -204,6 +207,7 @@ fn the_largest_runs_have_as_many_extensions_as_said() {
             lambda: 40,
             receiver_size: 1 << log,
             sender_size: 1 << log,
+            key_agreement: KeyAgreement::default(),
             session: [0; 32],
         };
         let reveal = match values {

@@ -67,13 +67,14 @@ impl Plan {
         let mut traffic = Traffic::default();
         R::Stages::traffic(self, &mut traffic);
         let main = cost.main_cots(optimize);
-        let main = Cots::setup(&mut traffic, End::Receiver, main, optimize);
+        let agreement = self.key_agreement;
+        let main = Cots::setup(&mut traffic, End::Receiver, main, optimize, agreement);
         let mut main = Entries::setup(&mut traffic, cost.entries, optimize, main);
         R::Stages::test(self).traffic(&mut traffic, &mut main);
         extend(&mut main, &mut traffic, function.cots);
         if self.has_payloads() {
             let count = function.reverse_cots;
-            let mut reverse = Cots::setup(&mut traffic, End::Sender, count, optimize);
+            let mut reverse = Cots::setup(&mut traffic, End::Sender, count, optimize, agreement);
             for first in (0..count).step_by(COTS) {
                 reverse.extend(&mut traffic, COTS.min(count - first));
             }
@@ -90,7 +91,7 @@ impl Plan {
         let (cost, optimize) = (self.opening_cost(cells), self.task.optimize);
         if self.task.min_size > 0 {
             let main = cost.main_cots(optimize);
-            let main = Cots::setup(traffic, End::Receiver, main, optimize);
+            let main = Cots::setup(traffic, End::Receiver, main, optimize, self.key_agreement);
             let mut main = Entries::setup(traffic, cost.entries, optimize, main);
             extend(&mut main, traffic, cost.cots);
         }

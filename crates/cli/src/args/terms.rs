@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use vesica::Terms;
 use vesica_files::spelled;
 use vesica_session::Setting;
@@ -36,8 +36,9 @@ macro_rules! selections {
 selections! {
     /// All of them.
     All(_name) true;
-    /// Of a run whose messages go by files: they tell which rows match, whatever else there is to reveal.
-    OfMessages(name) !["reveal", "min_size", "optimize"].contains(&name);
+    /// Of a run whose messages go by files: they tell which rows match, whatever else there is to reveal, and no protocol of
+    /// so few messages is post-quantum.
+    OfMessages(name) !["reveal", "min_size", "optimize", "post_quantum"].contains(&name);
     /// Of an invitation: what both sides have to want alike.
     OfInvitation(name) name != "optimize";
     /// What two sides can differ on before they meet.
@@ -83,17 +84,24 @@ impl<S: Selection> TermOptions<S> {
 }
 
 /// An option as it is typed; its name has `_` between words.
-pub(crate) fn typed(name: &str, value: &str) -> [String; 2] {
-    [format!("--{}", name.replace('_', "-")), value.to_owned()]
+pub(crate) fn typed(name: &str, value: &str) -> Vec<String> {
+    let mut options = Terms::options();
+    let is_flag = options.any(|(option, setting)| option == name && setting.is_flag());
+    let name = format!("--{}", name.replace('_', "-"));
+    let value = (!is_flag).then(|| value.to_owned());
+    std::iter::once(name).chain(value).collect()
 }
 
 fn argument((name, setting): (&'static str, &'static Setting)) -> Arg {
     let argument = Arg::new(name)
         .long(name.replace('_', "-"))
         .aliases(setting.former_names.iter().copied())
-        .value_name(setting.value_name)
         .help_heading("Agreed with the peer")
         .help(spelled(setting.help, &InCommand));
+    if setting.is_flag() {
+        return argument.action(ArgAction::SetTrue);
+    }
+    let argument = argument.value_name(setting.value_name);
     let argument = match setting.values.is_empty() {
         false => argument.value_parser(PossibleValuesParser::new(setting.values)),
         true => argument.value_parser(move |text: &str| {
@@ -129,12 +137,16 @@ impl<S: Selection> FromArgMatches for TermOptions<S> {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        for (name, _) in Self::declared() {
-            if let Some(text) = matches.get_one::<String>(name) {
-                let set = self.terms.set_option(name, text);
+        for (name, setting) in Self::declared() {
+            let text = match setting.is_flag() {
+                true => matches.get_flag(name).then(|| "yes".to_owned()),
+                false => matches.get_one::<String>(name).cloned(),
+            };
+            if let Some(text) = text {
+                let set = self.terms.set_option(name, &text);
                 set.map_err(|problem| Error::raw(ErrorKind::ValueValidation, problem))?;
                 if matches.value_source(name) != Some(ValueSource::DefaultValue) {
-                    self.given.push((name, text.clone()));
+                    self.given.push((name, text));
                 }
             }
         }

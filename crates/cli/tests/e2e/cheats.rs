@@ -601,6 +601,7 @@ fn deal_falsely(connections: &mut [Connection], spoil: fn(&mut Vec<u8>)) {
         lambda: terms.lambda,
         receiver_size: terms.receiver_size as usize,
         sender_size: terms.sender_size as usize,
+        key_agreement: vesica_psi::KeyAgreement::default(),
         session: [0; 32],
     };
     let offline = terms.check(Registry::standard()).unwrap();

@@ -292,6 +292,7 @@ fn spoilt(
             key_bits: None,
             receiver_size: OURS.end - OURS.start,
             sender_size: THEIRS.end - THEIRS.start,
+            post_quantum: false,
         })
     });
     let (to, from) = channel();

@@ -838,6 +838,7 @@ impl Trial {
             key_bits: bits,
             receiver_size: padded[0],
             sender_size: padded[1],
+            post_quantum: false,
         });
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = dice.pick(&[full - full / 16, full.saturating_sub(1)]);

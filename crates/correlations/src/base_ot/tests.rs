@@ -206,3 +206,342 @@ fn wrong_frames_are_refused() {
         assert_eq!(misbehaviour(keys), expected);
     }
 }
+
+mod hybrid {
+    use super::*;
+    use vesica_reference::base_ot_lattice;
+
+    type Keys<T> = Result<(Zeroizing<Vec<T>>, [u8; 32]), Error>;
+
+    fn run(
+        sending: impl Channel,
+        receiving: impl Channel,
+        choices: &Choices,
+        seeds: [u64; 2],
+    ) -> (Keys<[Block; 2]>, Keys<Block>) {
+        let (count, hybrid) = (choices.len(), KeyAgreement::Hybrid);
+        try_both(
+            (sending, receiving),
+            |channel| send_and_bind(channel, &SESSION, hybrid, count, &mut rng(seeds[0])),
+            |channel| {
+                let choices = choices.clone();
+                receive_and_bind(channel, &SESSION, hybrid, choices, &mut rng(seeds[1]))
+            },
+        )
+    }
+
+    #[test]
+    fn the_receiver_gets_the_keys_of_its_choices_and_no_others() {
+        for count in [0, 1, 2, 7, 128] {
+            for choices in [
+                Choices::random(count, &mut rng(5)),
+                (0..count).map(|_| false).collect(),
+                (0..count).map(|_| true).collect(),
+            ] {
+                let (a, b) = memory_pair();
+                let (pairs, keys) = run(a, b, &choices, [3, 4]);
+                let ((pairs, bound), (keys, also_bound)) = (pairs.unwrap(), keys.unwrap());
+                assert_eq!((pairs.len(), keys.len()), (count, count));
+                assert_eq!(bound, also_bound);
+                for ((pair, key), c) in pairs.iter().zip(keys.iter()).zip(bits(&choices)) {
+                    assert_eq!(pair[c], *key);
+                    assert_ne!(pair[1 - c], *key);
+                }
+                let distinct: HashSet<&Block> = pairs.iter().flatten().collect();
+                assert_eq!(distinct.len(), 2 * count);
+            }
+        }
+    }
+
+    /// The sender's randomness for so many OTs: an exponent, then two messages for each.
+    fn script(count: usize) -> Vec<u8> {
+        let mut script = vec![0; 64 + 64 * count];
+        rand_core::Rng::fill_bytes(&mut rng(12), &mut script);
+        script
+    }
+
+    /// What the reference sends for these functions, and its keys.
+    fn expected(
+        script: &[u8],
+        functions: &[Function],
+        lattice: &[lattice::Function],
+    ) -> (Vec<Vec<u8>>, Vec<[Block; 2]>) {
+        let (secret, messages) = script.split_at(64);
+        let (messages, _) = messages.as_chunks::<32>();
+        let (messages, _) = messages.as_chunks::<2>();
+        let lattice: Vec<Vec<u8>> = lattice.iter().map(|f| f.to_vec()).collect();
+        let (_, ciphertexts, keys) =
+            base_ot_lattice::sender(&SESSION, secret, functions, &lattice, messages);
+        (ciphertexts, as_blocks(&keys))
+    }
+
+    #[test]
+    fn both_sides_match_the_reference() {
+        for count in [1, 2, 9] {
+            let choices = Choices::random(count, &mut rng(13));
+            let mut random = rng(14);
+            let (_, functions) = Receiver::new(&SESSION, choices.clone(), &mut random);
+            let (_, lattice) = lattice::Receiver::new(&SESSION, &choices, &mut random);
+            let mut again = rng(14);
+            Receiver::new(&SESSION, choices.clone(), &mut again);
+            let mut drawn = vec![[0; 112]; count];
+            rand_core::Rng::fill_bytes(&mut again, drawn.as_flattened_mut());
+            for (i, c) in bits(&choices).into_iter().enumerate() {
+                let slow = base_ot_lattice::program(&SESSION, i as u64, &drawn[i], c as u8);
+                assert_eq!(lattice[i][..], slow, "{i}");
+            }
+            let script = script(count);
+            let (ciphertexts, expected) = expected(&script, &functions, &lattice);
+            let (a, b) = memory_pair();
+            let (pairs, keys) = try_both(
+                (a, b),
+                |channel| {
+                    let (agreement, mut script) = (KeyAgreement::Hybrid, Script(script.clone()));
+                    send_and_bind(channel, &SESSION, agreement, count, &mut script)
+                },
+                |channel| {
+                    let (agreement, choices) = (KeyAgreement::Hybrid, choices.clone());
+                    receive_and_bind(channel, &SESSION, agreement, choices, &mut rng(14))
+                },
+            );
+            assert_eq!(*pairs.unwrap().0, expected);
+            for ((key, pair), c) in keys.unwrap().0.iter().zip(expected).zip(bits(&choices)) {
+                assert_eq!(*key, pair[c]);
+            }
+            let (sent, _) =
+                lattice::encapsulate(&SESSION, &lattice, &mut Script(script[64..].to_vec()))
+                    .unwrap();
+            for (sent, slow) in sent.iter().zip(ciphertexts) {
+                assert_eq!(sent[..], slow);
+            }
+        }
+    }
+
+    /// Both parts of a key matter: without either a party that knows the other has nothing.
+    #[test]
+    fn keys_depend_on_both_agreements() {
+        let hash = HybridKeyOracle::new(&[7; 32]);
+        let zero = [0; 32];
+        let keys = [
+            hash.key(0, 0, &zero, &zero),
+            hash.key(0, 0, &[1; 32], &zero),
+            hash.key(0, 0, &zero, &[1; 32]),
+            hash.key(1, 0, &zero, &zero),
+            hash.key(0, 1, &zero, &zero),
+            HybridKeyOracle::new(&[8; 32]).key(0, 0, &zero, &zero),
+        ];
+        let distinct: HashSet<Block> = keys.into_iter().collect();
+        assert_eq!(distinct.len(), 6);
+    }
+
+    /// The session that comes after depends on every message.
+    #[test]
+    fn the_digest_is_of_all_messages() {
+        let transcript = Transcript {
+            session: &SESSION,
+            public: &[1; 32],
+            functions: &[[[2; 32]; 2]],
+            lattice_functions: &[[3; lattice::FUNCTION_BYTES]],
+            ciphertexts: &[[4; lattice::CIPHERTEXTS_BYTES]],
+        };
+        let mut other = [3; lattice::FUNCTION_BYTES];
+        other[lattice::FUNCTION_BYTES - 1] ^= 1;
+        let mut others = [4; lattice::CIPHERTEXTS_BYTES];
+        others[0] ^= 1;
+        let digests = [
+            Transcript { ..transcript }.digest(),
+            Transcript {
+                session: &[8; 32],
+                ..transcript
+            }
+            .digest(),
+            Transcript {
+                public: &[9; 32],
+                ..transcript
+            }
+            .digest(),
+            Transcript {
+                functions: &[[[2; 32], [3; 32]]],
+                ..transcript
+            }
+            .digest(),
+            Transcript {
+                lattice_functions: &[other],
+                ..transcript
+            }
+            .digest(),
+            Transcript {
+                ciphertexts: &[others],
+                ..transcript
+            }
+            .digest(),
+        ];
+        let distinct: HashSet<[u8; 32]> = digests.into_iter().collect();
+        assert_eq!(distinct.len(), 6);
+    }
+
+    /// A changed ciphertext changes keys and raises no error here, whatever the choice: an error would tell it.
+    #[test]
+    fn a_changed_ciphertext_is_no_error() {
+        for choice in [false, true] {
+            let choices: Choices = [choice; 3].into_iter().collect();
+            for byte in [0, 1087, 1088, 2175] {
+                let (a, b) = memory_pair();
+                // The key, then the ciphertexts.
+                let sending = Tamper::new(a, 1, Spoil::FlipBit(8 * byte));
+                let (pairs, keys) = run(sending, b, &choices, [3, 4]);
+                let ((pairs, bound), (keys, other)) = (pairs.unwrap(), keys.unwrap());
+                assert_ne!(bound, other, "the digest is of the ciphertexts");
+                assert_eq!(keys.len(), 3);
+                let all = pairs.as_flattened();
+                assert!(keys.iter().all(|key| !all.contains(key)));
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_frames_are_refused() {
+        let choices = Choices::random(5, &mut rng(11));
+        let (functions, ciphertexts) = (lattice::FUNCTIONS.name, lattice::CIPHERTEXTS.name);
+        let bytes = 5 * lattice::FUNCTION_BYTES;
+        let wrong = |what, bytes| Misbehaviour::WrongLength { what, bytes };
+        let large = Misbehaviour::BadValue {
+            what: functions,
+            problem: "a number is not below 3329",
+        };
+        // Of the third function T's first number, which becomes 3329 or 4095.
+        let first = 2 * lattice::FUNCTION_BYTES + 80;
+        for (spoil, expected) in [
+            (Spoil::Truncate(1), wrong(functions, bytes - 1)),
+            (Spoil::Replace(vec![]), wrong(functions, 0)),
+            (Spoil::Replace(with_number(first, 3329)), large.clone()),
+            (Spoil::Replace(with_number(first, 4095)), large.clone()),
+            (
+                Spoil::Kind(99),
+                Misbehaviour::UnexpectedFrame {
+                    expected: functions,
+                    got: 99,
+                },
+            ),
+        ] {
+            let (a, b) = memory_pair();
+            let (keys, _) = run(a, Tamper::new(b, 1, spoil), &choices, [3, 4]);
+            assert_eq!(misbehaviour(keys), expected);
+        }
+        let bytes = 5 * lattice::CIPHERTEXTS_BYTES;
+        for (spoil, expected) in [
+            (Spoil::Truncate(1), wrong(ciphertexts, bytes - 1)),
+            (Spoil::Replace(vec![]), wrong(ciphertexts, 0)),
+        ] {
+            let (a, b) = memory_pair();
+            let (_, keys) = run(Tamper::new(a, 1, spoil), b, &choices, [3, 4]);
+            assert_eq!(misbehaviour(keys), expected);
+        }
+    }
+
+    /// Five functions, with this number of twelve bits at a place.
+    fn with_number(at: usize, number: u16) -> Vec<u8> {
+        let choices = Choices::random(5, &mut rng(11));
+        let (_, functions) = lattice::Receiver::new(&SESSION, &choices, &mut rng(1));
+        let mut bytes = functions.as_flattened().to_vec();
+        bytes[at] = number as u8;
+        bytes[at + 1] = bytes[at + 1] & 0xf0 | (number >> 8) as u8;
+        bytes
+    }
+
+    /// Swapped OTs and another session's messages give unrelated keys.
+    #[test]
+    fn replayed_messages_give_unrelated_keys() {
+        let choices: Choices = [false, true, true, false].into_iter().collect();
+        let (receiver, functions) = lattice::Receiver::new(&SESSION, &choices, &mut rng(8));
+        let encapsulate = |session: &[u8; 32], functions: &[lattice::Function]| {
+            lattice::encapsulate(session, functions, &mut rng(9)).unwrap()
+        };
+        let (ciphertexts, honest) = encapsulate(&SESSION, &functions);
+        let known: HashSet<lattice::Secret> = receiver
+            .secrets(&choices, &ciphertexts)
+            .iter()
+            .copied()
+            .collect();
+        let hits = |pairs: &[[lattice::Secret; 2]]| {
+            let hits = pairs.as_flattened().iter();
+            hits.filter(|secret| known.contains(*secret)).count()
+        };
+        assert_eq!(hits(&honest), 4);
+        assert_eq!(hits(&encapsulate(&[8; 32], &functions).1), 0, "session");
+        let moved = [functions[1], functions[2], functions[3], functions[0]];
+        let (ciphertexts, _) = encapsulate(&SESSION, &moved);
+        let (receiver, _) = lattice::Receiver::new(&SESSION, &choices, &mut rng(8));
+        let secrets = receiver.secrets(&choices, &ciphertexts);
+        let all: HashSet<lattice::Secret> = honest.as_flattened().iter().copied().collect();
+        assert!(secrets.iter().all(|secret| !all.contains(secret)), "place");
+    }
+
+    /// Vectors and strings of functions are uniform, whatever the choice, and so are both values.
+    #[test]
+    fn functions_look_the_same_for_both_choices() {
+        let count = 400;
+        for choice in [false, true] {
+            let choices: Choices = (0..count).map(|_| choice).collect();
+            let (_, functions) = lattice::Receiver::new(&SESSION, &choices, &mut rng(6));
+            for bit in 0..48 * 8 {
+                let is_one = |f: &&lattice::Function| f[32 + bit / 8] >> (bit % 8) & 1 == 1;
+                let ones = functions.iter().filter(is_one).count();
+                // Six standard deviations of a fair coin.
+                assert!(ones.abs_diff(count / 2) < 60, "bit {bit}: {ones}");
+            }
+            let vectors = functions.iter().map(|f| f[80..].to_vec());
+            assert!(is_uniform(vectors), "T of {choice}");
+            for b in [0, 1] {
+                let values = functions.iter().zip(0..);
+                let values = values.map(|(f, i)| base_ot_lattice::evaluate(&SESSION, i, f, b));
+                let vectors = values.map(|value| value[..1152].to_vec());
+                assert!(is_uniform(vectors.take(60)), "at {b} of {choice}");
+            }
+        }
+        // Small numbers, as a vector of noise has them, are found out.
+        let biased = (0..60u32).map(|i| (0..1152).map(|k| ((i * k) % 5) as u8).collect());
+        assert!(!is_uniform(biased));
+    }
+
+    /// Whether numbers modulo 3329 in these strings are as often in each of 16 classes of their lowest bits, and in each of
+    /// 13 parts of the range, as uniform ones: χ² of 15 and 12 degrees of freedom, below what 10^-6 exceed.
+    fn is_uniform(vectors: impl Iterator<Item = Vec<u8>>) -> bool {
+        let (mut low, mut high, mut all) = ([0u32; 16], [0u32; 13], 0u32);
+        for number in vectors.flat_map(|vector| base_ot_lattice::numbers(&vector)) {
+            if number >= 3329 {
+                return false;
+            }
+            low[number as usize % 16] += 1;
+            high[number as usize / 257] += 1;
+            all += 1;
+        }
+        let chi = |counts: &[u32], weight: &dyn Fn(usize) -> f64| -> f64 {
+            let cell = |(i, count): (usize, &u32)| {
+                let expected = f64::from(all) * weight(i) / 3329.0;
+                (f64::from(*count) - expected).powi(2) / expected
+            };
+            counts.iter().enumerate().map(cell).sum()
+        };
+        // 3329 = 16·208 + 1, and 12·257 + 245.
+        let of_low = chi(&low, &|i| if i == 0 { 209.0 } else { 208.0 });
+        let of_high = chi(&high, &|i| if i == 12 { 245.0 } else { 257.0 });
+        of_low < 56.5 && of_high < 50.5
+    }
+
+    /// No two ciphertexts share their randomness: under one matrix their first parts, which the message does not enter,
+    /// differ.
+    #[test]
+    fn ciphertexts_share_no_randomness() {
+        let choices = Choices::random(1, &mut rng(15));
+        let (_, functions) = lattice::Receiver::new(&SESSION, &choices, &mut rng(16));
+        let functions = vec![functions[0]; 20];
+        let (ciphertexts, _) = lattice::encapsulate(&SESSION, &functions, &mut rng(17)).unwrap();
+        let parts = ciphertexts
+            .iter()
+            .flat_map(|pair| [&pair[..960], &pair[1088..2048]]);
+        // Each of the three polynomials of u.
+        let polynomials: HashSet<&[u8]> = parts.flat_map(|u| u.chunks(320)).collect();
+        assert_eq!(polynomials.len(), 2 * 20 * 3);
+    }
+}

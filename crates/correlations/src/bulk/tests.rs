@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use vesica_primitives::security::KeyAgreement;
 
 use super::extension::Extension;
 use super::source::Party;
@@ -27,8 +28,24 @@ fn ends_over(
 ) -> (Result<Sender, Error>, Result<Receiver, Error>) {
     try_both(
         channels,
-        |channel| Sender::with_sizes(channel, &SESSION, sizes, &mut rng(1)),
-        |channel| Receiver::with_sizes(channel, &SESSION, sizes, &mut rng(2)),
+        |channel| {
+            Sender::with_sizes(
+                channel,
+                &SESSION,
+                sizes,
+                KeyAgreement::Classical,
+                &mut rng(1),
+            )
+        },
+        |channel| {
+            Receiver::with_sizes(
+                channel,
+                &SESSION,
+                sizes,
+                KeyAgreement::Classical,
+                &mut rng(2),
+            )
+        },
     )
 }
 
@@ -110,6 +127,7 @@ fn sizes_of_real_runs_fit_and_look_random() {
                     SemiHonest,
                     expected,
                     optimize,
+                    KeyAgreement::Classical,
                     &mut rng(1),
                 )
             },
@@ -120,6 +138,7 @@ fn sizes_of_real_runs_fit_and_look_random() {
                     SemiHonest,
                     expected,
                     optimize,
+                    KeyAgreement::Classical,
                     &mut rng(2),
                 )
             },
@@ -350,8 +369,24 @@ fn cheating_in_the_base_is_found() {
 fn parties_with_different_sizes_fail() {
     let (sender, _) = try_both(
         memory_pair(),
-        |channel| Sender::with_sizes(channel, &SESSION, small(), &mut rng(1)),
-        |channel| Receiver::with_sizes(channel, &SESSION, &small()[..1], &mut rng(2)),
+        |channel| {
+            Sender::with_sizes(
+                channel,
+                &SESSION,
+                small(),
+                KeyAgreement::Classical,
+                &mut rng(1),
+            )
+        },
+        |channel| {
+            Receiver::with_sizes(
+                channel,
+                &SESSION,
+                &small()[..1],
+                KeyAgreement::Classical,
+                &mut rng(2),
+            )
+        },
     );
     assert!(matches!(
         misbehaviour(sender),

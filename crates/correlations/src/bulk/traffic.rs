@@ -5,8 +5,9 @@ use vesica_wire::{End, Frames, Traffic};
 
 use super::source::{BATCH, MAX_ROWS, ROWS};
 use super::{Optimize, Size, sizes, subfield};
+use crate::base_ot::{self, KeyAgreement};
 use crate::ot_extension::{self, COLUMNS, Security};
-use crate::{base_ot, subfield::COTS};
+use crate::subfield::COTS;
 
 /// What differs between COTs and entries.
 trait Sends {
@@ -107,8 +108,14 @@ pub struct Cots(Model<OfCots>);
 impl Cots {
     /// The setup of a source whose sender is `sender`; the other arguments are those of
     /// [`Sender::setup`](super::Sender::setup).
-    pub fn setup(traffic: &mut Traffic, sender: End, expected: usize, optimize: Optimize) -> Cots {
-        base_ot::traffic(traffic, sender.other(), COLUMNS);
+    pub fn setup(
+        traffic: &mut Traffic,
+        sender: End,
+        expected: usize,
+        optimize: Optimize,
+        agreement: KeyAgreement,
+    ) -> Cots {
+        base_ot::traffic(traffic, sender.other(), agreement, COLUMNS);
         let sizes = sizes(expected, optimize);
         Cots(Model::setup(OfCots { sender }, sizes, traffic))
     }

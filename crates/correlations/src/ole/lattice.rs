@@ -44,6 +44,7 @@ use vesica_kernels::residues::Modulus;
 use vesica_primitives::block::{Block, Cipher, Prg};
 use vesica_primitives::parallel;
 use vesica_primitives::prime::uniform;
+use vesica_primitives::security::KeyAgreement;
 
 use vesica_wire::{Channel, End, Error, Frames, Limit, Traffic};
 use zeroize::Zeroizing;
@@ -240,7 +241,7 @@ impl Source for Lattice {
         modulus(least, bins, per_bin, lambda)
     }
 
-    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32) -> Option<()> {
+    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32, _: KeyAgreement) -> Option<()> {
         let parameters = parameters(shape, lambda).ok()?;
         let ciphertexts = shape.bins.div_ceil(parameters.length);
         let times = |frame: usize, count: usize| Frames {
@@ -266,6 +267,7 @@ impl Source for Lattice {
         channel: &mut dyn Channel,
         shape: Shape,
         lambda: u32,
+        _: KeyAgreement,
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<ReceiverHalf, Error> {
@@ -300,6 +302,7 @@ impl Source for Lattice {
         channel: &mut dyn Channel,
         shape: Shape,
         lambda: u32,
+        _: KeyAgreement,
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<SenderHalf, Error> {

@@ -30,6 +30,7 @@ use vesica_kernels::residues::{self, Modulus};
 use vesica_primitives::block::{Block, Rekeyed};
 use vesica_primitives::parallel;
 use vesica_primitives::scaled::{Round, Scaled};
+use vesica_primitives::security::KeyAgreement;
 use vesica_wire::{
     Channel, End, Error, Frames, Kind, MAX_FRAME, Misbehaviour, Traffic, recv_exact,
 };
@@ -466,12 +467,20 @@ impl Ot {
 impl Source for Ot {
     const PROTOCOL: &'static str = "ole-ot";
 
-    fn traffic(traffic: &mut Traffic, shape: Shape, lambda: u32) -> Option<()> {
+    const HAS_BASE_TRANSFERS: bool = true;
+
+    fn traffic(
+        traffic: &mut Traffic,
+        shape: Shape,
+        lambda: u32,
+        agreement: KeyAgreement,
+    ) -> Option<()> {
         if shape.per_bin == 0 {
             return Some(());
         }
         let layout = Layout::new(shape, lambda, &[0; 32]);
-        let mut cots = Cots::setup(traffic, End::Sender, layout.transfers(), Optimize::Time);
+        let (count, optimize) = (layout.transfers(), Optimize::Time);
+        let mut cots = Cots::setup(traffic, End::Sender, count, optimize, agreement);
         for blocks in layout.batches() {
             let count = layout.first(blocks.end) - layout.first(blocks.start);
             cots.extend(traffic, count);
@@ -494,6 +503,7 @@ impl Source for Ot {
         channel: &mut dyn Channel,
         shape: Shape,
         lambda: u32,
+        agreement: KeyAgreement,
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<ReceiverHalf, Error> {
@@ -503,7 +513,8 @@ impl Source for Ot {
         let layout = Layout::new(shape, lambda, session);
         let (kind, optimize) = (SemiHonest, Optimize::Time);
         let count = layout.transfers();
-        let mut source = bulk::Receiver::setup(channel, session, kind, count, optimize, rng)?;
+        let mut source =
+            bulk::Receiver::setup(channel, session, kind, count, optimize, agreement, rng)?;
         receive_with(channel, &layout, &mut source, rng)
     }
 
@@ -511,6 +522,7 @@ impl Source for Ot {
         channel: &mut dyn Channel,
         shape: Shape,
         lambda: u32,
+        agreement: KeyAgreement,
         session: &[u8; 32],
         rng: &mut dyn CryptoRng,
     ) -> Result<SenderHalf, Error> {
@@ -520,7 +532,8 @@ impl Source for Ot {
         let layout = Layout::new(shape, lambda, session);
         let (kind, optimize) = (SemiHonest, Optimize::Time);
         let count = layout.transfers();
-        let mut source = bulk::Sender::setup(channel, session, kind, count, optimize, rng)?;
+        let mut source =
+            bulk::Sender::setup(channel, session, kind, count, optimize, agreement, rng)?;
         send_with(channel, &layout, &mut source, rng)
     }
 }
@@ -672,8 +685,26 @@ mod tests {
         for (bits, bins, per_bin) in [(14, 300, 4), (9, 3, 0)] {
             let shape = shape(bits, bins, per_bin);
             let (receiver, sender) = honest(
-                |channel| Ot::receive(channel, shape, 40, &[3; 32], &mut rng(1)),
-                |channel| Ot::send(channel, shape, 40, &[3; 32], &mut rng(2)),
+                |channel| {
+                    Ot::receive(
+                        channel,
+                        shape,
+                        40,
+                        KeyAgreement::Classical,
+                        &[3; 32],
+                        &mut rng(1),
+                    )
+                },
+                |channel| {
+                    Ot::send(
+                        channel,
+                        shape,
+                        40,
+                        KeyAgreement::Classical,
+                        &[3; 32],
+                        &mut rng(2),
+                    )
+                },
             );
             check(&receiver, &sender);
         }

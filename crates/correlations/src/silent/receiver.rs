@@ -120,10 +120,11 @@ impl<N: Noise> Receiver<N> {
         channel: &mut dyn Channel,
         session: &[u8; 32],
         security: Security,
+        agreement: KeyAgreement,
         length: usize,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        Self::begin(channel, session, security, length, rng)?.finish(channel, rng)
+        Self::begin(channel, session, security, agreement, length, rng)?.finish(channel, rng)
     }
 
     /// The setup up to the point where the sender has work to do, so that the receiver can work meanwhile;
@@ -135,6 +136,7 @@ impl<N: Noise> Receiver<N> {
         channel: &mut dyn Channel,
         session: &[u8; 32],
         security: Security,
+        agreement: KeyAgreement,
         length: usize,
         rng: &mut dyn CryptoRng,
     ) -> Result<WaitingReceiver<N>, Error> {
@@ -144,21 +146,23 @@ impl<N: Noise> Receiver<N> {
         let (keys, bound) = base_ot::send_and_bind(
             channel,
             &sessions.part("base transfers"),
-            COLUMNS + base_vole::TRANSFERS,
+            agreement,
+            COLUMNS,
             rng,
         )?;
         let sessions = sessions.bound_to(&bound);
         let mut transcript = Transcript::new(&sessions);
-        let (for_extension, for_vole) = keys.split_at(COLUMNS);
-        let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
-        let mut extension = ot_extension::Receiver::new(
-            &sessions.part("extension"),
-            security,
-            &for_extension[0],
-            rng,
-        );
-        let (base, message) =
-            base_vole::receiver(&sessions.part("base VOLE"), for_vole, &bits, rng);
+        let mut for_extension = Zeroizing::new([[0; 2]; COLUMNS]);
+        let mut for_vole = Zeroizing::new([[0; 2]; COLUMNS]);
+        for (i, pair) in keys.iter().enumerate() {
+            let [zero, one] = pair.map(two_seeds);
+            for_extension[i] = [zero[0], one[0]];
+            for_vole[i] = [zero[1], one[1]];
+        }
+        let part = sessions.part("extension");
+        let mut extension = ot_extension::Receiver::new(&part, security, &for_extension, rng);
+        let part = sessions.part("base VOLE");
+        let (base, message) = base_vole::receiver(&part, &*for_vole, &bits, rng);
         send_base::<N>(channel, &message, &mut transcript)?;
         let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();

@@ -20,10 +20,11 @@ impl<N: Noise> Sender<N> {
         channel: &mut dyn Channel,
         session: &[u8; 32],
         security: Security,
+        agreement: KeyAgreement,
         length: usize,
         rng: &mut dyn CryptoRng,
     ) -> Result<Self, Error> {
-        Self::begin(channel, session, security, length, rng)?.finish(channel)
+        Self::begin(channel, session, security, agreement, length, rng)?.finish(channel)
     }
 
     /// The setup without the check; [`UncheckedSender::finish`] does the check.
@@ -34,36 +35,36 @@ impl<N: Noise> Sender<N> {
         channel: &mut dyn Channel,
         session: &[u8; 32],
         security: Security,
+        agreement: KeyAgreement,
         length: usize,
         rng: &mut dyn CryptoRng,
     ) -> Result<UncheckedSender<N>, Error> {
         let shape = Shape::new(length, N::BITS);
         let sessions = Sessions::new(session, &shape, N::BITS);
-        let mut secret = || {
-            let mut bytes = Zeroizing::new([0; 16]);
-            rng.fill_bytes(bytes.as_mut());
-            Zeroizing::new(Block::from_le_bytes(*bytes))
-        };
-        let (s, mut delta) = (secret(), secret());
-        *delta |= Block::from(N::BINARY);
+        let mut bytes = Zeroizing::new([0; 16]);
+        rng.fill_bytes(bytes.as_mut());
+        let delta = Zeroizing::new(Block::from_le_bytes(*bytes) | Block::from(N::BINARY));
         let bits = base_bits::<N>(&shape, security);
-        // Base OTs: for the extension, then for the base VOLE.
-        let chosen = Zeroizing::new(vec![*s, base_vole::choices(*delta)]);
-        let chosen = Choices::from_blocks(chosen, COLUMNS + base_vole::TRANSFERS);
-        let (keys, bound) =
-            base_ot::receive_and_bind(channel, &sessions.part("base transfers"), chosen, rng)?;
+        // Base OTs, for the extension and for the base VOLE.
+        let s = Zeroizing::new(base_vole::choices(*delta));
+        let chosen = Choices::from_blocks(Zeroizing::new(vec![*s]), COLUMNS);
+        let session = sessions.part("base transfers");
+        let (keys, bound) = base_ot::receive_and_bind(channel, &session, agreement, chosen, rng)?;
         let sessions = sessions.bound_to(&bound);
         let mut transcript = Transcript::new(&sessions);
-        let (for_extension, for_vole) = keys.split_at(COLUMNS);
-        let (for_extension, _) = for_extension.as_chunks::<COLUMNS>();
+        let mut for_extension = Zeroizing::new([0; COLUMNS]);
+        let mut for_vole = Zeroizing::new([0; COLUMNS]);
+        for (i, key) in keys.iter().enumerate() {
+            [for_extension[i], for_vole[i]] = two_seeds(*key);
+        }
         let mut extension =
-            ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension[0]);
+            ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension);
         // Base VOLE.
         let message = receive_base::<N>(channel, &bits, &mut transcript)?;
         let b = base_vole::sender(
             &sessions.part("base VOLE"),
             *delta,
-            for_vole,
+            &*for_vole,
             &bits,
             &message,
         );
@@ -254,10 +255,10 @@ fn receive_base<N: Noise>(
     transcript: &mut Transcript,
 ) -> Result<Message, Error> {
     let mut message = Message {
-        sums: Vec::with_capacity(base_vole::TRANSFERS),
+        sums: Vec::with_capacity(COLUMNS),
         corrections: Vec::with_capacity(bits.len()),
     };
-    recv_rows(channel, BASE_SUMS, 32, base_vole::TRANSFERS, |rows| {
+    recv_rows(channel, BASE_SUMS, 32, COLUMNS, |rows| {
         transcript.add(rows);
         let (blocks, _) = rows.as_chunks::<16>();
         let (pairs, _) = blocks.as_chunks::<2>();

@@ -1,4 +1,5 @@
 use std::thread;
+use vesica_primitives::security::KeyAgreement;
 
 use super::*;
 use crate::lpn::MAX_LEAVES;
@@ -17,8 +18,26 @@ fn setup_over<N: Noise>(
 ) -> Halves<N> {
     try_both(
         (sending, receiving),
-        |channel| Sender::setup(channel, &SESSION, security, length, &mut rng(1)),
-        |channel| Receiver::setup(channel, &SESSION, security, length, &mut rng(2)),
+        |channel| {
+            Sender::setup(
+                channel,
+                &SESSION,
+                security,
+                KeyAgreement::Classical,
+                length,
+                &mut rng(1),
+            )
+        },
+        |channel| {
+            Receiver::setup(
+                channel,
+                &SESSION,
+                security,
+                KeyAgreement::Classical,
+                length,
+                &mut rng(2),
+            )
+        },
     )
 }
 
@@ -255,16 +274,11 @@ fn flipped_bits_are_found() {
         ),
     ];
     let of_sender = [
-        // The first 128 functions are for the extension, the others for the base vector OLE.
+        // The extension comes first that takes keys of them.
         (
             "base-transfer functions",
-            256 * 64,
-            vec![
-                (0, transfers),
-                (127 * 64, transfers),
-                (8192, check),
-                (16_383, check),
-            ],
+            128 * 64,
+            vec![(0, transfers), (64 * 64, transfers), (8191, transfers)],
         ),
         (
             "VOLE trees",
@@ -352,11 +366,27 @@ fn the_check_depends_on_the_transfer_matrix() {
     let (sender, receiver) = try_both(
         memory_pair(),
         |channel| {
-            let mut unchecked = Sender::<u64>::begin(channel, &SESSION, level, 100, &mut rng(1))?;
+            let mut unchecked = Sender::<u64>::begin(
+                channel,
+                &SESSION,
+                level,
+                KeyAgreement::Classical,
+                100,
+                &mut rng(1),
+            )?;
             unchecked.matrices[0] ^= 1;
             unchecked.finish(channel)
         },
-        |channel| Receiver::<u64>::setup(channel, &SESSION, level, 100, &mut rng(2)),
+        |channel| {
+            Receiver::<u64>::setup(
+                channel,
+                &SESSION,
+                level,
+                KeyAgreement::Classical,
+                100,
+                &mut rng(2),
+            )
+        },
     );
     assert!(sender.is_err());
     assert_eq!(misbehaviour(receiver), inconsistent(CHECK));

@@ -4,7 +4,9 @@ use vesica_wire::memory_pair;
 
 use super::*;
 use crate::attestation::EVIDENCE;
-use crate::generators::{Key, SHARE, Share, check, report_data, transcript};
+use crate::generators::{
+    CIPHERTEXT, CIPHERTEXT_BYTES, Key, SHARE, Share, check, report_data, transcript,
+};
 use crate::{Measurement, generate};
 
 /// The two parties of a pair and their generators, the receiver's first.
@@ -214,13 +216,17 @@ fn seeds_are_of_both_keys_and_of_one_transcript() {
     let publics = [&first, &again, &other].map(Key::public);
     let (said, changed) = ([1; 32], [2; 32]);
     let keys = |key: &Key| Key(key.0.clone());
-    let agree = |key: &Key, theirs, transcript| keys(key).agree(theirs, transcript).unwrap();
+    let secret = [3; 32];
+    let agree =
+        |key: &Key, theirs, transcript| keys(key).agree(theirs, &secret, transcript).unwrap();
     let (name, seed) = agree(&first, publics[2], &said);
     assert_eq!(agree(&other, publics[0], &said), (name, seed.clone()));
     for (key, transcript) in [(&again, &said), (&first, &changed)] {
         let (another, differs) = agree(key, publics[2], transcript);
         assert!(another != name && differs != seed);
     }
+    let (another, differs) = keys(&first).agree(publics[2], &[4; 32], &said).unwrap();
+    assert!(another != name && differs != seed);
     // All points of small order of Curve25519 and its twist, by their u-coordinates (D. J. Bernstein's list).
     let minus_one = {
         let mut point = [0xff; 32];
@@ -237,7 +243,7 @@ fn seeds_are_of_both_keys_and_of_one_transcript() {
         std::array::from_fn(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
     });
     for point in [zero, one, minus_one, of_order_8[0], of_order_8[1]] {
-        let error = keys(&first).agree(point, &said).unwrap_err();
+        let error = keys(&first).agree(point, &secret, &said).unwrap_err();
         assert_eq!(error.blame(), Blame::Peer);
     }
 }
@@ -263,45 +269,66 @@ fn a_party_takes_one_transcript_alone() {
         public: [public; 32],
         party,
         generator,
+        encapsulation_key: match request.role {
+            Role::Receiver => vec![5; 1184],
+            Role::Sender => Vec::new(),
+        },
         request: request.encode(),
     };
+    let ciphertext = [6; CIPHERTEXT_BYTES];
     let honest = [
         share(4, peer, other, &theirs),
         share(3, own, generator, &mine),
     ];
     let attest = |role, [theirs, mine]: &[Share; 2]| {
-        let data = report_data(role, &transcript([mine, theirs]));
+        let data = report_data(role, &transcript([mine, theirs], &ciphertext));
         Simulated.attest(&data).unwrap()
     };
     let reports =
         |shares: &[Share; 2]| [Role::Sender, Role::Receiver].map(|role| attest(role, shares));
-    let hand = |shares: &[Share; 2], reports: [Evidence; 2]| {
-        let (mut host, mut party) = memory_pair();
-        for share in shares {
-            host.send(SHARE, share.encode()).unwrap();
-        }
-        for report in reports {
-            host.send(EVIDENCE, report.encode()).unwrap();
-        }
-        host.flush().unwrap();
-        check(
-            &mut party,
-            &mine,
-            own,
-            generator,
-            [&in_a_tee(), &in_a_tee()],
-        )
-    };
+    let hand_with =
+        |ciphertext: [u8; CIPHERTEXT_BYTES], shares: &[Share; 2], reports: [Evidence; 2]| {
+            let (mut host, mut party) = memory_pair();
+            for share in shares {
+                host.send(SHARE, share.encode()).unwrap();
+            }
+            host.send(CIPHERTEXT, ciphertext.to_vec()).unwrap();
+            for report in reports {
+                host.send(EVIDENCE, report.encode()).unwrap();
+            }
+            host.flush().unwrap();
+            check(
+                &mut party,
+                &mine,
+                own,
+                generator,
+                [&in_a_tee(), &in_a_tee()],
+            )
+        };
+    let hand = |shares: &[Share; 2], reports| hand_with(ciphertext, shares, reports);
     assert_eq!(hand(&honest, reports(&honest)).unwrap(), other);
+    let error = hand_with([7; CIPHERTEXT_BYTES], &honest, reports(&honest)).unwrap_err();
+    let is_unbound = matches!(
+        &error,
+        Error::Untrusted {
+            why: Untrusted::NotBound,
+            ..
+        }
+    );
+    assert!(is_unbound, "{error:?}");
 
     // Reports of another transcript, or in each other's place.
     type Change<'a> = (&'a str, Box<dyn Fn(&mut [Share; 2]) + 'a>);
-    let changes: [Change<'_>; 3] = [
+    let changes: [Change<'_>; 4] = [
         (
             "the other's key",
             Box::new(|shares| shares[0].public[0] ^= 1),
         ),
         ("our key", Box::new(|shares| shares[1].public[0] ^= 1)),
+        (
+            "our encapsulation key",
+            Box::new(|shares| shares[1].encapsulation_key[0] ^= 1),
+        ),
         (
             "the other's request",
             Box::new(|shares| {

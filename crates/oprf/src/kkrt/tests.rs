@@ -3,6 +3,7 @@ use std::collections::{HashMap, VecDeque};
 use super::*;
 use crate::Output;
 use vesica_correlations::ideal::random_transfers;
+use vesica_primitives::security::KeyAgreement;
 use vesica_testing::{
     Tape, chi_squared, items, limit, misbehaviour, rng, too_long, try_both, unexpected,
     wrong_length,
@@ -19,6 +20,7 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
         lambda: 40,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [6; 32],
     }
 }

@@ -3,6 +3,7 @@ use vesica_reference::voprf as reference;
 use vesica_testing::{Script, array, bytes, digests, rng};
 
 use super::*;
+use vesica_primitives::security::KeyAgreement;
 
 const SESSION: [u8; 32] = [9; 32];
 
@@ -175,6 +176,7 @@ fn masks_are_as_wide_as_they_have_to_be() {
             lambda,
             receiver_size: 1 << log_n_r,
             sender_size: 1 << log_n_s,
+            key_agreement: KeyAgreement::default(),
             session: SESSION,
         })
     };

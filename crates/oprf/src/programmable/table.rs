@@ -238,6 +238,7 @@ mod tests {
     use super::super::Split;
     use super::*;
     use rand_core::Rng;
+    use vesica_primitives::security::KeyAgreement;
     use vesica_testing::rng;
 
     fn random(count: usize) -> Vec<[u64; 4]> {
@@ -273,6 +274,7 @@ mod tests {
                 lambda: 40,
                 receiver_size: 3,
                 sender_size: 3,
+                key_agreement: KeyAgreement::default(),
                 session: [1; 32],
             },
             bins: 8,

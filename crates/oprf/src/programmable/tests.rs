@@ -13,6 +13,7 @@ use super::bins::{HASHES, ReceiverBins, SenderBins};
 use super::*;
 use crate::Item;
 use crate::vole::{Events, Vole};
+use vesica_primitives::security::KeyAgreement;
 
 /// An ideal OPRF: both parties hash what they ask for under a key that neither of them looks at.
 #[derive(Clone, Copy, Default)]
@@ -68,6 +69,7 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
         lambda: 40,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [6; 32],
     }
 }

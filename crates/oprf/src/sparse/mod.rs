@@ -55,7 +55,7 @@ use std::marker::PhantomData;
 use std::mem;
 
 use rand_core::CryptoRng;
-use vesica_correlations::base_ot;
+use vesica_correlations::base_ot::{self, KeyAgreement};
 use vesica_correlations::choices::Choices;
 use vesica_primitives::block::Block;
 use vesica_primitives::oracle::Oracle;
@@ -65,7 +65,7 @@ use zeroize::Zeroizing;
 
 use rows::WithItems;
 
-use crate::{Item, ItemCost, Oprf, Outputs, Params, Spec, max_lambda_of_short};
+use crate::{Item, ItemCost, Oprf, Outputs, Params, PostQuantum, Spec, max_lambda_of_short};
 
 pub use bins::{BINS, Bins};
 pub use rows::{AesBit, BitFunction, Row, RowHash};
@@ -252,6 +252,7 @@ pub const fn spec<M: Message>(
         security: Security::SemiHonest,
         exact: None,
         cheaper: None,
+        post_quantum: PostQuantum::Never,
         max_items,
         max_lambda: |receiver_size, sender_size| {
             let short = max_lambda_of_short::<Sparse<M>>(receiver_size, sender_size);
@@ -289,7 +290,12 @@ impl<M: Message, F: BitFunction> Oprf for Sparse<M, F> {
 
     fn traffic(&self, params: &Params, traffic: &mut Traffic) {
         let message = M::new(params, (self.width)(params));
-        base_ot::traffic(traffic, End::Receiver, message.columns());
+        base_ot::traffic(
+            traffic,
+            End::Receiver,
+            KeyAgreement::Classical,
+            message.columns(),
+        );
         let salt = Frames::rows(1, 16);
         traffic.flow(End::Receiver, salt + message.frames());
     }

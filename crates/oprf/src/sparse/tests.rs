@@ -5,6 +5,7 @@ use crate::{LongOutput, Output};
 use chacha20::ChaCha12Rng;
 use rand_core::Rng;
 use vesica_correlations::ideal;
+use vesica_primitives::security::KeyAgreement;
 use vesica_primitives::security::lambda_each;
 use vesica_testing::{
     bad_value, chi_squared, honest, items, limit, misbehaviour, rng, too_long, try_both,
@@ -18,6 +19,7 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
         lambda: 40,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [6; 32],
     }
 }

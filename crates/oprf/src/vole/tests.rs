@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use super::*;
 use crate::Output;
 use vesica_correlations::ideal;
+use vesica_primitives::security::KeyAgreement;
 use vesica_testing::{
     Recorder, bad_value, chi_squared, honest, items, misbehaviour, rng, run_both, too_long,
     try_both, unexpected, wrong_length,
@@ -15,6 +16,7 @@ fn params(security: Security, receiver_size: usize, sender_size: usize) -> Param
         lambda: 40,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [6; 32],
     }
 }

@@ -52,6 +52,7 @@ fn open(sizes: [u64; 2], reveal: Reveals, security: Security) -> Open {
         security,
         lambda: 40,
         exact: None,
+        post_quantum: false,
         has_labels: false,
     }
 }

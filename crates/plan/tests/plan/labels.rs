@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vesica_plan::Registry;
-use vesica_psi::{Input, Item, Output, Params, Prepared, Protocol, Reveal, Task};
+use vesica_psi::{Input, Item, KeyAgreement, Output, Params, Prepared, Protocol, Reveal, Task};
 use vesica_testing::{digests, pair_within, rng, try_both};
 use vesica_wire::{Channel, Error, Spoil, Tamper, memory_pair};
 
@@ -30,6 +30,7 @@ fn run_over(
         lambda: 40,
         receiver_size: ours.len(),
         sender_size: theirs.len(),
+        key_agreement: KeyAgreement::default(),
         session: [5; 32],
     };
     let task = &Task {

@@ -20,7 +20,9 @@ use vesica_plan::Registry;
 use vesica_primitives::scaled::Scaled;
 use vesica_psi::masks::width;
 use vesica_psi::ole::Lattice;
-use vesica_psi::{MAX_STRING_BYTES, Ole, Oprf, Params, Protocol, Reveal, Reveals, Security, ole};
+use vesica_psi::{
+    KeyAgreement, MAX_STRING_BYTES, Ole, Oprf, Params, Protocol, Reveal, Reveals, Security, ole,
+};
 
 /// Probabilities are whole multiples of 2^-SCALE, rounded up.
 const SCALE: usize = 1200;
@@ -359,6 +361,7 @@ fn the_events_of_every_protocol_meet_lambda_together() {
                         lambda,
                         receiver_size: n_r as usize,
                         sender_size: n_s as usize,
+                        key_agreement: KeyAgreement::default(),
                         session: [0; 32],
                     };
                     runs += check(*protocol, &params);
@@ -408,6 +411,7 @@ fn masks_take_their_share() {
             lambda: 40,
             receiver_size: 1 << 20,
             sender_size: 1 << 20,
+            key_agreement: KeyAgreement::default(),
             session: [0; 32],
         })
     }

@@ -2,7 +2,9 @@
 
 use vesica_circuit::messages::{CHOICES, FACTORS, GATES, TABLES};
 use vesica_plan::{Registry, pads};
-use vesica_psi::{Half, Input, Params, Prepared, Reveal, Reveals, Security, Task, Values};
+use vesica_psi::{
+    Half, Input, KeyAgreement, Params, Prepared, Reveal, Reveals, Security, Task, Values,
+};
 use vesica_testing::{Recorder, digests, rng, run_both};
 use vesica_wire::{Kind, memory_pair};
 
@@ -17,6 +19,7 @@ fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, la
         lambda,
         receiver_size: items,
         sender_size: items,
+        key_agreement: KeyAgreement::default(),
         session: [7; 32],
     };
     let task = &Task {

@@ -8,8 +8,8 @@ use vesica_oprf::compact_dh::{self, Variant};
 use vesica_oprf::oprf_dh;
 use vesica_plan::Registry;
 use vesica_psi::{
-    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, StringBytes, Task,
-    Values, indices_vartime,
+    Exact, Half, Input, Item, KeyAgreement, Output, Params, Prepared, Protocol, Reveal,
+    StringBytes, Task, Values, indices_vartime,
 };
 use vesica_testing::{
     bad_value, digests, misbehaviour, pair_within, rng, too_long, try_both, wrong_length,
@@ -26,6 +26,7 @@ fn params(protocol: &dyn Protocol, receiver: &[Item], sender: &[Item]) -> Params
         lambda: 40,
         receiver_size: receiver.len(),
         sender_size: sender.len(),
+        key_agreement: KeyAgreement::default(),
         session: [5; 32],
     }
 }

@@ -2,8 +2,8 @@
 
 use vesica_plan::Registry;
 use vesica_psi::{
-    Half, Input, Item, Optimize, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
-    Task, Values,
+    Half, Input, Item, KeyAgreement, Optimize, Output, Params, Prepared, Protocol, Reveal, Reveals,
+    Security, Task, Values,
 };
 use vesica_testing::{clocked_pair, digests, rng, try_both};
 use vesica_wire::{Channel, End, Traffic};
@@ -36,6 +36,7 @@ impl Case {
             lambda: self.lambda,
             receiver_size,
             sender_size,
+            key_agreement: KeyAgreement::default(),
             session: [5; 32],
         }
     }

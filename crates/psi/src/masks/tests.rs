@@ -10,6 +10,7 @@ use vesica_oprf::compact_dh::CompactDh;
 use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::Kkrt;
 use vesica_oprf::vole::Vole;
+use vesica_primitives::security::KeyAgreement;
 use vesica_testing::{Tape, items, misbehaviour, rng};
 use vesica_wire::{MAX_FRAME, Misbehaviour};
 
@@ -474,6 +475,7 @@ fn params(security: Security, lambda: u32, receiver_size: usize, sender_size: us
         lambda,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [0; 32],
     }
 }

@@ -3,6 +3,7 @@ use crate::Exact;
 use serde_json::Value;
 use std::collections::HashSet;
 use vesica_correlations::ideal;
+use vesica_primitives::security::KeyAgreement;
 use vesica_testing::{
     Recorder, Script, Tape, array, bytes, chi_squared, fields, honest, items, misbehaviour, rng,
     run_both, try_both,
@@ -17,6 +18,7 @@ fn params(receiver_size: usize, sender_size: usize) -> Params {
         lambda: 40,
         receiver_size,
         sender_size,
+        key_agreement: KeyAgreement::default(),
         session: [7; 32],
     }
 }
@@ -249,9 +251,25 @@ fn what_is_sent_looks_random() {
     let plan = || Plan::of::<ideal::Ole>(&params, Some(40)).unwrap();
     let shape = plan().shape;
     let (mut channel, _peer) = memory_pair();
-    let half = ideal::Ole::receive(&mut channel, shape, 40, &[5; 32], &mut rng(1)).unwrap();
+    let half = ideal::Ole::receive(
+        &mut channel,
+        shape,
+        40,
+        KeyAgreement::Classical,
+        &[5; 32],
+        &mut rng(1),
+    )
+    .unwrap();
     let receiver = Receiver::new(plan(), half, &ours).unwrap();
-    let half = ideal::Ole::send(&mut channel, shape, 40, &[5; 32], &mut rng(1)).unwrap();
+    let half = ideal::Ole::send(
+        &mut channel,
+        shape,
+        40,
+        KeyAgreement::Classical,
+        &[5; 32],
+        &mut rng(1),
+    )
+    .unwrap();
     let sender = Sender::new(plan(), half, &theirs, &mut rng(2)).unwrap();
 
     let leading = |value: &u64| (value >> (shape.modulus.bits() - 8)) as u8;

@@ -3,7 +3,7 @@
 use vesica_plan::Request;
 use vesica_wire::Link;
 
-use super::{LAMBDA, MIN_SIZE, OPTIMIZE, REVEAL, SECURITY, Terms, lambda_problem};
+use super::{LAMBDA, MIN_SIZE, OPTIMIZE, POST_QUANTUM, REVEAL, SECURITY, Terms, lambda_problem};
 
 impl Terms {
     /// A question to the planner, about sets of these sizes, so many columns of the sender's where there is something to
@@ -25,6 +25,7 @@ impl Terms {
         let optimize = self.get(&OPTIMIZE).over(link).choice();
         Ok(Request {
             lambda,
+            post_quantum: self.get(&POST_QUANTUM),
             security: is_given("security").then(|| self.get(&SECURITY)),
             min_size: self.get(&MIN_SIZE),
             optimize: is_given("optimize").then_some(optimize),

@@ -698,6 +698,7 @@ fn auto_is_a_matter_of_the_memory_of_both_sides() {
             security: Security::SemiHonest,
             lambda: 40,
             exact: None,
+            post_quantum: false,
             has_labels: false,
         });
         // What the smallest buckets take.

@@ -8,7 +8,7 @@ use std::thread;
 use crate::common::limit;
 use rand_core::CryptoRng;
 use vesica_psi::{
-    AddsUp, Half, Input, Item, ItemCost, Output, Params, Prepared, Protocol, Reveals,
+    AddsUp, Half, Input, Item, ItemCost, Output, Params, PostQuantum, Prepared, Protocol, Reveals,
     SharedMatches, Spec, Task,
 };
 use vesica_session::terms::{
@@ -36,6 +36,7 @@ static SPEC: Spec = Spec {
     security: Security::SemiHonest,
     exact: None,
     cheaper: None,
+    post_quantum: PostQuantum::Never,
     max_items: 1000,
     max_lambda: |_, _| None,
     item_cost: ItemCost {

@@ -12,6 +12,7 @@ use vesica_correlations::cot;
 use vesica_correlations::subfield::{self, FromCots, Subfield};
 use vesica_primitives::block::{Block, TileHash};
 use vesica_primitives::parallel;
+use vesica_primitives::security::KeyAgreement;
 use vesica_wire::{Channel, Error, Kind, recv_exact};
 
 use super::{SESSION, cots, levels};
@@ -115,7 +116,15 @@ pub(super) fn receive<const W: u32>(
     strings: &[Block],
 ) -> Result<BitShares, Error> {
     let (bins, count) = (strings.len(), cots(W, bits, strings.len()));
-    let source = bulk::Sender::setup(channel, &SESSION, SemiHonest, count, Optimize::Time, rng)?;
+    let source = bulk::Sender::setup(
+        channel,
+        &SESSION,
+        SemiHonest,
+        count,
+        Optimize::Time,
+        KeyAgreement::Classical,
+        rng,
+    )?;
     let mut source = FromCots::<W, _>::new(source);
     let delta = cot::Sender::delta(&source) & Subfield::<W>::ENTRY;
     let elements = 0..Subfield::<W>::ORDER;
@@ -194,7 +203,15 @@ pub(super) fn send<const W: u32>(
     strings: &[Block],
 ) -> Result<BitShares, Error> {
     let (bins, count) = (strings.len(), cots(W, bits, strings.len()));
-    let source = bulk::Receiver::setup(channel, &SESSION, SemiHonest, count, Optimize::Time, rng)?;
+    let source = bulk::Receiver::setup(
+        channel,
+        &SESSION,
+        SemiHonest,
+        count,
+        Optimize::Time,
+        KeyAgreement::Classical,
+        rng,
+    )?;
     let mut source = FromCots::<W, _>::new(source);
     let (hashes, mut tile) = (hashes(), 0);
     let mut below: Option<Shares> = None;

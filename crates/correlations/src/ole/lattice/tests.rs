@@ -9,8 +9,26 @@ const SESSION: [u8; 32] = [7; 32];
 
 fn run(shape: Shape, lambda: u32) -> (ReceiverHalf, SenderHalf) {
     honest(
-        |channel| Lattice::receive(channel, shape, lambda, &SESSION, &mut rng(1)),
-        |channel| Lattice::send(channel, shape, lambda, &SESSION, &mut rng(2)),
+        |channel| {
+            Lattice::receive(
+                channel,
+                shape,
+                lambda,
+                KeyAgreement::Classical,
+                &SESSION,
+                &mut rng(1),
+            )
+        },
+        |channel| {
+            Lattice::send(
+                channel,
+                shape,
+                lambda,
+                KeyAgreement::Classical,
+                &SESSION,
+                &mut rng(2),
+            )
+        },
     )
 }
 
@@ -228,7 +246,14 @@ fn cheated(kind: Kind, change: impl Fn(&mut Vec<u8>)) -> Misbehaviour {
         }
         tape.0.push_back((of, frame));
     }
-    misbehaviour(Lattice::send(&mut tape, shape, 40, &SESSION, &mut rng(2)))
+    misbehaviour(Lattice::send(
+        &mut tape,
+        shape,
+        40,
+        KeyAgreement::Classical,
+        &SESSION,
+        &mut rng(2),
+    ))
 }
 
 /// What an honest receiver sends.
@@ -286,8 +311,24 @@ fn moduli_that_do_not_batch_are_refused() {
         per_bin: 2,
     };
     for result in [
-        Lattice::receive(&mut Tape::default(), shape, 40, &SESSION, &mut rng(1)).err(),
-        Lattice::send(&mut Tape::default(), shape, 40, &SESSION, &mut rng(1)).err(),
+        Lattice::receive(
+            &mut Tape::default(),
+            shape,
+            40,
+            KeyAgreement::Classical,
+            &SESSION,
+            &mut rng(1),
+        )
+        .err(),
+        Lattice::send(
+            &mut Tape::default(),
+            shape,
+            40,
+            KeyAgreement::Classical,
+            &SESSION,
+            &mut rng(1),
+        )
+        .err(),
     ] {
         assert!(matches!(
             result,
@@ -318,14 +359,30 @@ fn a_million() {
     let mut bytes = 0;
     let (receiver, sender) = honest(
         |channel| {
-            let half = one_thread()
-                .install(|| Lattice::receive(channel, shape, 40, &SESSION, &mut rng(1)));
+            let half = one_thread().install(|| {
+                Lattice::receive(
+                    channel,
+                    shape,
+                    40,
+                    KeyAgreement::Classical,
+                    &SESSION,
+                    &mut rng(1),
+                )
+            });
             println!("{:?}", channel.traffic());
             half
         },
         |channel| {
-            let half =
-                one_thread().install(|| Lattice::send(channel, shape, 40, &SESSION, &mut rng(2)));
+            let half = one_thread().install(|| {
+                Lattice::send(
+                    channel,
+                    shape,
+                    40,
+                    KeyAgreement::Classical,
+                    &SESSION,
+                    &mut rng(2),
+                )
+            });
             let traffic = channel.traffic();
             bytes = traffic
                 .iter()

@@ -1,0 +1,324 @@
+//! Base oblivious transfers from ML-KEM-768, which run beside those from Curve25519 with the same choices.
+//!
+//! **Papers.** D. Masny, P. Rindal, *Endemic Oblivious Transfer*, CCS 2019: an oblivious transfer from any key
+//! agreement whose first message looks uniform. The programmable-once function φ is the Feistel form of I. McQuoid, M.
+//! Rosulek, L. Roy, *Batching Base Oblivious Transfers*, ASIACRYPT 2021. ML-KEM-768 is that of FIPS 203.
+//!
+//! An encapsulation key is a vector t of 768 numbers modulo q = 3329 and a seed ρ of its matrix. For OT number i:
+//!
+//! - φ = (ρ, s, T), with s of 48 bytes and T a vector;
+//! - φ at b: w = s ⊕ G(b, i, ρ, T), and t = T − H(b, i, ρ, w);
+//! - to make φ at c equal to (t, ρ): w is random, T = t + H(c, i, ρ, w), s = w ⊕ G(c, i, ρ, T).
+//!
+//! The receiver makes φ at its choice c equal to a key of its own. The sender encapsulates to the keys at 0 and at 1, with
+//! fresh randomness for each of them: whoever chose one of two keys could read the other's secret off ciphertexts that
+//! share it.
+//!
+//! **Adversary.** Malicious on either side, in the random-oracle model, under module LWE.
+//!
+//! - *Against the sender.* At most one of the two keys of an OT has a secret that the receiver knows. For each T one of the
+//!   vectors H(b, i, ρ, w) is drawn after the answers of G have fixed w and T, but for a coincidence of 384 bits. So t at
+//!   that b is uniform and independent of the matrix, and the ciphertext to it hides its message. The receiver chooses ρ,
+//!   and may try many; the matrix is a hash of it.
+//! - *Against the receiver.* φ is uniform if t is. That is module LWE, and the choices have no other protection. Whoever can
+//!   tell ML-KEM's keys from random vectors, today or later, finds them. A wrong ciphertext gives another secret
+//!   and no error (implicit rejection), so nothing here depends on the choice.
+//!
+//! **Time.** What the receiver computes from its choice are hashes, additions and selections without branches on it. H
+//! draws its numbers by rejection, and takes the same steps for all of them: each candidate is written, and the next
+//! one in its place if it was too large.
+
+use rand_core::CryptoRng;
+use subtle::ConditionallySelectable;
+use vesica_primitives::oracle::Oracle;
+use vesica_primitives::parallel;
+use vesica_wire::{Frames, Kind, Misbehaviour};
+use zeroize::Zeroizing;
+
+use ml_kem::kem::{Decapsulate, KeyExport};
+use ml_kem::ml_kem_768::{Ciphertext, DecapsulationKey, EncapsulationKey};
+
+use crate::choices::Choices;
+
+/// Frames with the receiver's functions.
+pub(super) const FUNCTIONS: Kind = Kind {
+    code: 46,
+    name: "post-quantum base-transfer functions",
+};
+
+/// Frames with the sender's ciphertexts.
+pub(super) const CIPHERTEXTS: Kind = Kind {
+    code: 47,
+    name: "post-quantum base-transfer ciphertexts",
+};
+
+/// Bytes of ρ.
+const RHO: usize = 32;
+
+/// Bytes of s, so many that no two queries meet.
+const S: usize = 48;
+
+/// Numbers of a vector.
+const NUMBERS: usize = 768;
+
+/// Bytes of a vector: twelve bits for each number.
+const VECTOR: usize = NUMBERS * 12 / 8;
+
+/// Bytes of an encapsulation key: t, then ρ.
+const KEY: usize = VECTOR + RHO;
+
+/// Bytes of a φ: ρ, then s, then T.
+pub(super) const FUNCTION_BYTES: usize = RHO + S + VECTOR;
+
+/// Bytes of a ciphertext.
+const CIPHERTEXT: usize = 1088;
+
+/// Bytes of the ciphertexts of an OT: to the key at 0, then to the key at 1.
+pub(super) const CIPHERTEXTS_BYTES: usize = 2 * CIPHERTEXT;
+
+/// q.
+const MODULUS: u16 = 3329;
+
+/// Numbers of a polynomial, of which a vector has three.
+const POLYNOMIAL: usize = 256;
+
+/// Bytes from which H makes a polynomial: 560 candidates, of which 256 are below q but with a probability of 2^-261.
+const CANDIDATES: usize = 840;
+
+/// Bytes of a shared secret.
+const SECRET: usize = 32;
+
+/// One φ.
+pub(super) type Function = [u8; FUNCTION_BYTES];
+
+/// The ciphertexts of an OT.
+pub(super) type Ciphertexts = [u8; CIPHERTEXTS_BYTES];
+
+/// What the parties agree on.
+pub(super) type Secret = [u8; SECRET];
+
+type Vector = [u16; NUMBERS];
+
+/// Numbers of twelve bits, two from three bytes each time.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u16> {
+    let (triples, _) = bytes.as_chunks::<3>();
+    triples.iter().flat_map(|triple| {
+        let [a, b, c] = triple.map(u16::from);
+        [a | (b & 15) << 8, b >> 4 | c << 4]
+    })
+}
+
+fn decode(bytes: &[u8; VECTOR]) -> Vector {
+    let mut numbers = numbers(bytes);
+    std::array::from_fn(|_| numbers.next().unwrap_or_default())
+}
+
+fn encode(vector: &Vector) -> [u8; VECTOR] {
+    let mut bytes = [0; VECTOR];
+    let (triples, _) = bytes.as_chunks_mut::<3>();
+    let (pairs, _) = vector.as_chunks::<2>();
+    for (triple, [a, b]) in triples.iter_mut().zip(pairs) {
+        *triple = [*a as u8, (a >> 8) as u8 | (b << 4) as u8, (b >> 4) as u8];
+    }
+    bytes
+}
+
+/// a − b modulo q.
+fn minus(a: u16, b: u16) -> u16 {
+    let difference = a.wrapping_sub(b);
+    // The highest bit says that it is negative.
+    difference.wrapping_add(MODULUS & 0u16.wrapping_sub(difference >> 15))
+}
+
+/// a + b modulo q.
+fn plus(a: u16, b: u16) -> u16 {
+    minus(a, minus(0, b))
+}
+
+fn each(a: &Vector, b: &Vector, of: fn(u16, u16) -> u16) -> Vector {
+    std::array::from_fn(|i| of(a[i], b[i]))
+}
+
+/// A φ in its parts.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    rho: &'a [u8; RHO],
+    s: &'a [u8; S],
+    t: &'a [u8; VECTOR],
+}
+
+fn parts(function: &Function) -> Parts<'_> {
+    let (rho, rest) = function.split_first_chunk().expect("a function");
+    let (s, t) = rest.split_first_chunk().expect("a function");
+    let t = t.first_chunk().expect("a function");
+    Parts { rho, s, t }
+}
+
+/// G and H of one run.
+struct Oracles {
+    fold: Oracle,
+    mask: Oracle,
+}
+
+impl Oracles {
+    fn new(session: &[u8; 32]) -> Self {
+        Oracles {
+            fold: Oracle::new("vesica/1 base-ot lattice fold", session),
+            mask: Oracle::new("vesica/1 base-ot lattice mask", session),
+        }
+    }
+
+    /// `string` ⊕ G(b, i, ρ, T): from s to w, and back.
+    fn folded(&self, b: u8, i: usize, parts: &Parts<'_>) -> [u8; S] {
+        let mut string = *parts.s;
+        let index = (i as u64).to_le_bytes();
+        self.fold
+            .xor_stream(&[&[b], &index, parts.rho, parts.t], &mut string);
+        string
+    }
+
+    /// H(b, i, ρ, w).
+    fn mask(&self, b: u8, i: usize, rho: &[u8; RHO], w: &[u8; S]) -> Vector {
+        let mut stream = [0; NUMBERS / POLYNOMIAL * CANDIDATES];
+        let index = (i as u64).to_le_bytes();
+        self.mask.xor_stream(&[&[b], &index, rho, w], &mut stream);
+        let mut vector = [0; NUMBERS];
+        let polynomials = vector.chunks_exact_mut(POLYNOMIAL);
+        for (polynomial, stream) in polynomials.zip(stream.chunks_exact(CANDIDATES)) {
+            let mut kept = [0; CANDIDATES * 8 / 12 + 1];
+            let mut count = 0;
+            for candidate in numbers(stream) {
+                kept[count] = candidate;
+                count += usize::from(candidate < MODULUS);
+            }
+            for (number, kept) in polynomial.iter_mut().zip(kept) {
+                // What is missing is 0.
+                *number = kept * u16::from(kept < MODULUS);
+            }
+        }
+        vector
+    }
+
+    /// The encapsulation key that φ is at `b`.
+    fn value(&self, b: u8, i: usize, function: &Function) -> [u8; KEY] {
+        let parts = parts(function);
+        let w = self.folded(b, i, &parts);
+        let mask = self.mask(b, i, parts.rho, &w);
+        let t = each(&decode(parts.t), &mask, minus);
+        let mut key = [0; KEY];
+        key[..VECTOR].copy_from_slice(&encode(&t));
+        key[VECTOR..].copy_from_slice(parts.rho);
+        key
+    }
+
+    /// The φ that is `key` at `c`.
+    fn program(&self, c: u8, i: usize, key: &[u8; KEY], w: &[u8; S]) -> Function {
+        let (t, rho) = key.split_first_chunk::<VECTOR>().expect("a key");
+        let rho = rho.first_chunk().expect("a key");
+        let mask = self.mask(c, i, rho, w);
+        let t = encode(&each(&decode(t), &mask, plus));
+        let s = self.folded(c, i, &Parts { rho, s: w, t: &t });
+        let mut function = [0; FUNCTION_BYTES];
+        function[..RHO].copy_from_slice(rho);
+        function[RHO..RHO + S].copy_from_slice(&s);
+        function[RHO + S..].copy_from_slice(&t);
+        function
+    }
+}
+
+/// The receiver, waiting for ciphertexts.
+pub(super) struct Receiver {
+    keys: Vec<DecapsulationKey>,
+}
+
+impl Receiver {
+    /// The receiver and its functions, one per choice bit.
+    pub(super) fn new(
+        session: &[u8; 32],
+        choices: &Choices,
+        rng: &mut dyn CryptoRng,
+    ) -> (Self, Vec<Function>) {
+        let oracles = Oracles::new(session);
+        let mut random = Zeroizing::new(vec![[0; 64 + S]; choices.len()]);
+        rng.fill_bytes(random.as_flattened_mut());
+        let tasks = random.iter().enumerate();
+        let made = parallel::map(tasks, |(i, random)| {
+            let (seed, w) = random.split_first_chunk::<64>().expect("a seed");
+            let seed = Zeroizing::new((*seed).into());
+            let decapsulation = DecapsulationKey::from_seed(*seed);
+            let key = decapsulation.encapsulation_key().to_bytes();
+            let (c, w) = (
+                choices.get(i).unwrap_u8(),
+                w.first_chunk().expect("a string"),
+            );
+            let function = oracles.program(c, i, key.as_ref(), w);
+            (decapsulation, function)
+        });
+        let (keys, functions) = made.into_iter().unzip();
+        (Receiver { keys }, functions)
+    }
+
+    /// The secret of every choice.
+    pub(super) fn secrets(
+        self,
+        choices: &Choices,
+        ciphertexts: &[Ciphertexts],
+    ) -> Zeroizing<Vec<Secret>> {
+        assert_eq!(ciphertexts.len(), self.keys.len());
+        let mut secrets = Zeroizing::new(vec![[0; SECRET]; self.keys.len()]);
+        let tasks = self.keys.iter().zip(ciphertexts).zip(secrets.iter_mut());
+        parallel::each(tasks.enumerate(), |(i, ((key, ciphertexts), secret))| {
+            let (zero, one) = ciphertexts.split_at(CIPHERTEXT);
+            let mut chosen = Ciphertext::default();
+            for (byte, (zero, one)) in chosen.iter_mut().zip(zero.iter().zip(one)) {
+                *byte = u8::conditional_select(zero, one, choices.get(i));
+            }
+            secret.copy_from_slice(&*Zeroizing::new(key.decapsulate(&chosen)));
+        });
+        secrets
+    }
+}
+
+/// The sender's ciphertexts and both secrets of each OT. Fails for what is no function.
+pub(super) fn encapsulate(
+    session: &[u8; 32],
+    functions: &[Function],
+    rng: &mut dyn CryptoRng,
+) -> Result<(Vec<Ciphertexts>, Zeroizing<Vec<[Secret; 2]>>), Misbehaviour> {
+    let bad = || Misbehaviour::BadValue {
+        what: FUNCTIONS.name,
+        problem: "a number is not below 3329",
+    };
+    let is_vector = |function| numbers(parts(function).t).all(|number| number < MODULUS);
+    if !functions.iter().all(is_vector) {
+        return Err(bad());
+    }
+    let oracles = Oracles::new(session);
+    let mut random = Zeroizing::new(vec![[[0; 32]; 2]; functions.len()]);
+    rng.fill_bytes(random.as_flattened_mut().as_flattened_mut());
+    let mut ciphertexts = vec![[0; CIPHERTEXTS_BYTES]; functions.len()];
+    let mut secrets = Zeroizing::new(vec![[[0; SECRET]; 2]; functions.len()]);
+    let outputs = ciphertexts.iter_mut().zip(secrets.iter_mut());
+    let tasks = functions.iter().zip(random.iter()).zip(outputs).enumerate();
+    parallel::try_each(
+        tasks,
+        |(i, ((function, random), (ciphertexts, secrets)))| {
+            let (halves, _) = ciphertexts.as_chunks_mut::<CIPHERTEXT>();
+            let outputs = halves.iter_mut().zip(secrets);
+            for (b, (random, (ciphertext, secret))) in (0..).zip(random.iter().zip(outputs)) {
+                let key = oracles.value(b, i, function);
+                let key = EncapsulationKey::new((&key).into()).map_err(|_| bad())?;
+                let (sent, shared) = key.encapsulate_deterministic(random.into());
+                ciphertext.copy_from_slice(&sent);
+                secret.copy_from_slice(&*Zeroizing::new(shared));
+            }
+            Ok(())
+        },
+    )?;
+    Ok((ciphertexts, secrets))
+}
+
+/// What the receiver and the sender send for so many OTs.
+pub(super) fn frames(count: usize) -> [Frames; 2] {
+    [FUNCTION_BYTES, CIPHERTEXTS_BYTES].map(|bytes| Frames::rows(count, bytes))
+}
