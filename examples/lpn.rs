@@ -14,7 +14,7 @@ use rand_core::{Rng, SeedableRng};
 use vesica_correlations::bulk::{self, Optimize};
 use vesica_correlations::code::DISTANCE_PERCENT;
 use vesica_correlations::lpn::primal::{self, Primal, ROW_WEIGHT};
-use vesica_correlations::lpn::{ATTACKS, Instance, coefficient_bits, noise_weight, weight};
+use vesica_correlations::lpn::{ATTACKS, Instance, KAPPA, coefficient_bits, noise_weight, weight};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
 use vesica_reference::silent::encode;
@@ -289,7 +289,7 @@ fn dual_estimates() -> Vec<String> {
         .into_iter()
         .chain([(64, 1), (128, 1)])
     {
-        let weight = noise_weight(bits);
+        let weight = noise_weight(bits, 1);
         for entries in [1 << 12, 1 << 16, weight / 2 * BLOCK] {
             let instance = Instance {
                 entries,
@@ -321,7 +321,7 @@ fn print_estimates() {
     }
     println!("\nWeights for other distances: GF(2), GF(2^64), GF(2^128)");
     for percent in [11, 15, 20] {
-        let weights = [1, 64, 128].map(|bits| weight(bits, coefficient_bits(bits), percent));
+        let weights = [1, 64, 128].map(|bits| weight(bits, coefficient_bits(bits), percent, KAPPA));
         println!("{percent} %: {weights:?}");
     }
     println!("\nPrimal LPN with ten elements per row: k secrets, t blocks of b samples\n");

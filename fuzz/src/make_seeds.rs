@@ -320,6 +320,7 @@ fn session(seeds: &Seeds) -> Result<()> {
                 key_bits,
                 receiver_size: 1000,
                 sender_size: 20,
+                post_quantum: false,
             },
             peer,
             layout: "1 85 7 16381".into(),

@@ -66,6 +66,7 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
             lambda: 40,
             receiver_size: SIZES[usize::from(sizes & 3)],
             sender_size: SIZES[usize::from(sizes >> 2 & 3)],
+            key_agreement: KeyAgreement::Classical,
             session: [7; 32],
         },
         bits: match sizes & HASHED {

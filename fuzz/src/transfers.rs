@@ -2,6 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
+use vesica_correlations::base_ot::KeyAgreement;
 use vesica_correlations::choices::Choices;
 use vesica_correlations::ot_extension::Security;
 use vesica_correlations::{base_ot, ideal};
@@ -15,20 +16,22 @@ const SESSION: [u8; 32] = [5; 32];
 /// Parties, by the number in the first byte; a party and its peer differ in the lowest bit.
 #[derive(Clone, Copy)]
 pub enum Party {
-    BaseSender,
-    BaseReceiver,
+    BaseSender(KeyAgreement),
+    BaseReceiver(KeyAgreement),
     Sender(Security),
     Receiver(Security),
 }
 
 impl Party {
-    pub const ALL: [Party; 6] = [
-        Party::BaseSender,
-        Party::BaseReceiver,
+    pub const ALL: [Party; 8] = [
+        Party::BaseSender(KeyAgreement::Classical),
+        Party::BaseReceiver(KeyAgreement::Classical),
         Party::Sender(Security::Malicious),
         Party::Receiver(Security::Malicious),
         Party::Sender(Security::SemiHonest),
         Party::Receiver(Security::SemiHonest),
+        Party::BaseSender(KeyAgreement::Hybrid),
+        Party::BaseReceiver(KeyAgreement::Hybrid),
     ];
 
     fn run(self, channel: &mut dyn Channel, count: usize) -> Result<(), Error> {
@@ -39,13 +42,14 @@ impl Party {
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
         let choices = Choices::random(count, &mut rng);
         match self {
-            Party::BaseSender => {
-                let keys = base_ot::send(channel, &SESSION, count, &mut rng)?;
-                assert_eq!(keys.len(), count);
+            Party::BaseSender(agreement) => {
+                let sent = base_ot::send_and_bind(channel, &SESSION, agreement, count, &mut rng)?;
+                assert_eq!(sent.0.len(), count);
             }
-            Party::BaseReceiver => {
-                let keys = base_ot::receive(channel, &SESSION, choices, &mut rng)?;
-                assert_eq!(keys.len(), count);
+            Party::BaseReceiver(agreement) => {
+                let received =
+                    base_ot::receive_and_bind(channel, &SESSION, agreement, choices, &mut rng)?;
+                assert_eq!(received.0.len(), count);
             }
             Party::Sender(security) => {
                 let (mut sender, _) = extension(security);

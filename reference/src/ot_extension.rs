@@ -21,9 +21,9 @@ fn aes(key: u128, block: u128) -> u128 {
     ))
 }
 
-/// AES in counter mode, from zero.
-fn stream(seed: u128, blocks: usize) -> Vec<u128> {
-    (0..blocks as u128).map(|i| aes(seed, i)).collect()
+/// AES in counter mode, from block number `first`.
+fn stream(seed: u128, first: u128, blocks: usize) -> Vec<u128> {
+    (0..blocks as u128).map(|i| aes(seed, first + i)).collect()
 }
 
 fn first_half(digest: &[u8]) -> u128 {
@@ -56,7 +56,8 @@ pub fn tile(session: &[u8; 32], s: u128, pairs: &[[u128; 2]; 128], choices: &[u1
         |a: &[u128], b: &[u128]| -> Vec<u128> { a.iter().zip(b).map(|(a, b)| a ^ b).collect() };
     let (mut matrix, mut own, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (j, [zero, one]) in pairs.iter().enumerate() {
-        let (zero, one) = (stream(*zero, pieces), stream(*one, pieces));
+        let column = |seed: u128| stream(seed, (j as u128) << 64, pieces);
+        let (zero, one) = (column(*zero), column(*one));
         let message = xor(&xor(&zero, &one), choices);
         let other = if s >> j & 1 == 0 {
             zero.clone()
@@ -71,7 +72,7 @@ pub fn tile(session: &[u8; 32], s: u128, pairs: &[[u128; 2]; 128], choices: &[u1
     let key = blake3::derive_key("vesica/1 ot-extension challenge", session);
     let place = 0u64.to_le_bytes();
     let digest = blake3::keyed_hash(&key, &[&place, matrix.as_slice()].concat());
-    let factors = stream(first_half(digest.as_bytes()), pieces - 1);
+    let factors = stream(first_half(digest.as_bytes()), 0, pieces - 1);
     let hash = |column: &[u128]| {
         let products = factors.iter().zip(column).map(|(f, v)| multiply(*f, *v));
         products.fold(column[pieces - 1], |sum, product| sum ^ product)

@@ -52,22 +52,27 @@ fn framed(rows: usize, bits: usize, piece: usize) -> usize {
 
 /// [`crate::Receiver::equality`] of strings of `bits` bits.
 pub fn equality(bins: usize, bits: u32) -> Cost {
-    transfers::<WIDTH>(bins, bits, 1)
+    transfers::<WIDTH>(bins, bits, 1, false)
 }
 
 /// [`crate::Receiver::membership`] of strings of `bits` bits among three candidates.
 pub fn membership(bins: usize, bits: u32) -> Cost {
-    transfers::<WIDTH>(bins, bits, 3)
+    transfers::<WIDTH>(bins, bits, 3, false)
 }
 
-/// A test among so many candidates by digits of W bits.
-pub(crate) fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize) -> Cost {
-    let levels = digits::levels::<W>(bits, candidates);
+/// A test among so many candidates by digits of W bits, of strings that may be drawn.
+pub(crate) fn transfers<const W: u32>(
+    bins: usize,
+    bits: u32,
+    candidates: usize,
+    is_drawn: bool,
+) -> Cost {
+    let levels = digits::levels::<W>(bits, candidates, is_drawn);
     let costs = levels.iter().map(|level| Cost {
         entries: bins * level.entries(),
         receiver_bytes: framed(bins, level.table_bits(), digits::PIECE),
         sender_bytes: framed(bins, level.choice_bits(), digits::PIECE),
-        flows: 2 * bins.div_ceil(window(level)),
+        flows: bins.div_ceil(window(level)) * (1 + usize::from(level.choice_bits() > 0)),
         ..Cost::default()
     });
     costs.fold(Cost::default(), Cost::add)
@@ -378,7 +383,7 @@ mod tests {
     #[test]
     fn other_widths_take_more_bits_or_more_entries() {
         fn per_bin<const W: u32>() -> [usize; 3] {
-            let levels = digits::levels::<W>(63, 1);
+            let levels = digits::levels::<W>(63, 1, false);
             let sum = |of: fn(&digits::Level<W>) -> usize| levels.iter().map(of).sum();
             let bits = |level: &digits::Level<W>| level.table_bits() + level.choice_bits();
             [sum(digits::Level::entries), sum(bits), levels.len()]
@@ -399,6 +404,26 @@ mod tests {
                     |engine, channel| engine.equality(channel, &mut rng(2), bits, &strings),
                 );
                 check(found.2, equality(bins, bits));
+            }
+            // Whole digits, a last one of one bit, of two and of three.
+            for bits in [1, 60, 61, 62, 63] {
+                let strings = blocks(1, bins);
+                let (candidates, _) = strings.as_chunks::<1>();
+                let found = measured(
+                    |engine, channel| {
+                        let drawn = engine.draw(channel, &mut rng(1), [bins, 1], bits)?;
+                        engine.membership_of_drawn(channel, &mut rng(1), drawn, bits, candidates)
+                    },
+                    |engine, channel| {
+                        let drawn = engine.draw(channel, &mut rng(2), [bins, 1], bits)?;
+                        engine.membership_of_drawn::<1>(channel, &mut rng(2), drawn)
+                    },
+                );
+                let cost = transfers::<WIDTH>(bins, bits, 1, true);
+                check(found.2, cost);
+                let usual = equality(bins, bits);
+                assert!(cost.sender_bytes <= usual.sender_bytes);
+                assert_eq!(cost.receiver_bytes, usual.receiver_bytes);
             }
             let strings = blocks(2, 3 * bins);
             let (candidates, _) = strings.as_chunks::<3>();

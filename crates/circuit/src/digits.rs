@@ -37,9 +37,14 @@
 //! as the figure's table ⊕ its entry 0. If v = 0, the share of the choice end is the pad of X, which is uniform and
 //! known to it before the step; s_c is that share ⊕ \[v = y_c\], and the entries sent are masked by the other
 //! pads. In both cases the table is simulated by uniform bits, and the pad of X is drawn such that the share
-//! comes out right. For the value end, s_c = \[0 = y_c\] ⊕ (bit c of the pad of d) is uniform over its entries and d,
-//! and the share of the choice end is s_c ⊕ \[v = y_c\] whatever they are: X and d are simulated by drawing them
-//! until they give s_c.
+//! comes out right. For the value end, s_c = \[0 = y_c\] ⊕ (bit c of the pad of d) is uniform over its entries Y,
+//! and the share of the choice end is s_c ⊕ \[v = y_c\] whatever they are: d is simulated by a uniform element, or by
+//! nothing where none is sent, and Y by drawing it until it gives s_c.
+//!
+//! **Drawn strings.** Where the choice end may have any uniform strings, it takes the X of their digits, before it needs
+//! them: then d is 0, and nothing is sent in step 2. X is as uniform to the value end as the entries are pseudorandom, which
+//! is assumed of all of them that are given out. A digit of w < W bits is the low w bits of its X, and the other bits
+//! of X are sent, as d. Nothing else changes, and in the argument above d was nothing but uniform noise.
 //!
 //! **Why shares can be digits.** In a conjunction y and v are shares from the level below. Either side knows its own
 //! before the transfer, d is uniform because X is, and the table is simulated without y: the argument above holds for any
@@ -73,6 +78,8 @@ pub(crate) struct Level<const W: u32> {
     widths: Vec<u32>,
     /// Tables per digit.
     candidates: usize,
+    /// Whether the digits of the choice end are drawn.
+    is_drawn: bool,
 }
 
 /// `bits` bits in digits of W bits, lowest first, the last one perhaps shorter.
@@ -82,16 +89,17 @@ fn widths<const W: u32>(bits: usize) -> impl Iterator<Item = u32> + Clone {
     std::iter::repeat_n(W, whole).chain((rest > 0).then_some(rest))
 }
 
-/// The levels of a membership test of strings of `bits` bits.
+/// The levels of a membership test of strings of `bits` bits, which the choice end has, or draws.
 ///
 /// # Panics
 /// If `bits` is not between 1 and [`MAX_BITS`].
-pub(crate) fn levels<const W: u32>(bits: u32, candidates: usize) -> Vec<Level<W>> {
+pub(crate) fn levels<const W: u32>(bits: u32, candidates: usize, is_drawn: bool) -> Vec<Level<W>> {
     assert!((1..=MAX_BITS).contains(&bits));
     let widths_of_string = widths::<W>(bits as usize).collect();
     let mut levels = vec![Level {
         widths: widths_of_string,
         candidates,
+        is_drawn,
     }];
     let mut rows = levels[0].widths.len();
     while rows > 1 {
@@ -101,6 +109,7 @@ pub(crate) fn levels<const W: u32>(bits: u32, candidates: usize) -> Vec<Level<W>
         levels.push(Level {
             widths,
             candidates: 1,
+            is_drawn: false,
         });
     }
     levels
@@ -141,9 +150,17 @@ impl<const W: u32> Level<W> {
         self.transferred().count()
     }
 
+    /// The place of the lowest bit that is sent of the correction of a digit of so many bits: those below are 0.
+    fn sent_from(&self, width: u32) -> u32 {
+        if self.is_drawn { width } else { 0 }
+    }
+
     /// Bits of the corrections of a bin.
     pub(crate) fn choice_bits(&self) -> usize {
-        W as usize * self.entries()
+        let bits = self
+            .transferred()
+            .map(|(_, width)| W - self.sent_from(width));
+        bits.sum::<u32>() as usize
     }
 
     /// Bits of the tables of a bin.
@@ -185,11 +202,11 @@ impl<const W: u32> Groups<W> {
         (bits << Self::BITS).wrapping_sub(bits)
     }
 
-    /// Digits of W bits, apart.
+    /// Digits of so many bits, apart.
     #[inline(always)]
-    fn spread(digits: u64) -> u64 {
+    fn spread(digits: u64, bits: u32) -> u64 {
         (0..per_word(W) as u32).fold(0, |apart, g| {
-            apart | (digits >> (W * g) & ((1 << W) - 1)) << (Self::BITS * g)
+            apart | (digits >> (bits * g) & ((1 << bits) - 1)) << (Self::BITS * g)
         })
     }
 
@@ -250,6 +267,34 @@ pub(crate) fn hash_choices<const W: u32>(entries: &Entries, tiles: usize, chosen
     });
 }
 
+impl Chosen {
+    /// X.
+    fn element<const W: u32>(self) -> u8 {
+        self.0 & ((1 << W) - 1) as u8
+    }
+}
+
+/// The strings of a piece that are drawn with these choices. Bits of no transfer are those of `random`, a block for each bin.
+pub(crate) fn drawn<const W: u32>(
+    level: &Level<W>,
+    chosen: &[Chosen],
+    random: &[Block],
+    strings: &mut [Block],
+) {
+    for local in level.local() {
+        for (string, random) in strings.iter_mut().zip(random) {
+            *string |= (random & 1) << (W as usize * local);
+        }
+    }
+    for ((number, width), chosen) in level.transferred().zip(chosen.chunks(strings.len())) {
+        let mask = (1 << width) - 1;
+        for (string, chosen) in strings.iter_mut().zip(chosen) {
+            let digit = chosen.element::<W>() & mask;
+            *string |= Block::from(digit) << (W as usize * number);
+        }
+    }
+}
+
 /// Step 2: the corrections of a piece of `bins` bins that begins with bin `from`, digit by digit. `digit` has a digit of a
 /// bin.
 pub(crate) fn corrections<const W: u32>(
@@ -260,7 +305,10 @@ pub(crate) fn corrections<const W: u32>(
 ) -> Vec<u8> {
     let mut writer = BitWriter::with_capacity(bins * level.choice_bits());
     for ((number, width), chosen) in level.transferred().zip(chosen.chunks(bins)) {
-        let mask = (1 << width) - 1;
+        let (mask, low) = ((1 << width) - 1, level.sent_from(width));
+        if low == W {
+            continue;
+        }
         for (group, first) in chosen
             .chunks(per_word(W))
             .zip((from..).step_by(per_word(W)))
@@ -270,11 +318,10 @@ pub(crate) fn corrections<const W: u32>(
                 .enumerate()
                 .rev()
                 .fold(0, |packed, (i, chosen)| {
-                    let x = chosen.0 & ((1 << W) - 1) as u8;
-                    let correction = digit(number, first + i) & mask ^ x;
-                    packed << W | u64::from(correction)
+                    let correction = digit(number, first + i) & mask ^ chosen.element::<W>();
+                    packed << (W - low) | u64::from(correction >> low)
                 });
-            writer.push(packed, W * group.len() as u32);
+            writer.push(packed, (W - low) * group.len() as u32);
         }
     }
     writer.finish()
@@ -377,8 +424,12 @@ pub(crate) fn tables<const W: u32>(
     let mut writer = BitWriter::with_capacity(bins * level.table_bits());
     let mut by = vec![0; words];
     for ((number, width), pads) in level.transferred().zip(pads.chunks(level.pad_words(bins))) {
+        let low = level.sent_from(width);
         for (by, count) in by.iter_mut().zip(counts()) {
-            *by = Groups::<W>::spread(corrections.next(W * count as u32));
+            *by = match W - low {
+                0 => 0,
+                sent => Groups::<W>::spread(corrections.next(sent * count as u32), sent) << low,
+            };
         }
         let (mask, sent) = ((1 << width) - 1, (1 << width) - 1);
         for (c, pads) in pads.chunks(words).enumerate() {
@@ -443,7 +494,7 @@ mod tests {
 
     fn groups_are_permuted<const W: u32>(pads: u64, by: u64) {
         let size = Groups::<W>::BITS;
-        let spread = Groups::<W>::spread(by);
+        let spread = Groups::<W>::spread(by, W);
         let permuted = Groups::<W>::permute(pads, spread);
         for g in 0..64 / size {
             let by = (by >> (W * g)) as u32 & ((1 << W) - 1);
@@ -466,7 +517,7 @@ mod tests {
 
     fn strings_are_cut_completely_by<const W: u32>() {
         for bits in 1..=MAX_BITS {
-            let levels = levels::<W>(bits, 1);
+            let levels = levels::<W>(bits, 1, false);
             let widths = &levels[0].widths;
             assert_eq!(widths.iter().sum::<u32>(), bits);
             assert!(widths.iter().all(|width| (1..=W).contains(width)));
@@ -492,7 +543,7 @@ mod tests {
     fn levels_follow_each_other() {
         for bits in 1..=MAX_BITS {
             for candidates in [1, 3] {
-                let levels = levels::<4>(bits, candidates);
+                let levels = levels::<4>(bits, candidates, false);
                 let rows = |level: &Level<4>| level.digits() * level.candidates;
                 for pair in levels.windows(2) {
                     let bits: u32 = pair[1].widths.iter().sum();

@@ -12,6 +12,7 @@ use vesica_wire::{Channel, Error};
 use crate::arithmetic::Ends;
 use crate::bits::BitShares;
 use crate::cots::{ChoiceEnd, Direction, ValueEnd, WIDTH};
+use crate::membership::{Drawn, DrawnPads, Strings};
 
 /// Why a function of the sender's payloads panics.
 const NO_REVERSE: &str = "COTs of the reverse direction";
@@ -150,7 +151,7 @@ impl<const W: u32> Receiver<W> {
         strings: &[Block],
     ) -> Result<BitShares, Error> {
         let (strings, _) = strings.as_chunks::<1>();
-        self.main.membership(channel, rng, bits, strings)
+        self.main.membership(channel, rng, bits, strings, None)
     }
 
     /// Shares of whether the sender's string of each bin is one of three candidates, by their `bits` low bits, from 1
@@ -168,7 +169,49 @@ impl<const W: u32> Receiver<W> {
         bits: u32,
         candidates: &[[Block; 3]],
     ) -> Result<BitShares, Error> {
-        self.main.membership(channel, rng, bits, candidates)
+        self.main.membership(channel, rng, bits, candidates, None)
+    }
+
+    /// Takes what [`Receiver::membership_of_drawn`] needs of strings that the sender draws: one of `bits` bits in each of
+    /// `bins` bins, to be compared with so many candidates.
+    ///
+    /// # Errors
+    /// As [`Receiver::equality`].
+    ///
+    /// # Panics
+    /// If `bits` is out of range.
+    pub fn draw(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        [bins, candidates]: [usize; 2],
+        bits: u32,
+    ) -> Result<DrawnPads, Error> {
+        let strings = Strings {
+            bins,
+            bits,
+            candidates,
+        };
+        self.main.draw(channel, rng, strings)
+    }
+
+    /// [`Receiver::membership`] of the strings that the sender has drawn, of fewer bytes.
+    ///
+    /// # Errors
+    /// As [`Receiver::equality`].
+    ///
+    /// # Panics
+    /// If they were drawn for others.
+    pub fn membership_of_drawn<const C: usize>(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        drawn: DrawnPads,
+        bits: u32,
+        candidates: &[[Block; C]],
+    ) -> Result<BitShares, Error> {
+        self.main
+            .membership(channel, rng, bits, candidates, Some(drawn))
     }
 }
 
@@ -205,5 +248,43 @@ impl<const W: u32> Sender<W> {
         strings: &[Block],
     ) -> Result<BitShares, Error> {
         self.main.membership::<3>(channel, rng, bits, strings)
+    }
+
+    /// The other side of [`Receiver::draw`]: uniform strings.
+    ///
+    /// # Errors
+    /// As [`Receiver::equality`].
+    ///
+    /// # Panics
+    /// If `bits` is out of range.
+    pub fn draw(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        [bins, candidates]: [usize; 2],
+        bits: u32,
+    ) -> Result<Drawn, Error> {
+        let strings = Strings {
+            bins,
+            bits,
+            candidates,
+        };
+        self.main.draw(channel, rng, strings)
+    }
+
+    /// The other side of [`Receiver::membership_of_drawn`].
+    ///
+    /// # Errors
+    /// As [`Receiver::equality`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn membership_of_drawn<const C: usize>(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        drawn: Drawn,
+    ) -> Result<BitShares, Error> {
+        self.main.membership_of_drawn::<C>(channel, rng, drawn)
     }
 }

@@ -9,13 +9,17 @@
 //! then one message flow goes from P₁ to P₀ with corrections and one back with tables. Step 17 adds up the candidates.
 //! They must be distinct where one can match: two equal ones would cancel.
 //!
+//! Where the strings of P₁ may be any uniform ones, it [draws](ChoiceEnd::draw) them along with the entries of their
+//! digits, which both take before: then the first level needs no corrections but for a last digit of fewer bits.
+//!
 //! **Adversary.** Semi-honest. What each side sees is uniform: see [`crate::digits`].
 //!
 //! **Memory.** At most 32 MiB per window for pads and half of that for corrections; for each candidate and bin a byte
-//! for W digits, and for W of these; a megabyte of entries.
+//! for W digits, and for W of these; a megabyte of entries. What is drawn before is kept: 30 bytes for each candidate of
+//! 60 bits at P₀, and 15 for each bin at P₁.
 
 use rand_core::CryptoRng;
-use vesica_primitives::block::Block;
+use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
@@ -23,7 +27,7 @@ use zeroize::Zeroizing;
 use crate::bits::BitShares;
 use crate::cots::{COTS, ChoiceEnd, ValueEnd, WINDOW_BYTES};
 use crate::digits::{Chosen, Level, PIECE, Shares, digit_of_string, levels, multiples};
-use crate::digits::{choose, corrections, hash_choices, hash_tables, tables};
+use crate::digits::{choose, corrections, drawn, hash_choices, hash_tables, tables};
 use crate::messages::{DIGITS, TABLES, receive_bits};
 
 /// Bins of a window, whole pieces of them.
@@ -48,34 +52,111 @@ pub(crate) fn takes<const W: u32>(level: &Level<W>, bins: usize) -> impl Iterato
         .map(move |first| most.min(entries - first))
 }
 
+/// What is compared: so many low bits of one string in each bin with so many candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strings {
+    pub(crate) bins: usize,
+    pub(crate) bits: u32,
+    pub(crate) candidates: usize,
+}
+
+/// The pads of strings that the choice end draws, window by window.
+pub struct DrawnPads {
+    strings: Strings,
+    windows: Vec<Zeroizing<Vec<u64>>>,
+}
+
+vesica_primitives::opaque!(DrawnPads);
+
+/// Strings that were drawn, and the choices that they are made of, window by window.
+pub struct Drawn {
+    of: Strings,
+    windows: Vec<Zeroizing<Vec<Chosen>>>,
+    strings: Zeroizing<Vec<Block>>,
+}
+
+vesica_primitives::opaque!(Drawn);
+
+impl Drawn {
+    /// A uniform string for each bin.
+    pub fn strings(&self) -> &[Block] {
+        &self.strings
+    }
+}
+
+/// The windows of all bins, each with its first one and the first one after it.
+fn windows<const W: u32>(
+    level: &Level<W>,
+    bins: usize,
+) -> impl Iterator<Item = (usize, usize)> + use<W> {
+    let each = window(level);
+    (0..bins)
+        .step_by(each)
+        .map(move |start| (start, bins.min(start + each)))
+}
+
 impl<const W: u32> ValueEnd<W> {
-    /// Shares of whether string i of the choice end is among `candidates[i]`, by their `bits` low bits.
+    /// Takes the entries of strings that the choice end draws.
+    pub(crate) fn draw(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        strings: Strings,
+    ) -> Result<DrawnPads, Error> {
+        let Strings {
+            bins,
+            bits,
+            candidates,
+        } = strings;
+        let level = &levels::<W>(bits, candidates, true)[0];
+        let windows = windows(level, bins);
+        let windows = windows.map(|window| self.table_pads(channel, rng, level, window, bins));
+        Ok(DrawnPads {
+            strings,
+            windows: windows.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Shares of whether string i of the choice end is among `candidates[i]`, by their `bits` low bits. The strings may have
+    /// been drawn.
+    ///
+    /// # Panics
+    /// If others were drawn.
     pub(crate) fn membership<const C: usize>(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         bits: u32,
         candidates: &[[Block; C]],
+        drawn: Option<DrawnPads>,
     ) -> Result<BitShares, Error> {
-        let levels = levels::<W>(bits, C);
+        let strings = Strings {
+            bins: candidates.len(),
+            bits,
+            candidates: C,
+        };
+        assert!(drawn.as_ref().is_none_or(|drawn| drawn.strings == strings));
+        let levels = levels::<W>(bits, C, drawn.is_some());
+        let drawn = drawn.map(|drawn| drawn.windows);
         let of_string =
             |c: usize, digit, bin: usize| digit_of_string::<W>(candidates[bin][c], digit);
         let (first, shares) = (&levels[0], Shares::new(&levels[0], C, candidates.len()));
-        let mut shares = self.transfers(channel, rng, first, of_string, shares)?;
+        let mut shares = self.transfers(channel, rng, first, drawn, of_string, shares)?;
         for level in &levels[1..] {
             let complement = |_, digit, bin| !shares.digit(digit, bin);
             let next = Shares::new(level, C, candidates.len());
-            shares = self.transfers(channel, rng, level, complement, next)?;
+            shares = self.transfers(channel, rng, level, None, complement, next)?;
         }
         Ok(shares.sum())
     }
 
-    /// Fills in the shares of which digits of a level are equal.
+    /// Fills in the shares of which digits of a level are equal. Its pads may have been made before.
     fn transfers(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         level: &Level<W>,
+        drawn: Option<Vec<Zeroizing<Vec<u64>>>>,
         digit: impl Fn(usize, usize, usize) -> u8 + Sync,
         mut shares: Shares<W>,
     ) -> Result<Shares<W>, Error> {
@@ -85,12 +166,18 @@ impl<const W: u32> ValueEnd<W> {
                 shares.local(level.row(c, local), |bin| digit(c, local, bin) ^ 1);
             }
         }
-        for start in (0..bins).step_by(window(level)) {
-            let end = bins.min(start + window(level));
-            let pads = self.table_pads(channel, rng, level, (start, end), bins)?;
+        let mut drawn = drawn.map(Vec::into_iter);
+        for (start, end) in windows(level, bins) {
+            let pads = match &mut drawn {
+                Some(drawn) => drawn.next().expect("as many windows"),
+                None => self.table_pads(channel, rng, level, (start, end), bins)?,
+            };
             let mut frames = Vec::new();
             for (_, count) in pieces(start, end) {
-                frames.push(receive_bits(channel, DIGITS, count * level.choice_bits())?);
+                frames.push(match level.choice_bits() {
+                    0 => Vec::new(),
+                    bits => receive_bits(channel, DIGITS, count * bits)?,
+                });
             }
             let pads = pads.chunks(level.entries() * level.pad_words(PIECE));
             let all: Vec<_> = pieces(start, end).zip(pads.zip(&frames)).collect();
@@ -135,7 +222,37 @@ impl<const W: u32> ValueEnd<W> {
 }
 
 impl<const W: u32> ChoiceEnd<W> {
-    /// The other side of [`ValueEnd::membership`].
+    /// The other side of [`ValueEnd::draw`].
+    pub(crate) fn draw(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        of: Strings,
+    ) -> Result<Drawn, Error> {
+        let level = &levels::<W>(of.bits, of.candidates, true)[0];
+        let mut strings = Zeroizing::new(vec![0; of.bins]);
+        let mut random = Zeroizing::new(vec![0; of.bins]);
+        if level.local().next().is_some() {
+            Prg::random(rng).fill(&mut random);
+        }
+        let mut all = Vec::new();
+        for (start, end) in windows(level, of.bins) {
+            let chosen = self.table_choices(channel, rng, level, (start, end), of.bins)?;
+            let each = chosen.chunks(level.entries() * PIECE);
+            for ((from, count), chosen) in pieces(start, end).zip(each) {
+                let here = from..from + count;
+                drawn(level, chosen, &random[here.clone()], &mut strings[here]);
+            }
+            all.push(chosen);
+        }
+        Ok(Drawn {
+            of,
+            windows: all,
+            strings,
+        })
+    }
+
+    /// The other side of [`ValueEnd::membership`], with strings of its own.
     pub(crate) fn membership<const C: usize>(
         &mut self,
         channel: &mut dyn Channel,
@@ -143,14 +260,44 @@ impl<const W: u32> ChoiceEnd<W> {
         bits: u32,
         strings: &[Block],
     ) -> Result<BitShares, Error> {
-        let levels = levels::<W>(bits, C);
+        self.test::<C>(channel, rng, bits, strings, None)
+    }
+
+    /// The other side of [`ValueEnd::membership`], with strings that it has drawn.
+    ///
+    /// # Panics
+    /// If they were drawn for another number of candidates.
+    pub(crate) fn membership_of_drawn<const C: usize>(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        drawn: Drawn,
+    ) -> Result<BitShares, Error> {
+        let Drawn {
+            of,
+            windows,
+            strings,
+        } = drawn;
+        assert_eq!(of.candidates, C);
+        self.test::<C>(channel, rng, of.bits, &strings, Some(windows))
+    }
+
+    fn test<const C: usize>(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        bits: u32,
+        strings: &[Block],
+        drawn: Option<Vec<Zeroizing<Vec<Chosen>>>>,
+    ) -> Result<BitShares, Error> {
+        let levels = levels::<W>(bits, C, drawn.is_some());
         let of_string = |digit, bin: usize| digit_of_string::<W>(strings[bin], digit);
         let (first, shares) = (&levels[0], Shares::new(&levels[0], C, strings.len()));
-        let mut shares = self.transfers(channel, rng, first, of_string, shares)?;
+        let mut shares = self.transfers(channel, rng, first, drawn, of_string, shares)?;
         for level in &levels[1..] {
             let own = |digit, bin| shares.digit(digit, bin);
             let next = Shares::new(level, C, strings.len());
-            shares = self.transfers(channel, rng, level, own, next)?;
+            shares = self.transfers(channel, rng, level, None, own, next)?;
         }
         Ok(shares.sum())
     }
@@ -161,6 +308,7 @@ impl<const W: u32> ChoiceEnd<W> {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         level: &Level<W>,
+        drawn: Option<Vec<Zeroizing<Vec<Chosen>>>>,
         digit: impl Fn(usize, usize) -> u8 + Sync,
         mut shares: Shares<W>,
     ) -> Result<Shares<W>, Error> {
@@ -170,12 +318,19 @@ impl<const W: u32> ChoiceEnd<W> {
                 shares.local(level.row(c, local), |bin| digit(local, bin));
             }
         }
-        for start in (0..bins).step_by(window(level)) {
-            let end = bins.min(start + window(level));
-            let chosen = self.table_choices(channel, rng, level, (start, end), bins)?;
+        let mut drawn = drawn.map(Vec::into_iter);
+        for (start, end) in windows(level, bins) {
+            let chosen = match &mut drawn {
+                Some(drawn) => drawn.next().expect("as many windows"),
+                None => self.table_choices(channel, rng, level, (start, end), bins)?,
+            };
             let chosen = chosen.chunks(level.entries() * PIECE);
             let all: Vec<_> = pieces(start, end).zip(chosen).collect();
-            for at_once in all.chunks(rayon::current_num_threads()) {
+            let corrected = match level.choice_bits() {
+                0 => &[][..],
+                _ => &all,
+            };
+            for at_once in corrected.chunks(rayon::current_num_threads()) {
                 let messages = parallel::map(at_once.iter(), |(piece, chosen)| {
                     corrections(level, chosen, *piece, &digit)
                 });
@@ -269,7 +424,7 @@ mod tests {
         let mut value = ValueEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(main));
         let mut choice = ChoiceEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(chosen));
         let (one, two) = honest(
-            |channel| value.membership(channel, &mut rng(1), bits, ours),
+            |channel| value.membership(channel, &mut rng(1), bits, ours, None),
             |channel| choice.membership::<C>(channel, &mut rng(2), bits, theirs),
         );
         opened(&one, &two)
@@ -340,9 +495,87 @@ mod tests {
         }
     }
 
+    /// Tests of strings that are drawn, with candidates that are made of them.
+    fn found_of_drawn<const W: u32, const C: usize>(count: usize, bits: u32) {
+        let (main, chosen) = ideal::cots(bits.into());
+        let mut value = ValueEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(main));
+        let mut choice = ChoiceEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(chosen));
+        let of = Strings {
+            bins: count,
+            bits,
+            candidates: C,
+        };
+        let (pads, drawn) = honest(
+            |channel| value.draw(channel, &mut rng(1), of),
+            |channel| choice.draw(channel, &mut rng(2), of),
+        );
+        assert!(
+            drawn
+                .strings()
+                .iter()
+                .all(|string| bits == 128 || string >> bits == 0)
+        );
+        let place = |i: usize| (i % (C + 1) < C).then_some(i % (C + 1));
+        let candidates: Vec<[Block; C]> = (0..count)
+            .map(|i| {
+                std::array::from_fn(|c| {
+                    let other = 1 << ((i + c) % bits as usize);
+                    drawn.strings()[i] ^ if place(i) == Some(c) { 0 } else { other }
+                })
+            })
+            .collect();
+        let (one, two) = honest(
+            |channel| value.membership(channel, &mut rng(3), bits, &candidates, Some(pads)),
+            |channel| choice.membership_of_drawn::<C>(channel, &mut rng(4), drawn),
+        );
+        let expected: Vec<bool> = (0..count).map(|i| place(i).is_some()).collect();
+        assert_eq!(opened(&one, &two), expected, "{W} {C} {bits} {count}");
+    }
+
+    #[test]
+    fn drawn_strings_are_found() {
+        for bits in [1, 2, 3, 4, 5, 7, 8, 31, 61, 62, 63, 64, 65, 128] {
+            for count in SIZES.into_iter().filter(|n| *n < 4000 || bits == 61) {
+                found_of_drawn::<WIDTH, 1>(count, bits);
+            }
+            found_of_drawn::<3, 1>(100, bits);
+            if bits > 3 {
+                found_of_drawn::<WIDTH, 3>(130, bits);
+                found_of_drawn::<2, 3>(130, bits);
+            }
+        }
+        let windows = window(&levels::<WIDTH>(61, 1, true)[0]) + 65;
+        found_of_drawn::<WIDTH, 1>(windows, 61);
+    }
+
+    /// Every bit of what is drawn is a fair coin, that of a digit of one bit too.
+    #[test]
+    fn drawn_strings_are_uniform() {
+        for bits in [61, 63, 64] {
+            let (_, chosen) = ideal::cots(bits.into());
+            let mut choice =
+                ChoiceEnd::<WIDTH>::new(Direction::Main, &SESSION, FromCots::new(chosen));
+            let of = Strings {
+                bins: 4000,
+                bits,
+                candidates: 1,
+            };
+            let (mut channel, _peer) = memory_pair();
+            let drawn = choice.draw(&mut channel, &mut rng(5), of).unwrap();
+            for bit in 0..bits {
+                let ones = drawn
+                    .strings()
+                    .iter()
+                    .filter(|string| **string >> bit & 1 == 1);
+                // Six standard deviations.
+                assert!(ones.count().abs_diff(2000) < 190, "bit {bit}");
+            }
+        }
+    }
+
     #[test]
     fn windows_follow_each_other() {
-        let count = window(&levels::<WIDTH>(128, 3)[0]) + 65;
+        let count = window(&levels::<WIDTH>(128, 3, false)[0]) + 65;
         let (ours, theirs) = bins::<3>(count, 128, |i| (i % 5 == 0).then_some(i % 3));
         let expected: Vec<bool> = (0..count).map(|i| i % 5 == 0).collect();
         assert!(among(128, &ours, &theirs) == expected);

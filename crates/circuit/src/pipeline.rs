@@ -8,7 +8,8 @@
 //! **How.**
 //! 1. The receiver puts its items into a cuckoo table, the sender puts each of its items into all bins where it could
 //!    be ([`bins`]).
-//! 2. A programmable OPRF gives the receiver one or three candidates per bin; the sender has a random tag per bin. If
+//! 2. A programmable OPRF gives the receiver one or three candidates per bin; the sender has a random tag per bin, which it
+//!    draws along with the entries that compare it, if each is compared once ([`crate::digits`]). If
 //!    the sender has values or strings, a candidate comes with those of its item, plus masks of the bin
 //!    (`pipeline/payload.rs`).
 //! 3. A membership test makes shares of whether the bin's tag is among the candidates.
@@ -377,15 +378,56 @@ impl Run<'_> {
         })
     }
 
-    /// Runs the first OPPRF as its sender, with what comes with its items: returns the tag and the masks of each bin.
+    /// The first OPPRF, and whether the sender's tag of each bin, which it draws, is among the C candidates.
+    fn receiver_drawn<O: BatchOprf, H: Hint, const C: usize>(
+        mut self,
+        opprf: &Opprf<O, H>,
+        bins: &ReceiverBins,
+    ) -> Result<Received, Error> {
+        let mut engine = self.receiving_engine()?;
+        let shape = &self.plan.shape;
+        let bits = shape.split.tag_bits;
+        let drawn = engine.draw(self.channel, self.rng, [shape.bins, C], bits)?;
+        let strings = opprf.receive(self.channel, shape, &bins.queries, self.rng)?;
+        self.channel.begin_phase("membership");
+        let (candidates, _) = strings.tags().as_chunks::<C>();
+        Ok(Received {
+            matches: engine.membership_of_drawn(self.channel, self.rng, drawn, bits, candidates)?,
+            engine,
+            masked: self.plan.form.of_candidates(&strings),
+        })
+    }
+
+    /// The other side of [`Run::receiver_drawn`].
+    fn sender_drawn<O: BatchOprf, H: Hint, const C: usize>(
+        mut self,
+        opprf: &Opprf<O, H>,
+        bins: &SenderBins,
+        input: &Input<'_>,
+    ) -> Result<Sent, Error> {
+        let mut engine = self.sending_engine()?;
+        let shape = &self.plan.shape;
+        let of = [shape.bins, C];
+        let drawn = engine.draw(self.channel, self.rng, of, shape.split.tag_bits)?;
+        let masks = self.program(opprf, bins, input, drawn.strings())?;
+        self.channel.begin_phase("membership");
+        Ok(Sent {
+            matches: engine.membership_of_drawn::<C>(self.channel, self.rng, drawn)?,
+            engine,
+            masks,
+        })
+    }
+
+    /// Runs the first OPPRF as its sender, with the tag of each bin and what comes with its items: returns the masks of
+    /// each bin.
     fn program<O: BatchOprf, H: Hint>(
         &mut self,
         opprf: &Opprf<O, H>,
         bins: &SenderBins,
         input: &Input<'_>,
-    ) -> Result<(Secret<Block>, Payloads), Error> {
+        tags: &[Block],
+    ) -> Result<Payloads, Error> {
         let (shape, form) = (&self.plan.shape, &self.plan.form);
-        let tags = opprf.random_tags(shape, self.rng);
         let masks = self.masks();
         let entries = bins.table.entries();
         let (values, columns) = (input.values.unwrap_or_default(), form.columns);
@@ -403,7 +445,7 @@ impl Run<'_> {
             })
         };
         opprf.send(self.channel, shape, &bins.points, &target, self.rng)?;
-        Ok((tags, masks))
+        Ok(masks)
     }
 }
 

@@ -297,11 +297,11 @@ pub fn send(
 }
 
 /// Keys, and a session that is new with them.
-pub(crate) type Bound<Key> = (Zeroizing<Vec<Key>>, [u8; 32]);
+pub type Bound<Key> = (Zeroizing<Vec<Key>>, [u8; 32]);
 
 /// As [`send`], with keys that the parties agree on so; also returns a session that depends on the sender's messages, for
 /// the next user of the keys.
-pub(crate) fn send_and_bind(
+pub fn send_and_bind(
     channel: &mut dyn Channel,
     session: &[u8; 32],
     agreement: KeyAgreement,
@@ -368,7 +368,7 @@ pub fn receive(
 
 /// As [`receive`], with keys that the parties agree on so; also returns the session that [`send_and_bind`] returns to the
 /// sender.
-pub(crate) fn receive_and_bind(
+pub fn receive_and_bind(
     channel: &mut dyn Channel,
     session: &[u8; 32],
     agreement: KeyAgreement,

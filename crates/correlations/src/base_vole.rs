@@ -2,11 +2,11 @@
 //! ones.
 //!
 //! **Paper.** L. Roy, *SoftSpokenOT*, CRYPTO 2022 (the small-field construction of section 3), for pieces
-//! of four bits of Δ; with pieces of one bit it is the COPE of Keller, Orsini and Scholl (CCS 2016).
+//! of four or eight bits of Δ; with pieces of one bit it is the COPE of Keller, Orsini and Scholl (CCS 2016).
 //!
 //! **What it gives.** Receiver: y_i and c_i; sender: b_i and Δ, with c_i = Δ·y_i + b_i in GF(2^128).
 //!
-//! **How.** For each piece Δ_j the receiver makes a tree of 16 seeds, and the sender learns all but number
+//! **How.** For each piece Δ_j of k bits the receiver makes a tree of 2^k seeds, and the sender learns all but number
 //! Δ_j of them. From the vectors r_{j,x} expanded from the seeds, the receiver computes u_j = Σ_x r_{j,x} and
 //! v_j = Σ_x x̂·r_{j,x}, where x̂ is x at the bits of the piece. The sender can compute w_j = Σ_x (x̂ +
 //! Δ̂_j)·r_{j,x} = v_j + Δ̂_j·u_j, since the seed that it lacks has factor 0. The receiver corrects every u_j
@@ -20,39 +20,61 @@ use rand_core::CryptoRng;
 use vesica_kernels::Backend;
 use vesica_kernels::binary::{add_scaled128, multiply128};
 use vesica_primitives::block::{Block, Prg};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
-use crate::tree::{Trees, mask};
+use crate::ot_extension::COLUMNS;
+use crate::shape::Shape;
+use crate::tree::Trees;
 
-/// Bits of Δ in a piece.
-const PIECE_BITS: usize = 4;
-
-/// Pieces of Δ.
-const PIECES: usize = 128 / PIECE_BITS;
-
-/// Seeds of a piece.
-const SEEDS: usize = 1 << PIECE_BITS;
-
-/// Number of base OTs used: one per bit of Δ.
-pub(crate) const TRANSFERS: usize = 128;
-
-/// Number of corrections per entry.
-pub(crate) const CORRECTIONS: usize = PIECES - 1;
-
-/// For each level of each piece's tree, the index of its base OT and the bit of Δ that decides it: the path
-/// down starts with a piece's highest bit.
-fn places() -> impl Iterator<Item = (usize, usize)> {
-    (0..TRANSFERS).map(|i| {
-        let (piece, level) = (i / PIECE_BITS, i % PIECE_BITS);
-        (i, PIECE_BITS * piece + PIECE_BITS - 1 - level)
-    })
+/// How Δ is cut: into pieces of so many bits, each with a tree of as many levels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    bits: usize,
 }
 
-/// The choices of the sender, which receives the base OTs: the sides that are not on the path of its Δ.
-pub(crate) fn choices(delta: Block) -> Block {
-    places().fold(0, |choices, (transfer, bit)| {
-        choices | (!delta >> bit & 1) << transfer
-    })
+impl Pieces {
+    /// For the setup of a correlation. With eight bits there are half as many corrections, and eight times as many blocks of
+    /// AES: these are some milliseconds, which long correlations need not take for a hundredth of their bytes.
+    pub(crate) fn of(shape: &Shape) -> Self {
+        Pieces {
+            bits: if shape.depth <= 8 { 8 } else { 4 },
+        }
+    }
+
+    fn count(self) -> usize {
+        COLUMNS / self.bits
+    }
+
+    /// Seeds of a piece.
+    fn seeds(self) -> usize {
+        1 << self.bits
+    }
+
+    /// Number of corrections for each entry.
+    pub(crate) fn corrections(self) -> usize {
+        self.count() - 1
+    }
+
+    /// For each level of each piece's tree, the index of its base OT and the bit of Δ that decides it: the path
+    /// down starts with a piece's highest bit.
+    fn places(self) -> impl Iterator<Item = (usize, usize)> {
+        let bits = self.bits;
+        (0..COLUMNS).map(move |i| {
+            let (piece, level) = (i / bits, i % bits);
+            (i, bits * piece + bits - 1 - level)
+        })
+    }
+
+    /// The choices of the sender, which receives the base OTs: the sides that are not on the path of its Δ.
+    pub(crate) fn choices(self, delta: Block) -> Block {
+        self.places().fold(0, |choices, (transfer, bit)| {
+            choices | (!delta >> bit & 1) << transfer
+        })
+    }
+
+    fn piece(self, delta: Block, piece: usize) -> usize {
+        (delta >> (self.bits * piece)) as usize % self.seeds()
+    }
 }
 
 /// Expands a seed into vector entries; `bits` masks each to its subfield.
@@ -75,88 +97,85 @@ pub(crate) struct Receiver {
 pub(crate) struct Message {
     /// Masked sums, two for each base OT.
     pub(crate) sums: Vec<[Block; 2]>,
-    /// Corrections, [`CORRECTIONS`] for each entry.
-    pub(crate) corrections: Vec<[Block; CORRECTIONS]>,
+    /// [`Pieces::corrections`] for each entry, one entry's after the other's.
+    pub(crate) corrections: Vec<Block>,
 }
 
 /// Makes the receiver's half from both keys of the base OTs. `bits[i]` masks entry i to its subfield.
 pub(crate) fn receiver(
     session: &[u8; 32],
-    keys: &[[Block; 2]],
+    pieces: Pieces,
+    keys: &[[Block; 2]; COLUMNS],
     bits: &[Block],
     rng: &mut dyn CryptoRng,
 ) -> (Receiver, Message) {
-    assert_eq!(keys.len(), TRANSFERS);
-    let trees = Trees::new(session, PIECE_BITS);
+    let trees = Trees::new(session, pieces.bits);
     let n = bits.len();
     let mut half = Receiver {
         y: Zeroizing::new(vec![0; n]),
         c: Zeroizing::new(vec![0; n]),
     };
     let mut message = Message {
-        sums: Vec::with_capacity(TRANSFERS),
-        corrections: vec![[0; CORRECTIONS]; n],
+        sums: Vec::with_capacity(COLUMNS),
+        corrections: vec![0; n * pieces.corrections()],
     };
-    let mut seeds = Zeroizing::new([0; SEEDS]);
-    let mut vectors = Vectors::new(n);
-    for (piece, keys) in keys.chunks_exact(PIECE_BITS).enumerate() {
+    let mut seeds = Zeroizing::new(vec![0; pieces.seeds()]);
+    let mut vectors = Vectors::new(pieces, n);
+    for (piece, keys) in keys.chunks_exact(pieces.bits).enumerate() {
         let mut root = Zeroizing::new([0; 16]);
         rng.fill_bytes(root.as_mut());
-        let mut sums = [[0; 2]; PIECE_BITS];
-        trees.expand(
-            piece,
-            Block::from_le_bytes(*root),
-            &mut *seeds,
-            Some(&mut sums),
-        );
+        let mut sums = Zeroizing::new(vec![[0; 2]; pieces.bits]);
+        let root = Block::from_le_bytes(*root);
+        trees.expand(piece, root, &mut seeds, Some(&mut sums));
         for (sum, key) in sums.iter().zip(keys) {
             message.sums.push([sum[0] ^ key[0], sum[1] ^ key[1]]);
         }
-        sums.zeroize();
         vectors.sum(&seeds, 0, bits);
         vectors.add_weighted(piece, &mut half.c);
         if piece == 0 {
             half.y.copy_from_slice(&vectors.all);
             continue;
         }
-        for (i, corrections) in message.corrections.iter_mut().enumerate() {
+        let corrections = message.corrections.chunks_exact_mut(pieces.corrections());
+        for (i, corrections) in corrections.enumerate() {
             corrections[piece - 1] = vectors.all[i] ^ half.y[i];
         }
     }
     (half, message)
 }
 
-/// Makes the sender's half b from its keys of the base OTs, which it chose by [`choices`].
+/// Makes the sender's half b from its keys of the base OTs, which it chose by [`Pieces::choices`].
 pub(crate) fn sender(
     session: &[u8; 32],
+    pieces: Pieces,
     delta: Block,
-    keys: &[Block],
+    keys: &[Block; COLUMNS],
     bits: &[Block],
     message: &Message,
 ) -> Zeroizing<Vec<Block>> {
-    assert_eq!(keys.len(), TRANSFERS);
-    assert_eq!(message.sums.len(), TRANSFERS);
-    assert_eq!(message.corrections.len(), bits.len());
-    let trees = Trees::new(session, PIECE_BITS);
-    let chosen = choices(delta);
+    assert_eq!(message.sums.len(), COLUMNS);
+    assert_eq!(message.corrections.len(), bits.len() * pieces.corrections());
+    let trees = Trees::new(session, pieces.bits);
+    let chosen = pieces.choices(delta);
     let mut b = Zeroizing::new(vec![0; bits.len()]);
-    let mut seeds = Zeroizing::new([0; SEEDS]);
-    let mut vectors = Vectors::new(bits.len());
-    for piece in 0..PIECES {
-        let point = (delta >> (PIECE_BITS * piece)) as usize % SEEDS;
-        let mut sums = Zeroizing::new([0; PIECE_BITS]);
+    let mut seeds = Zeroizing::new(vec![0; pieces.seeds()]);
+    let mut vectors = Vectors::new(pieces, bits.len());
+    for piece in 0..pieces.count() {
+        let point = pieces.piece(delta, piece);
+        let mut sums = Zeroizing::new(vec![0; pieces.bits]);
         for (level, sum) in sums.iter_mut().enumerate() {
-            let transfer = PIECE_BITS * piece + level;
+            let transfer = pieces.bits * piece + level;
             let [left, right] = message.sums[transfer];
             let right_chosen = 0u128.wrapping_sub(chosen >> transfer & 1);
             *sum = left ^ (right_chosen & (left ^ right)) ^ keys[transfer];
         }
-        trees.expand_punctured(piece, point, &*sums, &mut *seeds);
+        trees.expand_punctured(piece, point, &sums, &mut seeds);
         vectors.sum(&seeds, point, bits);
         vectors.add_weighted(piece, &mut b);
         if piece > 0 {
-            let factor = delta & ((SEEDS as Block - 1) << (PIECE_BITS * piece));
-            for (b, corrections) in b.iter_mut().zip(&message.corrections) {
+            let factor = delta & ((pieces.seeds() as Block - 1) << (pieces.bits * piece));
+            let corrections = message.corrections.chunks_exact(pieces.corrections());
+            for (b, corrections) in b.iter_mut().zip(corrections) {
                 *b ^= multiply128(Backend::Best, factor, corrections[piece - 1]);
             }
         }
@@ -166,46 +185,74 @@ pub(crate) fn sender(
 
 /// Sums over the vectors of one piece.
 struct Vectors {
-    one: Zeroizing<Vec<Block>>,
+    pieces: Pieces,
     /// The sum of all.
     all: Zeroizing<Vec<Block>>,
     /// For each bit, the sum of those whose number, relative to the punctured point, has that bit.
-    with_bit: [Zeroizing<Vec<Block>>; PIECE_BITS],
+    with_bit: Vec<Zeroizing<Vec<Block>>>,
+    /// For each level of a tree of sums, the sum of the right half of what is added up.
+    right: Vec<Zeroizing<Vec<Block>>>,
 }
 
 impl Vectors {
-    fn new(n: usize) -> Self {
+    fn new(pieces: Pieces, n: usize) -> Self {
         let zeros = || Zeroizing::new(vec![0; n]);
+        let each = || (0..pieces.bits).map(|_| zeros()).collect();
         Vectors {
-            one: zeros(),
+            pieces,
             all: zeros(),
-            with_bit: std::array::from_fn(|_| zeros()),
+            with_bit: each(),
+            right: each(),
         }
     }
 
-    fn sum(&mut self, seeds: &[Block; SEEDS], point: usize, bits: &[Block]) {
-        self.all.fill(0);
+    fn sum(&mut self, seeds: &[Block], point: usize, bits: &[Block]) {
         self.with_bit.iter_mut().for_each(|sum| sum.fill(0));
-        for (x, seed) in seeds.iter().enumerate() {
-            entries(*seed, bits, &mut self.one);
-            for (sum, r) in self.all.iter_mut().zip(self.one.iter()) {
-                *sum ^= r;
-            }
-            for (bit, sum) in self.with_bit.iter_mut().enumerate() {
-                let counts = mask((x ^ point) >> bit & 1, 1);
-                for (sum, r) in sum.iter_mut().zip(self.one.iter()) {
-                    *sum ^= counts & r;
-                }
-            }
-        }
+        let of = |x: usize, out: &mut [Block]| entries(seeds[x ^ point], bits, out);
+        let levels = self.pieces.bits;
+        add_up(
+            levels,
+            0,
+            &of,
+            &mut self.with_bit,
+            &mut self.right,
+            &mut self.all,
+        );
     }
 
     /// Adds Σ_x x̂·r_x for the piece.
     fn add_weighted(&self, piece: usize, out: &mut [Block]) {
         for (bit, sum) in self.with_bit.iter().enumerate() {
-            let place = 1 << (PIECE_BITS * piece + bit);
+            let place = 1 << (self.pieces.bits * piece + bit);
             add_scaled128(Backend::Best, out, place, sum);
         }
+    }
+}
+
+/// Makes `out` the sum of the 2^`level` vectors from number `first` on, and adds to `with_bit` those that have each of
+/// `level` bits: two additions for each vector.
+fn add_up(
+    level: usize,
+    first: usize,
+    vector: &dyn Fn(usize, &mut [Block]),
+    with_bit: &mut [Zeroizing<Vec<Block>>],
+    scratch: &mut [Zeroizing<Vec<Block>>],
+    out: &mut [Block],
+) {
+    let Some(bit) = level.checked_sub(1) else {
+        return vector(first, out);
+    };
+    add_up(bit, first, vector, with_bit, scratch, out);
+    let (scratch, right) = scratch.split_at_mut(bit);
+    let right = &mut *right[0];
+    add_up(bit, first | 1 << bit, vector, with_bit, scratch, right);
+    for ((out, sum), right) in out
+        .iter_mut()
+        .zip(with_bit[bit].iter_mut())
+        .zip(right.iter())
+    {
+        *out ^= right;
+        *sum ^= right;
     }
 }
 
@@ -218,14 +265,27 @@ mod tests {
     use vesica_testing::rng;
 
     const SESSION: [u8; 32] = [4; 32];
+    const BOTH: [Pieces; 2] = [Pieces { bits: 4 }, Pieces { bits: 8 }];
 
-    fn run(delta: Block, bits: &[Block], spoil: impl Fn(&mut Message)) -> (Receiver, Vec<Block>) {
-        let chosen = Choices::from_blocks(Zeroizing::new(vec![choices(delta)]), TRANSFERS);
+    fn run(
+        pieces: Pieces,
+        delta: Block,
+        bits: &[Block],
+        spoil: impl Fn(&mut Message),
+    ) -> (Receiver, Vec<Block>) {
+        let chosen = Zeroizing::new(vec![pieces.choices(delta)]);
+        let chosen = Choices::from_blocks(chosen, COLUMNS);
         let (pairs, picked) = random_transfers(3, &chosen);
+        let [pairs] = pairs.as_chunks().0 else {
+            panic!("as many as columns")
+        };
+        let [picked] = picked.as_chunks().0 else {
+            panic!("as many as columns")
+        };
         let mut rng = rng(9);
-        let (half, mut message) = receiver(&SESSION, &pairs, bits, &mut rng);
+        let (half, mut message) = receiver(&SESSION, pieces, pairs, bits, &mut rng);
         spoil(&mut message);
-        let b = sender(&SESSION, delta, &picked, bits, &message);
+        let b = sender(&SESSION, pieces, delta, picked, bits, &message);
         (half, b.to_vec())
     }
 
@@ -237,10 +297,12 @@ mod tests {
     fn halves_fit_for_any_delta() {
         let bits = [Block::MAX, u64::MAX.into(), Block::MAX, 1];
         let mut rng = rng(1);
-        for delta in [0, 1, Block::MAX, u128::from(rng.next_u64()) << 64 | 5] {
-            let (half, b) = run(delta, &bits, |_| ());
-            assert!(fits(delta, &half, &b));
-            assert!(half.y[1] >> 64 == 0 && half.y[3] >> 1 == 0 && half.y[0] >> 64 != 0);
+        for pieces in BOTH {
+            for delta in [0, 1, Block::MAX, u128::from(rng.next_u64()) << 64 | 5] {
+                let (half, b) = run(pieces, delta, &bits, |_| ());
+                assert!(fits(delta, &half, &b), "{pieces:?}");
+                assert!(half.y[1] >> 64 == 0 && half.y[3] >> 1 == 0 && half.y[0] >> 64 != 0);
+            }
         }
     }
 
@@ -248,13 +310,43 @@ mod tests {
     fn a_wrong_message_shows_in_the_halves() {
         let bits = [Block::MAX; 3];
         let delta = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
-        let (half, b) = run(delta, &bits, |m| m.corrections[1][4] ^= 1);
-        assert!(!fits(delta, &half, &b));
-        // The sum on the side that the sender looks at, and on the other.
-        let chosen = choices(delta) as usize & 1;
-        let (half, b) = run(delta, &bits, |m| m.sums[0][chosen] ^= 1);
-        assert!(!fits(delta, &half, &b));
-        let (half, b) = run(delta, &bits, |m| m.sums[0][chosen ^ 1] ^= 1);
-        assert!(fits(delta, &half, &b));
+        for pieces in BOTH {
+            let spoilt = pieces.corrections() + 4;
+            let (half, b) = run(pieces, delta, &bits, |m| m.corrections[spoilt] ^= 1);
+            assert!(!fits(delta, &half, &b));
+            // The sum on the side that the sender looks at, and on the other.
+            let chosen = pieces.choices(delta) as usize & 1;
+            let (half, b) = run(pieces, delta, &bits, |m| m.sums[0][chosen] ^= 1);
+            assert!(!fits(delta, &half, &b));
+            let (half, b) = run(pieces, delta, &bits, |m| m.sums[0][chosen ^ 1] ^= 1);
+            assert!(fits(delta, &half, &b));
+        }
+    }
+
+    /// The sums of a tree are those of each vector by itself.
+    #[test]
+    fn vectors_add_up() {
+        for pieces in BOTH {
+            let seeds: Vec<Block> = (0..pieces.seeds() as Block).map(|x| x * x + 7).collect();
+            let (point, bits) = (pieces.seeds() - 3, [Block::MAX; 2]);
+            let mut vectors = Vectors::new(pieces, 2);
+            vectors.sum(&seeds, point, &bits);
+            vectors.sum(&seeds, point, &bits);
+            let (mut all, mut with_bit) = ([0; 2], vec![[0; 2]; pieces.bits]);
+            for (x, seed) in seeds.iter().enumerate() {
+                let mut one = [0; 2];
+                entries(*seed, &bits, &mut one);
+                for i in 0..2 {
+                    all[i] ^= one[i];
+                    for (bit, sum) in with_bit.iter_mut().enumerate() {
+                        sum[i] ^= one[i] * ((x ^ point) >> bit & 1) as Block;
+                    }
+                }
+            }
+            assert_eq!(*vectors.all, all);
+            for (sum, expected) in vectors.with_bit.iter().zip(with_bit) {
+                assert_eq!(**sum, expected);
+            }
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) const MAX_LEAVES: usize = 1 << 12;
 /// for long ones.
 pub(crate) const MIN_CHUNK: usize = 1 << 12;
 
-/// κ: no attack takes fewer than 2^κ bit operations.
+/// κ: no attack on all chunks takes fewer than 2^κ bit operations.
 pub const KAPPA: i64 = 128;
 
 /// Dual LPN with regular noise.
@@ -115,9 +115,9 @@ impl Instance {
         }
     }
 
-    /// Whether no attack takes fewer than 2^`KAPPA` operations.
-    fn holds(&self) -> bool {
-        let least = Scaled::power_of_two(KAPPA);
+    /// Whether no attack takes fewer than 2^`kappa` operations.
+    fn holds(&self, kappa: i64) -> bool {
+        let least = Scaled::power_of_two(kappa);
         ATTACKS
             .iter()
             .all(|attack| least.at_most((attack.cost)(self)))
@@ -369,9 +369,9 @@ fn product(a: &[i128], b: &[i128]) -> Vec<i128> {
         .collect()
 }
 
-/// The least even weight at which no attack takes fewer than 2^[`KAPPA`] operations, on the shortest and on
+/// The least even weight at which no attack takes fewer than 2^`kappa` operations, on the shortest and on
 /// the longest possible chunk.
-pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> usize {
+pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64, kappa: i64) -> usize {
     (2..)
         .step_by(2)
         .find(|&weight| {
@@ -386,7 +386,7 @@ pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64) -> 
                         coefficient_bits,
                         distance_percent,
                     };
-                    instance.holds()
+                    instance.holds(kappa)
                 })
         })
         .expect("costs grow with the weight")
@@ -397,11 +397,18 @@ pub fn coefficient_bits(bits: u32) -> u32 {
     bits.min(64)
 }
 
-/// Number of noise positions per chunk over a field of 2^`bits` elements, for the pinned code.
-pub fn noise_weight(bits: u32) -> usize {
-    static WEIGHTS: [OnceLock<usize>; 8] = [const { OnceLock::new() }; 8];
-    *WEIGHTS[bits.ilog2() as usize]
-        .get_or_init(|| weight(bits, coefficient_bits(bits), DISTANCE_PERCENT))
+/// Number of noise positions per chunk over a field of 2^`bits` elements, for the pinned code and so many chunks at most.
+/// Whoever attacks all chunks needs one of them to fall, so that on each an attack takes 2^[`KAPPA`] operations as often as
+/// there are chunks.
+///
+/// # Panics
+/// For more than 2^15 chunks.
+pub fn noise_weight(bits: u32, chunks: usize) -> usize {
+    static WEIGHTS: [[OnceLock<usize>; 16]; 8] = [const { [const { OnceLock::new() }; 16] }; 8];
+    let log = chunks.next_power_of_two().ilog2();
+    let kappa = KAPPA + i64::from(log);
+    *WEIGHTS[bits.ilog2() as usize][log as usize]
+        .get_or_init(|| weight(bits, coefficient_bits(bits), DISTANCE_PERCENT, kappa))
 }
 
 #[cfg(test)]

@@ -148,6 +148,12 @@ impl State {
     }
 }
 
+/// What expands a seed of column `j`. No two columns have blocks of one place in common: the check tells the receiver's peer
+/// something of all of them, and a guess at a seed is a guess at that of one column.
+fn column(j: u128, seed: Block) -> Prg {
+    Prg::starting_at(seed, j << 64)
+}
+
 /// Columns that one task expands: enough work to be worth a task.
 fn columns_a_task(pieces: usize) -> usize {
     (4096 / pieces).clamp(4, COLUMNS)
@@ -169,7 +175,7 @@ impl Sender {
         Sender {
             state: State::new(session, security),
             delta: Zeroizing::new(s),
-            columns: seeds.iter().map(|seed| Prg::new(*seed)).collect(),
+            columns: (0..).zip(seeds).map(|(j, seed)| column(j, *seed)).collect(),
         }
     }
 
@@ -315,7 +321,10 @@ impl Receiver {
         rng.fill_bytes(&mut *seed);
         Receiver {
             state: State::new(session, security),
-            columns: pairs.iter().map(|pair| pair.map(Prg::new)).collect(),
+            columns: (0..)
+                .zip(pairs)
+                .map(|(j, pair)| pair.map(|seed| column(j, seed)))
+                .collect(),
             unused: Prg::new(Block::from_le_bytes(*seed)),
         }
     }

@@ -22,10 +22,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape for `length` entries over a field of 2^`bits` elements.
+    /// The shape for `length` entries over a field of 2^`bits` elements: whatever its length, no attack takes fewer than 2^128
+    /// operations ([`noise_weight`]).
     pub fn new(length: usize, bits: u32) -> Self {
-        let trees = noise_weight(bits);
-        let chunks = length.div_ceil(trees / 2 * MAX_LEAVES).max(1);
+        let chunks = |trees: usize| length.div_ceil(trees / 2 * MAX_LEAVES).max(1);
+        // More noise makes longer chunks, and so no more of them.
+        let trees = noise_weight(bits, chunks(noise_weight(bits, 1)));
+        let chunks = chunks(trees);
         let chunk = length.div_ceil(chunks);
         let block = chunk.max(MIN_CHUNK).div_ceil(trees / 2);
         Shape {

@@ -19,14 +19,14 @@
 //!
 //! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks,
 //! assuming that the peer knows every entry of a, and [`noise_weight`](crate::lpn::noise_weight) is the least
-//! t at which all of them fail: 546 over GF(2^64) and GF(2^128), 300 over GF(2). Over large fields the linear
+//! t at which all of them fail: for one chunk 546 over GF(2^64) and GF(2^128), 300 over GF(2). Over large fields the linear
 //! test with a word of relative weight δ = 0.15 decides; over bits, words made for regular noise do. Over a
 //! field of q elements the test's advantage is (1 − δ·q/(q−1))^t. That is stricter than the (1 − 2δ)^t that
 //! some implementations use for all fields: it needs about twice as many trees. δ is an estimate, and lighter
 //! words are known ([`crate::code`]). They cover whole blocks, where regular noise always has a position. So
 //! security rests on noise in contiguous, regular blocks: no other shape of noise may be used with this code.
-//! t is fixed per chunk, and all chunks share one public code: a run of 2^28 entries, about 255 chunks, has 8
-//! bits of security less.
+//! All chunks share one public code, and whoever finds the noise of one has what it wants: t grows with their number,
+//! so that κ is 128 at every length. Every bucket of a run has a correlation of its own; 2^b buckets cost b bits.
 //!
 //! **Adversary.** Semi-honest or malicious. If malicious, the extension runs its own check, and one random
 //! linear combination of all leaves is compared before the halves are used. A receiver passes with wrong
@@ -35,7 +35,7 @@
 //! such that neither gains from an abort: the receiver commits to its value, the sender sends its own, the
 //! receiver compares and opens, the sender compares. No input has been used by then.
 //!
-//! **One Δ.** The choices of the base OTs are those of Δ ([`base_vole::choices`]), for the base VOLE and for the extension,
+//! **One Δ.** The choices of the base OTs are those of Δ ([`Pieces::choices`]), for the base VOLE and for the extension,
 //! as in Wolverine. Of each key two seeds are made, one for either. What the receiver guesses in the two
 //! checks are bits of one secret: c bits in all with probability 2^-c. The pads of the extension are hashes of its
 //! correlation under AES keys of their own, ideal ciphers: until somebody evaluates one at a guess of Δ, the pads that the
@@ -46,8 +46,7 @@
 //! found.
 //!
 //! **Security.** Finding a node of a tree takes 2^128 evaluations of AES, since each level has its own keys
-//! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash uses one
-//! AES key for all T·D OTs: the bound on it loses log₂(T·D) bits, 12.7 at 2^20 entries and 20.7 at 2^28
+//! (`tree.rs`), and Δ has 128 bits. The pads of the tree sums come from the extension, whose hash has a key for each OT
 //! ([`crate::ot_extension`]).
 //!
 //! **Deviation.** The challenge comes from a hash of the messages instead of a coin.
@@ -71,7 +70,7 @@ use vesica_wire::{Channel, End, Error, Frames, Kind, Misbehaviour, Traffic, recv
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::base_ot::{self, KeyAgreement};
-use crate::base_vole::{self, CORRECTIONS, Message};
+use crate::base_vole::{self, Message, Pieces};
 use crate::choices::Choices;
 use crate::code::{Coefficients, EXTRA, add_expanded, convolve_twice};
 use crate::field::Field;
@@ -161,7 +160,7 @@ impl Sessions {
         }
     }
 
-    /// The same sessions, depending also on the receiver's key of the base OTs, which it cannot choose
+    /// The same sessions, depending also on what the receiver has sent in the base OTs, which it cannot choose
     /// according to the resulting session.
     fn bound_to(&self, bound: &[u8; 32]) -> Self {
         let bound = self.oracle.hash(&[b"bound", bound]);
@@ -188,7 +187,7 @@ pub fn traffic<N: Noise>(
     let mut message = Frames::rows(COLUMNS, 32);
     for (bytes, count) in base_parts::<N>(base_bits::<N>(&shape, security).len()) {
         if count > 0 {
-            message += Frames::rows(count, CORRECTIONS * bytes);
+            message += Frames::rows(count, Pieces::of(&shape).corrections() * bytes);
         }
     }
     message += ot_extension::frames(shape.all_trees() * shape.depth, security);

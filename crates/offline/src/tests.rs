@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vesica_correlations::store::StoreProblem;
 use vesica_files::{Argument, Command};
-use vesica_session::terms::{KEY_BITS, LAMBDA, SECURITY};
+use vesica_session::terms::{KEY_BITS, LAMBDA, POST_QUANTUM, SECURITY};
 use vesica_session::{
     ConnectOptions, Connection, Endpoint, Error as SessionError, ErrorClass, Fingerprint,
     HalfSource, Identity, Intent, Interrupt, Job, KeyBlock, Listener, MemorySet, Name, NoProgress,
@@ -313,6 +313,11 @@ fn halves_fit_one_job() {
     fails(
         run(sides, [&wide(&ours), &wide(&theirs)]),
         Some(Misfit::KeyBits(Some(24))),
+    );
+    let hidden = |job: &Job| job.clone().with(&POST_QUANTUM, true);
+    fails(
+        run(sides, [&hidden(&ours), &hidden(&theirs)]),
+        Some(Misfit::Classical),
     );
     let other = |job: &Job| Job {
         protocol: ProtocolRequest::named("ole-lattice"),

@@ -90,11 +90,16 @@ impl Table {
 }
 
 impl Open {
+    /// Whether a protocol is as secure as is asked.
+    fn is_secure(&self, protocol: &dyn Protocol) -> bool {
+        let spec = protocol.spec();
+        spec.security >= self.security && spec.key_agreement(self.post_quantum).is_some()
+    }
+
     /// Whether a protocol does all that is asked, without a store of correlations.
     fn is_served_by(&self, protocol: &dyn Protocol) -> bool {
         let spec = protocol.spec();
-        let is_able = spec.security >= self.security
-            && spec.key_agreement(self.post_quantum).is_some()
+        let is_able = self.is_secure(protocol)
             && (!self.has_labels || protocol.labels_per_item().is_some())
             && protocol
                 .offline()
@@ -110,11 +115,15 @@ impl Open {
 impl Registry {
     /// The protocols that a run may take if both sides leave the choice open: those that do all that is asked, the best
     /// first by the version of the [table](auto_version), and those that it does not know last. If none does, those that
-    /// reveal what is asked, so that a side can be told what stands against it.
+    /// reveal what is asked and are as secure, or else all that reveal it, so that a side can be told what stands against
+    /// it.
     ///
     /// The same on every machine: there is no floating point in it.
     pub fn auto(&self, open: &Open) -> Vec<&'static dyn Protocol> {
         let mut all: Vec<_> = self.revealing(open.reveal).collect();
+        if all.iter().any(|protocol| open.is_secure(*protocol)) {
+            all.retain(|protocol| open.is_secure(*protocol));
+        }
         if all.iter().any(|protocol| open.is_served_by(*protocol)) {
             all.retain(|protocol| open.is_served_by(*protocol));
             // Stable: of two that take as long the first of the registry.

@@ -86,6 +86,10 @@ const MAX_ITEMS: u64 = 1 << 26;
 /// Entries whose values are prefetched.
 const AHEAD: usize = 16;
 
+/// Version of how generators agree on seeds: from 2 on by ML-KEM too. A half is as secret as its seed, so that no run takes
+/// one of another version.
+const SEEDS_AGREED: u32 = 2;
+
 /// Bits of security of each of the [`EVENTS`].
 pub fn lambda_of_events(lambda: u32) -> u32 {
     lambda_each(lambda + 1, EVENTS)
@@ -806,9 +810,12 @@ impl<S: Source> Offline for Ole<S> {
     fn layout(&self, params: &Params, bits: Option<u32>) -> Result<String, Error> {
         let shape = Self::shape(params, bits)?;
         let (bins, per_bin) = (shape.bins, shape.per_bin);
+        let expansion = match S::ORIGIN {
+            Origin::Generators => format!("{}.{SEEDS_AGREED}", ole::EXPANSION),
+            _ => ole::EXPANSION.to_string(),
+        };
         Ok(format!(
-            "{} {bins} {per_bin} {}",
-            ole::EXPANSION,
+            "{expansion} {bins} {per_bin} {}",
             shape.modulus.get()
         ))
     }

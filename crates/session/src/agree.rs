@@ -110,7 +110,7 @@ impl Agreement {
                 lambda: contract.lambda_of_attempt(),
                 receiver_size: size(contract.receiver_bucket)?,
                 sender_size: size(contract.sender_bucket)?,
-                key_agreement: contract.key_agreement(protocol),
+                key_agreement: contract.key_agreement(protocol)?,
                 session,
             },
             contract,

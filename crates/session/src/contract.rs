@@ -431,7 +431,8 @@ impl Hello {
         };
         let protocol = protocols.first();
         let protocol = protocol.ok_or_else(|| bad("reveal", "no protocol reveals it"))?;
-        // An honest peer never names a protocol that is weaker than what it asks for, or has another result.
+        // An honest peer never names a protocol that is weaker than what it asks for, or has another result. Of those that
+        // are left open, all or none are as secure.
         if protocol.spec().security < terms.get(&SECURITY) {
             return Err(bad("protocol", "weaker than the security asked for"));
         }
@@ -576,9 +577,11 @@ impl Contract {
     }
 
     /// How the run agrees on the keys of base transfers.
-    pub(crate) fn key_agreement(&self, protocol: &dyn Protocol) -> KeyAgreement {
+    ///
+    /// Fails with `PeerMisbehaved` for a protocol that does not fit the terms, as in a contract that is no result of two hellos.
+    pub(crate) fn key_agreement(&self, protocol: &dyn Protocol) -> Result<KeyAgreement, WireError> {
         let agreement = protocol.spec().key_agreement(self.get(&POST_QUANTUM));
-        agreement.expect("a protocol that fits the terms")
+        agreement.ok_or_else(|| bad("protocol", "not one that is post-quantum"))
     }
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.

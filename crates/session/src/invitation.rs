@@ -439,7 +439,7 @@ mod tests {
             (content(&|bytes| *bytes.last_mut().unwrap() = 1), "missing"),
             (content(&|bytes| bytes.truncate(ADDRESS)), "missing"),
             (with_terms(&[(0, "x")]), "no such term"),
-            (with_terms(&[(7, "x")]), "no such term"),
+            (with_terms(&[(8, "x")]), "no such term"),
             (with_terms(&[(1, "none")]), "a value that there is not"),
             (
                 with_terms(&[(3, "everything")]),

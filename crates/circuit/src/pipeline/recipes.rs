@@ -15,7 +15,6 @@ use zeroize::Zeroizing;
 use super::payload::VALUE_BITS;
 use super::traffic::Test;
 use super::{CircuitPsi, Plan, Received, Recipe, Run, Sent, Stages, repeated};
-use crate::Payloads;
 use crate::arithmetic::Elements;
 
 /// `circuit-okvs`: one OKVS as the hint, and equality.
@@ -88,7 +87,7 @@ impl<O: BatchOprf + Default, H: Hint + Default> Stages<O, H> for Plain {
     }
 
     fn test(plan: &Plan) -> Test {
-        Test::equality(plan.bins(), plan.shape.split.tag_bits)
+        Test::equality(plan.bins(), plan.shape.split.tag_bits).of_drawn()
     }
 
     fn traffic(plan: &Plan, traffic: &mut Traffic) {
@@ -96,16 +95,11 @@ impl<O: BatchOprf + Default, H: Hint + Default> Stages<O, H> for Plain {
     }
 
     fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
-        let (shape, opprf) = (&run.plan.shape, Opprf::<O, H>::default());
-        let strings = opprf.receive(run.channel, shape, &bins.queries, run.rng)?;
-        let masked = run.plan.form.of_candidates(&strings);
-        run.receiver_equality(shape.split.tag_bits, strings.tags(), masked)
+        run.receiver_drawn::<_, _, 1>(&Opprf::<O, H>::default(), bins)
     }
 
-    fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&Opprf::<O, H>::default(), bins, &input)?;
-        let bits = run.plan.shape.split.tag_bits;
-        run.sender_equality(bits, &tags, masks)
+    fn send(run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
+        run.sender_drawn::<_, _, 1>(&Opprf::<O, H>::default(), bins, &input)
     }
 }
 
@@ -147,7 +141,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
             true => Test::equality(RelaxedHint::CANDIDATES * plan.bins(), bits),
             false => Test {
                 candidates: RelaxedHint::CANDIDATES,
-                ..Test::equality(plan.bins(), bits)
+                ..Test::equality(plan.bins(), bits).of_drawn()
             },
         }
     }
@@ -156,41 +150,30 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
         relaxed::<O>().traffic(&plan.shape, traffic);
     }
 
-    fn receive(mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
-        let shape = &run.plan.shape;
-        let bits = shape.split.tag_bits;
-        let strings = relaxed::<O>().receive(run.channel, shape, &bins.queries, run.rng)?;
-        if run.plan.has_payloads() {
-            let masked = run.plan.form.of_candidates(&strings);
-            return run.receiver_equality(bits, strings.tags(), masked);
+    fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+        if !run.plan.has_payloads() {
+            return run.receiver_drawn::<_, _, { RelaxedHint::CANDIDATES }>(&relaxed::<O>(), bins);
         }
-        let mut engine = run.receiving_engine()?;
-        run.channel.begin_phase("membership");
-        let (candidates, _) = strings.tags().as_chunks();
-        Ok(Received {
-            matches: engine.membership(run.channel, run.rng, bits, candidates)?,
-            engine,
-            masked: Payloads::default(),
-        })
+        let shape = &run.plan.shape;
+        let strings = relaxed::<O>().receive(run.channel, shape, &bins.queries, run.rng)?;
+        let masked = run.plan.form.of_candidates(&strings);
+        run.receiver_equality(shape.split.tag_bits, strings.tags(), masked)
     }
 
     fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&relaxed::<O>(), bins, &input)?;
-        let bits = run.plan.shape.split.tag_bits;
-        if run.plan.has_payloads() {
-            let tags = Zeroizing::new(repeated(&tags, RelaxedHint::CANDIDATES));
-            let masks = run.plan.form.payloads(|number, _, _| {
-                Zeroizing::new(repeated(masks.field(number), RelaxedHint::CANDIDATES))
-            });
-            return run.sender_equality(bits, &tags, masks);
+        let opprf = relaxed::<O>();
+        if !run.plan.has_payloads() {
+            return run.sender_drawn::<_, _, { RelaxedHint::CANDIDATES }>(&opprf, bins, &input);
         }
-        let mut engine = run.sending_engine()?;
-        run.channel.begin_phase("membership");
-        Ok(Sent {
-            matches: engine.membership(run.channel, run.rng, bits, &tags)?,
-            engine,
-            masks,
-        })
+        // Three tests share a tag.
+        let tags = opprf.random_tags(&run.plan.shape, run.rng);
+        let masks = run.program(&opprf, bins, &input, &tags)?;
+        let tags = Zeroizing::new(repeated(&tags, RelaxedHint::CANDIDATES));
+        let masks = run.plan.form.payloads(|number, _, _| {
+            Zeroizing::new(repeated(masks.field(number), RelaxedHint::CANDIDATES))
+        });
+        let bits = run.plan.shape.split.tag_bits;
+        run.sender_equality(bits, &tags, masks)
     }
 }
 
@@ -277,7 +260,9 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
     }
 
     fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
-        let (tags, masks) = run.program(&relaxed::<O>(), bins, &input)?;
+        let first = relaxed::<O>();
+        let tags = first.random_tags(&run.plan.shape, run.rng);
+        let masks = run.program(&first, bins, &input, &tags)?;
         let (opprf, shape) = second_of::<O>(&run.plan.shape);
         let queries = membership::queries(&shape, &tags);
         let strings = opprf.receive(run.channel, &shape, &queries, run.rng)?;

@@ -10,7 +10,7 @@ use vesica_wire::{End, Frames, Traffic};
 use super::{Plan, Recipe, Stages};
 use crate::cost::{self, Cost};
 use crate::cots::{COTS, WIDTH};
-use crate::digits::{self, PIECE};
+use crate::digits::{self, Level, PIECE};
 use crate::functions::Answer;
 use crate::membership::{pieces, takes, window};
 
@@ -22,6 +22,8 @@ pub struct Test {
     pub(super) bits: u32,
     /// Strings of the receiver in each bin.
     pub(super) candidates: usize,
+    /// Whether the sender draws its strings before they are programmed.
+    pub(super) is_drawn: bool,
 }
 
 impl Test {
@@ -31,24 +33,62 @@ impl Test {
             bins,
             bits,
             candidates: 1,
+            is_drawn: false,
+        }
+    }
+
+    /// The same of strings that the sender draws.
+    pub(super) fn of_drawn(self) -> Test {
+        Test {
+            is_drawn: true,
+            ..self
+        }
+    }
+
+    fn levels(&self) -> Vec<Level<WIDTH>> {
+        digits::levels::<WIDTH>(self.bits, self.candidates, self.is_drawn)
+    }
+
+    /// The entries of a window of a level.
+    fn take(
+        &self,
+        traffic: &mut Traffic,
+        entries: &mut Entries<WIDTH>,
+        level: &Level<WIDTH>,
+        start: usize,
+    ) -> usize {
+        let end = self.bins.min(start + window(level));
+        for (_, count) in pieces(start, end) {
+            for tiles in takes(level, count) {
+                entries.extend_entries(traffic, tiles * count);
+            }
+        }
+        end - start
+    }
+
+    /// What is taken before the strings are programmed.
+    fn draw(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
+        let first = &self.levels()[0];
+        for start in (0..self.bins).step_by(window(first)) {
+            self.take(traffic, entries, first, start);
         }
     }
 
     pub(super) fn cost(&self) -> Cost {
-        cost::transfers::<WIDTH>(self.bins, self.bits, self.candidates)
+        cost::transfers::<WIDTH>(self.bins, self.bits, self.candidates, self.is_drawn)
     }
 
     fn traffic(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
-        for level in digits::levels::<WIDTH>(self.bits, self.candidates) {
-            for start in (0..self.bins).step_by(window(&level)) {
-                let end = self.bins.min(start + window(&level));
-                for (_, count) in pieces(start, end) {
-                    for tiles in takes(&level, count) {
-                        entries.extend_entries(traffic, tiles * count);
-                    }
+        for (number, level) in self.levels().iter().enumerate() {
+            for start in (0..self.bins).step_by(window(level)) {
+                let bins = match self.is_drawn && number == 0 {
+                    true => window(level).min(self.bins - start),
+                    false => self.take(traffic, entries, level, start),
+                };
+                let frames = |bits| Frames::packed(bins, bits, PIECE);
+                if level.choice_bits() > 0 {
+                    traffic.flow(End::Sender, frames(level.choice_bits()));
                 }
-                let frames = |bits| Frames::packed(end - start, bits, PIECE);
-                traffic.flow(End::Sender, frames(level.choice_bits()));
                 traffic.flow(End::Receiver, frames(level.table_bits()));
             }
         }
@@ -64,13 +104,19 @@ impl Plan {
         let (cost, optimize) = (self.cost::<R>(), self.task.optimize);
         let cells = R::Stages::shares(self);
         let function = self.function_cost(cells);
-        let mut traffic = Traffic::default();
-        R::Stages::traffic(self, &mut traffic);
+        let (mut traffic, test) = (Traffic::default(), R::Stages::test(self));
+        if !test.is_drawn {
+            R::Stages::traffic(self, &mut traffic);
+        }
         let main = cost.main_cots(optimize);
         let agreement = self.key_agreement;
         let main = Cots::setup(&mut traffic, End::Receiver, main, optimize, agreement);
         let mut main = Entries::setup(&mut traffic, cost.entries, optimize, main);
-        R::Stages::test(self).traffic(&mut traffic, &mut main);
+        if test.is_drawn {
+            test.draw(&mut traffic, &mut main);
+            R::Stages::traffic(self, &mut traffic);
+        }
+        test.traffic(&mut traffic, &mut main);
         extend(&mut main, &mut traffic, function.cots);
         if self.has_payloads() {
             let count = function.reverse_cots;

@@ -657,6 +657,10 @@ fn check_compares_the_terms_of_both_sides() {
         "mail=email --lambda 64 --both",
         &["disagree on", "who learns", "64"],
     );
+    differs(
+        "mail=email --post-quantum",
+        &["disagree on post-quantum: here yes, there no"],
+    );
     write("--protocol dh --security semi-honest");
     place
         .run(&format!("{same} --security semi-honest"))

@@ -24,9 +24,12 @@
 //!   tell ML-KEM's keys from random vectors, today or later, finds them. A wrong ciphertext gives another secret
 //!   and no error (implicit rejection), so nothing here depends on the choice.
 //!
-//! **Time.** What the receiver computes from its choice are hashes, additions and selections without branches on it. H
-//! draws its numbers by rejection, and takes the same steps for all of them: each candidate is written, and the next
-//! one in its place if it was too large.
+//! **Time.** What the receiver computes from its choice are hashes, additions and selections, without a branch or an address
+//! that depends on it. H draws its numbers by rejection, and brings those that it keeps together in ten passes whatever
+//! they are.
+//!
+//! **Memory.** Whoever has a transcript can compute both keys of an OT, and the receiver's is that of its choice: here a
+//! public key is as secret as the private one, and what is computed from either is wiped.
 
 use rand_core::CryptoRng;
 use subtle::ConditionallySelectable;
@@ -85,6 +88,9 @@ const POLYNOMIAL: usize = 256;
 /// Bytes from which H makes a polynomial: 560 candidates, of which 256 are below q but with a probability of 2^-261.
 const CANDIDATES: usize = 840;
 
+/// Candidates for the numbers of a polynomial.
+const ALL: usize = CANDIDATES * 8 / 12;
+
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
@@ -139,6 +145,36 @@ fn each(a: &Vector, b: &Vector, of: fn(u16, u16) -> u16) -> Vector {
     std::array::from_fn(|i| of(a[i], b[i]))
 }
 
+/// Moves the candidates below q to the front, in their order; what is missing there is 0. The steps, and where they read and
+/// write, are the same for all candidates.
+fn keep(candidates: &mut [u16; ALL]) {
+    // A number, and above it how far it moves, as often as a candidate before it was too large.
+    let mut placed = Zeroizing::new([0u32; ALL]);
+    let mut rejected = 0;
+    for (place, candidate) in placed.iter_mut().zip(candidates.iter()) {
+        let is_kept = u32::from(*candidate < MODULUS);
+        *place = (u32::from(*candidate) | rejected << 16) * is_kept;
+        rejected += 1 - is_kept;
+    }
+    // Bit by bit from the lowest, no two meet: nothing moves further than what comes after it.
+    let mut moved = Zeroizing::new([0u32; ALL]);
+    for bit in 0..10 {
+        let step = 1 << bit;
+        let moves = |place: u32| 0u32.wrapping_sub(place >> (16 + bit) & 1);
+        for (i, place) in moved.iter_mut().enumerate() {
+            let stays = placed[i] & !moves(placed[i]);
+            let comes = placed
+                .get(i + step)
+                .map_or(0, |place| place & moves(*place));
+            *place = stays | comes;
+        }
+        std::mem::swap(&mut *placed, &mut *moved);
+    }
+    for (candidate, place) in candidates.iter_mut().zip(placed.iter()) {
+        *candidate = *place as u16;
+    }
+}
+
 /// A φ in its parts.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
@@ -178,23 +214,19 @@ impl Oracles {
     }
 
     /// H(b, i, ρ, w).
-    fn mask(&self, b: u8, i: usize, rho: &[u8; RHO], w: &[u8; S]) -> Vector {
-        let mut stream = [0; NUMBERS / POLYNOMIAL * CANDIDATES];
+    fn mask(&self, b: u8, i: usize, rho: &[u8; RHO], w: &[u8; S]) -> Zeroizing<Vector> {
+        let mut stream = Zeroizing::new([0; NUMBERS / POLYNOMIAL * CANDIDATES]);
         let index = (i as u64).to_le_bytes();
-        self.mask.xor_stream(&[&[b], &index, rho, w], &mut stream);
-        let mut vector = [0; NUMBERS];
+        self.mask.xor_stream(&[&[b], &index, rho, w], &mut *stream);
+        let mut vector = Zeroizing::new([0; NUMBERS]);
         let polynomials = vector.chunks_exact_mut(POLYNOMIAL);
         for (polynomial, stream) in polynomials.zip(stream.chunks_exact(CANDIDATES)) {
-            let mut kept = [0; CANDIDATES * 8 / 12 + 1];
-            let mut count = 0;
-            for candidate in numbers(stream) {
-                kept[count] = candidate;
-                count += usize::from(candidate < MODULUS);
+            let mut candidates = Zeroizing::new([0; ALL]);
+            for (place, candidate) in candidates.iter_mut().zip(numbers(stream)) {
+                *place = candidate;
             }
-            for (number, kept) in polynomial.iter_mut().zip(kept) {
-                // What is missing is 0.
-                *number = kept * u16::from(kept < MODULUS);
-            }
+            keep(&mut candidates);
+            polynomial.copy_from_slice(&candidates[..POLYNOMIAL]);
         }
         vector
     }
@@ -228,7 +260,19 @@ impl Oracles {
 
 /// The receiver, waiting for ciphertexts.
 pub(super) struct Receiver {
-    keys: Vec<DecapsulationKey>,
+    /// Where they are made, and never moved.
+    keys: Vec<Option<DecapsulationKey>>,
+}
+
+/// The keys wipe their private halves themselves.
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let nobodys = DecapsulationKey::from_seed([0; 64].into());
+        for key in &mut self.keys {
+            *key = Some(nobodys.clone());
+        }
+        std::hint::black_box(&self.keys);
+    }
 }
 
 impl Receiver {
@@ -241,21 +285,21 @@ impl Receiver {
         let oracles = Oracles::new(session);
         let mut random = Zeroizing::new(vec![[0; 64 + S]; choices.len()]);
         rng.fill_bytes(random.as_flattened_mut());
-        let tasks = random.iter().enumerate();
-        let made = parallel::map(tasks, |(i, random)| {
+        let mut functions = vec![[0; FUNCTION_BYTES]; choices.len()];
+        let mut receiver = Receiver {
+            keys: (0..choices.len()).map(|_| None).collect(),
+        };
+        let made = receiver.keys.iter_mut().zip(functions.iter_mut());
+        let tasks = random.iter().zip(made).enumerate();
+        parallel::each(tasks, |(i, (random, (place, function)))| {
             let (seed, w) = random.split_first_chunk::<64>().expect("a seed");
             let seed = Zeroizing::new((*seed).into());
-            let decapsulation = DecapsulationKey::from_seed(*seed);
-            let key = decapsulation.encapsulation_key().to_bytes();
-            let (c, w) = (
-                choices.get(i).unwrap_u8(),
-                w.first_chunk().expect("a string"),
-            );
-            let function = oracles.program(c, i, key.as_ref(), w);
-            (decapsulation, function)
+            let key = place.insert(DecapsulationKey::from_seed(*seed));
+            let key = Zeroizing::new(key.encapsulation_key().to_bytes());
+            let w = w.first_chunk().expect("a string");
+            *function = oracles.program(choices.get(i).unwrap_u8(), i, key.as_ref(), w);
         });
-        let (keys, functions) = made.into_iter().unzip();
-        (Receiver { keys }, functions)
+        (receiver, functions)
     }
 
     /// The secret of every choice.
@@ -266,14 +310,16 @@ impl Receiver {
     ) -> Zeroizing<Vec<Secret>> {
         assert_eq!(ciphertexts.len(), self.keys.len());
         let mut secrets = Zeroizing::new(vec![[0; SECRET]; self.keys.len()]);
-        let tasks = self.keys.iter().zip(ciphertexts).zip(secrets.iter_mut());
+        let keys = self.keys.iter().flatten();
+        let keys: Vec<&DecapsulationKey> = keys.collect();
+        let tasks = keys.iter().zip(ciphertexts).zip(secrets.iter_mut());
         parallel::each(tasks.enumerate(), |(i, ((key, ciphertexts), secret))| {
             let (zero, one) = ciphertexts.split_at(CIPHERTEXT);
-            let mut chosen = Ciphertext::default();
+            let mut chosen = Zeroizing::new(Ciphertext::default());
             for (byte, (zero, one)) in chosen.iter_mut().zip(zero.iter().zip(one)) {
                 *byte = u8::conditional_select(zero, one, choices.get(i));
             }
-            secret.copy_from_slice(&*Zeroizing::new(key.decapsulate(&chosen)));
+            secret.copy_from_slice(&*Zeroizing::new(key.decapsulate(&*chosen)));
         });
         secrets
     }
@@ -321,4 +367,69 @@ pub(super) fn encapsulate(
 /// What the receiver and the sender send for so many OTs.
 pub(super) fn frames(count: usize) -> [Frames; 2] {
     [FUNCTION_BYTES, CIPHERTEXTS_BYTES].map(|bytes| Frames::rows(count, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Answers of another implementation (kyber-py 1.1), so that both sides and the reference cannot change together.
+    #[test]
+    fn ml_kem_768_is_that_of_the_standard() {
+        let seed: [u8; 64] = std::array::from_fn(|i| i as u8);
+        let message: [u8; 32] = std::array::from_fn(|i| 100 + i as u8);
+        let hash = |bytes: &[u8]| blake3::hash(bytes).to_string();
+        let key = DecapsulationKey::from_seed(seed.into());
+        assert_eq!(
+            hash(&key.encapsulation_key().to_bytes()),
+            "cc4b207d7b69fc89154fcfc6f0b96f989939873391969bc1fe2eea03e6f389aa"
+        );
+        let sent = key.encapsulation_key();
+        let (mut ciphertext, secret) = sent.encapsulate_deterministic(&message.into());
+        assert_eq!(
+            hash(&ciphertext),
+            "e3d3f2a91ce4e371d2380aa757658afed6f33f532b5a83f426a5e7c14220e97f"
+        );
+        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+        assert_eq!(
+            hex(&secret),
+            "c5a74110c158acbaf9c01deb86fa6cc10c14533feda54bec1fdd000d61f07e4e"
+        );
+        ciphertext[0] ^= 1;
+        assert_eq!(
+            hex(&key.decapsulate(&ciphertext)),
+            "bb28c25ed3222c13ce49d65f663f1c9f148565a664747e142f1abe06f33f4826"
+        );
+    }
+
+    proptest! {
+        /// Whatever is too large, up to all of it.
+        #[test]
+        fn what_is_small_is_kept_in_its_order(
+            candidates in prop::collection::vec(0u16..4096, ALL),
+            too_large in prop::collection::vec(0u16..100, ALL),
+            percent in 0u16..=100,
+        ) {
+            let mut kept: [u16; ALL] = std::array::from_fn(|i| {
+                if too_large[i] < percent { 4000 } else { candidates[i] }
+            });
+            let mut expected: Vec<u16> = kept.iter().copied().filter(|c| *c < MODULUS).collect();
+            expected.resize(ALL, 0);
+            keep(&mut kept);
+            prop_assert_eq!(kept.to_vec(), expected);
+        }
+
+        #[test]
+        fn numbers_come_back(numbers in prop::collection::vec(0u16..4096, NUMBERS)) {
+            let vector: Vector = std::array::from_fn(|i| numbers[i]);
+            prop_assert_eq!(decode(&encode(&vector)), vector);
+        }
+
+        #[test]
+        fn sums_and_differences_are_modulo_q(a in 0..MODULUS, b in 0..MODULUS) {
+            prop_assert_eq!(plus(a, b), (a + b) % MODULUS);
+            prop_assert_eq!(minus(a, b), (a + MODULUS - b) % MODULUS);
+        }
+    }
 }

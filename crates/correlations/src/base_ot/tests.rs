@@ -399,6 +399,57 @@ mod hybrid {
         }
     }
 
+    /// A sender that encapsulates nonsense to one key guesses a choice: the receiver has another key if it guessed right, and
+    /// what it has otherwise. Nothing else depends on it.
+    #[test]
+    fn a_ciphertext_of_nothing_is_a_guess_at_one_choice() {
+        for choice in [false, true] {
+            let choices: Choices = [choice, false, true].into_iter().collect();
+            let (pairs, keys) = try_both(
+                memory_pair(),
+                |channel| {
+                    let (sender, public) = Sender::new(&SESSION, &mut rng(3));
+                    send_rows(channel, KEY, &public, 32)?;
+                    let functions: Vec<[u8; FUNCTION_BYTES]> = recv_all(channel, FUNCTIONS, 3)?;
+                    let (strings, _) = functions.as_flattened().as_chunks::<32>();
+                    let (functions, _) = strings.as_chunks::<2>();
+                    let of_lattice = recv_all(channel, lattice::FUNCTIONS, 3)?;
+                    let sent = lattice::encapsulate(&SESSION, &of_lattice, &mut rng(4));
+                    let (mut ciphertexts, shared) = sent.unwrap();
+                    // To the first key at 0.
+                    ciphertexts[0][..1088].fill(7);
+                    let rows = ciphertexts.as_flattened();
+                    send_rows(
+                        channel,
+                        lattice::CIPHERTEXTS,
+                        rows,
+                        lattice::CIPHERTEXTS_BYTES,
+                    )?;
+                    let transcript = Transcript {
+                        session: &SESSION,
+                        public: &public,
+                        functions,
+                        lattice_functions: &of_lattice,
+                        ciphertexts: &ciphertexts,
+                    };
+                    let hash = HybridKeyOracle::new(&transcript.digest());
+                    let curve = sender.secrets(functions);
+                    let pairs = (0..3)
+                        .map(|i| [0, 1].map(|b| hash.key(b as u8, i, &curve[i][b], &shared[i][b])));
+                    Ok::<_, Error>(pairs.collect::<Vec<_>>())
+                },
+                |channel| {
+                    let (hybrid, choices) = (KeyAgreement::Hybrid, choices.clone());
+                    receive_and_bind(channel, &SESSION, hybrid, choices, &mut rng(5))
+                },
+            );
+            let (pairs, (keys, _)) = (pairs.unwrap(), keys.unwrap());
+            for (i, c) in bits(&choices).into_iter().enumerate() {
+                assert_eq!(keys[i] == pairs[i][c], (i, choice) != (0, false), "{i}");
+            }
+        }
+    }
+
     #[test]
     fn wrong_frames_are_refused() {
         let choices = Choices::random(5, &mut rng(11));

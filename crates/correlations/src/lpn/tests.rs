@@ -14,12 +14,43 @@ fn instance(entries: usize, weight: usize, bits: u32, coefficient_bits: u32) -> 
 #[test]
 fn weights_are_those_of_the_documents() {
     for (bits, weights) in [(1, [300, 358]), (64, [546, 762]), (128, [546, 762])] {
-        assert_eq!(noise_weight(bits), weights[0]);
-        assert_eq!(weight(bits, coefficient_bits(bits), 11), weights[1]);
+        assert_eq!(noise_weight(bits, 1), weights[0]);
+        assert_eq!(weight(bits, coefficient_bits(bits), 11, KAPPA), weights[1]);
     }
     // Without constants the joint test decides.
     for (bits, needed) in [(64, 546), (128, 586)] {
-        assert_eq!(weight(bits, 1, DISTANCE_PERCENT), needed);
+        assert_eq!(weight(bits, 1, DISTANCE_PERCENT, KAPPA), needed);
+    }
+}
+
+/// Of more chunks each has more noise, so that all of them have the security of one.
+#[test]
+fn noise_grows_with_the_number_of_chunks() {
+    for (chunks, expected) in [
+        (1, 546),
+        (2, 552),
+        (4, 556),
+        (16, 564),
+        (64, 572),
+        (2048, 594),
+    ] {
+        assert_eq!(noise_weight(64, chunks), expected, "{chunks}");
+        assert_eq!(noise_weight(128, chunks), expected, "{chunks}");
+    }
+    for chunks in 1..300usize {
+        let (t, log) = (noise_weight(128, chunks), (chunks as f64).log2());
+        for attack in ATTACKS {
+            let cost = (attack.cost)(&instance(t / 2 * MAX_LEAVES, t, 128, 64)).log2() as f64;
+            assert!(cost >= KAPPA as f64 + log, "{} of {chunks}", attack.name);
+        }
+    }
+    // Fewer chunks than those for which the weight is chosen: never more.
+    for log in 10..31 {
+        for length in [1usize << log, (1 << log) + (1 << log) / 17] {
+            let shape = crate::shape::Shape::new(length, 128);
+            assert!(noise_weight(128, shape.chunks) <= shape.trees);
+            assert!(shape.block <= MAX_LEAVES && shape.chunks * shape.chunk >= length);
+        }
     }
 }
 
@@ -29,7 +60,7 @@ fn the_single_test_is_the_formula() {
     let bits = single_test(&instance(1 << 16, 250, 1, 1)).log2();
     assert_eq!(bits, (-250.0 * 0.7f64.log2()) as i64);
     for (bits, remains) in [(64, 0.85f64), (128, 0.85)] {
-        let t = noise_weight(bits);
+        let t = noise_weight(bits, 1);
         let exponent = |t: usize| -(t as f64) * remains.log2();
         assert!(exponent(t) >= 128.0 && exponent(t - 2) < 128.0);
         let cost = single_test(&instance(1 << 16, t, bits, bits.min(64)));
@@ -60,7 +91,7 @@ fn structured_words_are_the_formula() {
             "{n} {t}: {cost}"
         );
     }
-    let t = noise_weight(1);
+    let t = noise_weight(1, 1);
     let cost = |t: usize| structured_words(&instance(t / 2 * MAX_LEAVES, t, 1, 1)).log2();
     assert!(cost(t) >= KAPPA && cost(t - 2) < KAPPA && cost(250) < 116);
     assert!(structured_words(&instance(273 * 4096, 546, 128, 64)).log2() > 220);
@@ -70,7 +101,7 @@ fn structured_words_are_the_formula() {
 #[test]
 fn every_size_withstands_every_attack() {
     for bits in [1, 64, 128] {
-        let t = noise_weight(bits);
+        let t = noise_weight(bits, 1);
         let longest = t / 2 * MAX_LEAVES;
         for entries in (12..21).map(|log| 1 << log).filter(|n| *n <= longest) {
             let instance = instance(entries, t, bits, coefficient_bits(bits));
@@ -133,7 +164,7 @@ fn the_documented_table_is_computed() {
         }
     };
     for (bits, coefficients) in [(1, 1), (64, 64), (128, 64), (64, 1), (128, 1)] {
-        let t = noise_weight(bits);
+        let t = noise_weight(bits, 1);
         let longest = if bits == 1 { "614 400" } else { "1 118 208" };
         for (n, name) in [
             (1 << 12, "2^12"),

@@ -161,9 +161,9 @@ impl<N: Noise> Receiver<N> {
         }
         let part = sessions.part("extension");
         let mut extension = ot_extension::Receiver::new(&part, security, &for_extension, rng);
-        let part = sessions.part("base VOLE");
-        let (base, message) = base_vole::receiver(&part, &*for_vole, &bits, rng);
-        send_base::<N>(channel, &message, &mut transcript)?;
+        let (part, pieces) = (sessions.part("base VOLE"), Pieces::of(&shape));
+        let (base, message) = base_vole::receiver(&part, pieces, &for_vole, &bits, rng);
+        send_base::<N>(channel, pieces, &message, &mut transcript)?;
         let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
         let points = points(&shape, rng);
@@ -340,6 +340,7 @@ impl Receiver<Bit> {
 /// Sends the receiver's message of the base VOLE.
 fn send_base<N: Noise>(
     channel: &mut dyn Channel,
+    pieces: Pieces,
     message: &Message,
     transcript: &mut Transcript,
 ) -> Result<(), Error> {
@@ -347,18 +348,19 @@ fn send_base<N: Noise>(
     transcript.add(sums);
     send_rows(channel, BASE_SUMS, sums, 32)?;
     let mut left = &message.corrections[..];
-    for (bytes, count) in base_parts::<N>(left.len()) {
-        let (entries, others) = left.split_at(count);
+    let each = pieces.corrections();
+    for (bytes, count) in base_parts::<N>(left.len() / each) {
+        let (entries, others) = left.split_at(count * each);
         left = others;
         if count == 0 {
             continue;
         }
-        let mut rows = Vec::with_capacity(entries.len() * CORRECTIONS * bytes);
-        for correction in entries.as_flattened() {
+        let mut rows = Vec::with_capacity(entries.len() * bytes);
+        for correction in entries {
             rows.extend_from_slice(&correction.to_le_bytes()[..bytes]);
         }
         transcript.add(&rows);
-        send_rows(channel, BASE_CORRECTIONS, &rows, CORRECTIONS * bytes)?;
+        send_rows(channel, BASE_CORRECTIONS, &rows, each * bytes)?;
     }
     Ok(())
 }

@@ -46,7 +46,8 @@ impl<N: Noise> Sender<N> {
         let delta = Zeroizing::new(Block::from_le_bytes(*bytes) | Block::from(N::BINARY));
         let bits = base_bits::<N>(&shape, security);
         // Base OTs, for the extension and for the base VOLE.
-        let s = Zeroizing::new(base_vole::choices(*delta));
+        let pieces = Pieces::of(&shape);
+        let s = Zeroizing::new(pieces.choices(*delta));
         let chosen = Choices::from_blocks(Zeroizing::new(vec![*s]), COLUMNS);
         let session = sessions.part("base transfers");
         let (keys, bound) = base_ot::receive_and_bind(channel, &session, agreement, chosen, rng)?;
@@ -60,11 +61,12 @@ impl<N: Noise> Sender<N> {
         let mut extension =
             ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension);
         // Base VOLE.
-        let message = receive_base::<N>(channel, &bits, &mut transcript)?;
+        let message = receive_base::<N>(channel, pieces, &bits, &mut transcript)?;
         let b = base_vole::sender(
             &sessions.part("base VOLE"),
+            pieces,
             *delta,
-            &*for_vole,
+            &for_vole,
             &bits,
             &message,
         );
@@ -251,12 +253,13 @@ impl<F: Field> vole::UncheckedSender for UncheckedSender<F> {
 /// Receives the receiver's message of the base VOLE.
 fn receive_base<N: Noise>(
     channel: &mut dyn Channel,
+    pieces: Pieces,
     bits: &[Block],
     transcript: &mut Transcript,
 ) -> Result<Message, Error> {
     let mut message = Message {
         sums: Vec::with_capacity(COLUMNS),
-        corrections: Vec::with_capacity(bits.len()),
+        corrections: Vec::with_capacity(bits.len() * pieces.corrections()),
     };
     recv_rows(channel, BASE_SUMS, 32, COLUMNS, |rows| {
         transcript.add(rows);
@@ -270,25 +273,17 @@ fn receive_base<N: Noise>(
         if count == 0 {
             continue;
         }
-        recv_rows(
-            channel,
-            BASE_CORRECTIONS,
-            CORRECTIONS * bytes,
-            count,
-            |rows| {
-                transcript.add(rows);
-                for row in rows.chunks_exact(CORRECTIONS * bytes) {
-                    let mut entry = [0; CORRECTIONS];
-                    for (block, bytes) in entry.iter_mut().zip(row.chunks_exact(bytes)) {
-                        let mut wide = [0; 16];
-                        wide[..bytes.len()].copy_from_slice(bytes);
-                        *block = Block::from_le_bytes(wide);
-                    }
-                    message.corrections.push(entry);
-                }
-                Ok(())
-            },
-        )?;
+        let row = pieces.corrections() * bytes;
+        recv_rows(channel, BASE_CORRECTIONS, row, count, |rows| {
+            transcript.add(rows);
+            let blocks = rows.chunks_exact(bytes).map(|bytes| {
+                let mut wide = [0; 16];
+                wide[..bytes.len()].copy_from_slice(bytes);
+                Block::from_le_bytes(wide)
+            });
+            message.corrections.extend(blocks);
+            Ok(())
+        })?;
     }
     Ok(message)
 }

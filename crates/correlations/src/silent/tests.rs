@@ -2,7 +2,7 @@ use std::thread;
 use vesica_primitives::security::KeyAgreement;
 
 use super::*;
-use crate::lpn::MAX_LEAVES;
+use crate::lpn::{MAX_LEAVES, noise_weight};
 use vesica_testing::{bad_value, misbehaviour, rng, too_long, try_both, wrong_length};
 use vesica_wire::{FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair};
 
@@ -86,7 +86,7 @@ fn correlations_satisfy_their_equation() {
 
 #[test]
 fn chunks_at_once_are_those_one_by_one() {
-    let length = 273 * 4096 + 1;
+    let length = noise_weight(64, 2) / 2 * MAX_LEAVES + 1;
     let (sender, receiver) = setup::<u64>(Security::SemiHonest, length);
     let shape = *sender.shape();
     assert_eq!(shape.chunks, 2);
@@ -135,7 +135,7 @@ fn shapes_hold_their_length() {
             let lengths: Vec<usize> = (0..shape.chunks).map(|i| shape.chunk_length(i)).collect();
             assert_eq!(lengths.iter().sum::<usize>(), length);
             assert!(lengths.iter().all(|n| *n <= shape.trees / 2 * shape.block));
-            assert!(shape.chunk <= LONGEST && 1 << shape.depth >= shape.block);
+            assert!(shape.block <= MAX_LEAVES && 1 << shape.depth >= shape.block);
         }
     }
 }
@@ -178,8 +178,8 @@ fn cheating_senders_are_found_out() {
 fn cheating_receivers_are_found_out() {
     let frames = [
         (1, "base VOLE sums", 128 * 32),
-        (2, "base VOLE corrections", 546 * 31 * 8),
-        (3, "base VOLE corrections", 31 * 16),
+        (2, "base VOLE corrections", 546 * 15 * 8),
+        (3, "base VOLE corrections", 15 * 16),
         (6, "VOLE combination", 48),
         (7, "VOLE opening", 48),
     ];
@@ -228,13 +228,13 @@ fn flipped_bits_are_found() {
         ),
         (
             "base VOLE corrections",
-            546 * 31 * 16,
-            vec![(0, check), (100_000, check), (546 * 31 * 16 - 1, check)],
+            546 * 15 * 16,
+            vec![(0, check), (100_000, check), (546 * 15 * 16 - 1, check)],
         ),
         (
             "base VOLE corrections, of the check",
-            31 * 16,
-            vec![(0, check), (250, check), (495, check)],
+            15 * 16,
+            vec![(0, check), (125, check), (239, check)],
         ),
         // Half of all columns do not count for the sender, rows without use among them.
         (

@@ -42,8 +42,8 @@
 //! keys that suit it, while the paper's keys are uniform. F is a bit of AES under the key, applied to the
 //! first 128 bits of the item, a salted hash. Polynomials are over GF(2^k) instead of a prime field, k being
 //! a quarter of ℓ rounded up: uniform strings are uniform elements exactly. H is BLAKE3, keyed for the run,
-//! of all ℓ bits; against a malicious sender also of the item, and of 2κ bits: then no two items share a mask, not even
-//! two that share a point, which takes 2^64 hashes to find.
+//! of all ℓ bits; against a malicious sender also of the item, and of so many bits ([`mask_bits`]) that no two items share
+//! a mask, not even two that share a point, which takes 2^64 hashes to find.
 
 mod bins;
 pub mod rows;
@@ -92,6 +92,17 @@ pub const MAX_LAMBDA: u32 = 68;
 pub fn width(params: &Params, points: usize) -> usize {
     let evaluations = (points * params.sender_size) as u64;
     crate::width::width(evaluations, params.lambda_each(EVENTS))
+}
+
+/// 2b − 1 where a malicious sender computes 2^b masks at most, for [`mask_bits`]: b is 63.5.
+const LOG_PAIRS: u32 = 126;
+
+/// Bits of a mask against a malicious sender. H takes the item and is keyed by the run and by the salt, so that
+/// nothing can be prepared. Of q hashes two are equal in w bits with probability q²·2^-(w+1) at most, which is the share of
+/// one event at q = 2^63.5. A mask that the sender has computed for no item is one of an item of the receiver's with
+/// probability 2^-w, all together with far less.
+pub fn mask_bits(params: &Params) -> u32 {
+    LOG_PAIRS + params.lambda_each(EVENTS)
 }
 
 /// The hash of rows, H.
@@ -281,6 +292,10 @@ impl<M: Message, F: BitFunction> Oprf for Sparse<M, F> {
     const EVENTS: u32 = EVENTS;
 
     type Prepared = ();
+
+    fn mask_bits(params: &Params) -> u32 {
+        mask_bits(params)
+    }
 
     fn spec(&self) -> &'static Spec {
         M::spec()

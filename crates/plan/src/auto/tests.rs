@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use vesica_psi::{Optimize, Reveal};
+use vesica_psi::{Optimize, PostQuantum, Reveal};
 use vesica_wire::Link;
 
 use super::*;
@@ -197,14 +197,18 @@ proptest! {
         lambda in 40..=128u32,
         exact in prop::option::of(1..=64u32),
         has_labels: bool,
+        post_quantum: bool,
     ) {
         let sizes = [0, 1].map(|side| (1u64 << powers[side]).saturating_sub(less[side]));
-        let open = Open { lambda, exact, has_labels, ..open(sizes, reveal, security) };
+        let open = Open { lambda, exact, has_labels, post_quantum, ..open(sizes, reveal, security) };
         let order = Registry::standard().auto(&open);
         let able = Registry::standard().revealing(reveal);
         let serve = able.filter(|protocol| open.is_served_by(*protocol)).count();
         if serve == 0 {
             prop_assert!(order.iter().all(|protocol| protocol.can_reveal(reveal)));
+            // All or none are as secure as is asked.
+            let secure = order.iter().filter(|protocol| open.is_secure(**protocol)).count();
+            prop_assert!(secure == 0 || secure == order.len());
             return Ok(());
         }
         prop_assert_eq!(order.len(), serve);
@@ -214,6 +218,7 @@ proptest! {
             prop_assert!(sizes.iter().all(|size| *size <= spec.max_items));
             prop_assert!(protocol.can_reveal(reveal));
             prop_assert!(!has_labels || protocol.labels_per_item().is_some());
+            prop_assert!(!post_quantum || spec.post_quantum != PostQuantum::Never);
         }
         // No protocol that serves takes less by the table.
         let costs = order.iter().map(|p| {

@@ -10,7 +10,8 @@ use vesica_plan::Open;
 use vesica_plan::buckets::{MAX_BUCKET_ITEMS, MAX_BUCKETS, MAX_ITEMS, split};
 use vesica_psi::{Protocol, Spec, Task};
 use vesica_session::terms::{
-    AUTO, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, REVEAL, SECURITY,
+    AUTO, KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, NORMALIZATION, OPTIMIZE, POST_QUANTUM, REVEAL,
+    SECURITY,
 };
 use vesica_session::{
     Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, HalfSource, Hello,
@@ -229,6 +230,13 @@ fn each_difference_ends_both_sides_with_both_values() {
             "64",
             Box::new(|_| {}),
             Box::new(|j| j.terms.set(&LAMBDA, 64)),
+        ),
+        (
+            "post-quantum",
+            "no",
+            "yes",
+            Box::new(|_| {}),
+            Box::new(|j| j.terms.set(&POST_QUANTUM, true)),
         ),
         (
             "who learns",
@@ -984,6 +992,23 @@ fn jobs_that_cannot_be_are_usage_errors() {
     );
     let remedy = error.remedy().unwrap();
     assert!(remedy.arguments().eq([Argument::Security]), "{remedy}");
+    // Whatever the registry has, a protocol without hybrid base transfers is refused where they are asked for.
+    for protocol in Registry::standard().all() {
+        let spec = protocol.spec();
+        let job = Job {
+            protocol: ProtocolRequest::named(spec.name),
+            ..job(Role::Receiver)
+        }
+        .with(&SECURITY, Security::SemiHonest)
+        .with(&REVEAL, protocol.reveals()[0].into())
+        .with(&POST_QUANTUM, true);
+        let can = ["vole", "ole-ot", "ole-lattice", "ole-dealer", "ole-tee"].contains(&spec.name)
+            || spec.name.starts_with("circuit-");
+        match job.check() {
+            Err(error) => assert!(!can && error.class() == ErrorClass::Usage, "{error}"),
+            Ok(()) => assert!(can, "{}", spec.name),
+        }
+    }
     assert!(with(|_| {}).is_ok());
     assert!(with(|j| j.terms.set(&LAMBDA, 39)).is_err());
     assert!(with(|j| j.terms.set(&LAMBDA, 129)).is_err());

@@ -17,7 +17,7 @@ const RUNS: [[&str; 3]; 4] = [
         "--normalize id=text",
     ],
     [
-        "--reveal sum --security semi-honest --min-size 2 --optimize time --bandwidth 100mbps --epsilon 1 \
+        "--reveal sum --security semi-honest --post-quantum --min-size 2 --optimize time --bandwidth 100mbps --epsilon 1 \
          --epsilon-split sum=1,sum-count=2 --purpose a-test",
         "--ledger ours.ledger --max-peer-value-bound 100 --max-peer-values 1",
         "--ledger theirs.ledger --ledger-answers --rules rules.toml --value id --value-scale 0 --value-bound 100 --value-repeated sum",
