@@ -44,6 +44,7 @@ PUBLIC = {
     "kernels/src/descriptor.rs Descriptor.list": "who may use a file",
     "kernels/src/descriptor.rs Descriptor.owner": "whose a file is",
     "kernels/src/residues.rs Modulus.montgomery": "a public modulus",
+    "offline/src/generators.rs Share.encapsulation_key": "a key that both parties are handed",
     "ledger/src/book.rs Book.torn": "numbers of lines",
     "ledger/src/ledger.rs Head.hash": "a hash that peers are told",
     "lookup/src/database.rs Last.hash": "a hash of a published header",

@@ -6,8 +6,8 @@ use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
 use vesica_psi::masks::Exchange;
 use vesica_psi::{
-    Exact, Half, Input, Item, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
-    StringBytes, Task, Values,
+    Exact, Half, Input, Item, KeyAgreement, Output, Params, Prepared, Protocol, Reveal, Reveals,
+    Security, StringBytes, Task, Values,
 };
 use vesica_wire::{Channel, Error};
 

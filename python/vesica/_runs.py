@@ -227,6 +227,7 @@ def receive(
     security   the weakest to accept: against a peer that may do anything, against a sender that may, or against a peer
                that follows the protocol, which numbers need
     lambda_    bits of statistical security, 40 to 128
+    post_quantum   hide both sets from whoever keeps the messages until there are large quantum computers; both sides
     protocol   its name, or "auto", which takes the fastest for the sizes
     optimize   what a circuit protocol saves; "auto" decides by `bandwidth` or the round trip
     bandwidth  that of the link, as "200mbps"

@@ -84,7 +84,10 @@ pub fn program(session: &[u8; 32], i: u64, random: &[u8], c: u8) -> Vec<u8> {
     [rho, &xor(w, &fold(session, c, i, rho, &t)), &t].concat()
 }
 
-/// The sender's public key, both ciphertexts of each transfer, and both keys. Its exponent is reduced from 64 bytes;
+/// The sender's public key, both ciphertexts of each transfer, and both keys.
+pub type Sent = ([u8; 32], Vec<Vec<u8>>, Vec<[[u8; 16]; 2]>);
+
+/// What the sender sends, and its keys. Its exponent is reduced from 64 bytes;
 /// `messages` are what it encapsulates.
 pub fn sender(
     session: &[u8; 32],
@@ -92,7 +95,7 @@ pub fn sender(
     functions: &[[[u8; 32]; 2]],
     lattice_functions: &[Vec<u8>],
     messages: &[[[u8; 32]; 2]],
-) -> ([u8; 32], Vec<Vec<u8>>, Vec<[[u8; 16]; 2]>) {
+) -> Sent {
     let (public, agreed) = base_ot::agreed(session, secret, functions);
     let (mut ciphertexts, mut shared) = (Vec::new(), Vec::new());
     for (i, (function, messages)) in (0u64..).zip(lattice_functions.iter().zip(messages)) {

@@ -35,7 +35,7 @@
 //! such that neither gains from an abort: the receiver commits to its value, the sender sends its own, the
 //! receiver compares and opens, the sender compares. No input has been used by then.
 //!
-//! **One Δ.** The choices of the base OTs are those of Δ ([`Pieces::choices`]), for the base VOLE and for the extension,
+//! **One Δ.** The choices of the base OTs are those of Δ (`Pieces::choices`), for the base VOLE and for the extension,
 //! as in Wolverine. Of each key two seeds are made, one for either. What the receiver guesses in the two
 //! checks are bits of one secret: c bits in all with probability 2^-c. The pads of the extension are hashes of its
 //! correlation under AES keys of their own, ideal ciphers: until somebody evaluates one at a guess of Δ, the pads that the

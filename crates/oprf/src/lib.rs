@@ -86,11 +86,11 @@ impl Params {
     }
 
     /// λ' + ⌈log₂(c·n_s·n_r)⌉: bits of masks of which some pair of different items collides with probability at most
-    /// 2^-λ', the share of one of `events` events. c is the number of the sender's masks per item.
-    pub fn collision_bits(&self, events: u32, masks_per_item: usize) -> u32 {
+    /// 2^-λ', their share of 2^-λ. c is the number of the sender's masks per item.
+    pub fn collision_bits(&self, share: u32, masks_per_item: usize) -> u32 {
         let masks = (self.sender_size * masks_per_item).max(1);
         let pairs = self.receiver_size.max(1) as u128 * masks as u128;
-        self.lambda_each(events) + pairs.next_power_of_two().trailing_zeros()
+        share + pairs.next_power_of_two().trailing_zeros()
     }
 }
 
@@ -222,6 +222,11 @@ pub trait Oprf: Send + Sync {
     /// mask (RT21, section 4.1; for 128 bits that takes 2^64 hashes during the run), or what the module says.
     fn mask_bits(_: &Params) -> u32 {
         Self::OUTPUT_BITS as u32
+    }
+
+    /// λ', the share of 2^-λ with which masks of different items may collide where the sender is semi-honest.
+    fn mask_share(params: &Params) -> u32 {
+        params.lambda_each(Self::EVENTS)
     }
 
     /// The specification of plain PSI with this OPRF.

@@ -84,7 +84,9 @@ const LOG_EVALUATIONS: u32 = 40;
 pub fn mask_bits(params: &Params) -> u32 {
     let declared = params.sender_size.max(1).ilog2();
     let pairs = 2 * LOG_EVALUATIONS - declared;
-    params.collision_bits(EVENTS, 1).max(pairs)
+    params
+        .collision_bits(params.lambda_each(EVENTS), 1)
+        .max(pairs)
 }
 
 /// The inputs of the OPRF: hashes of items under the session.

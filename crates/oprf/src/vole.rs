@@ -84,18 +84,30 @@ const SLOTS: usize = 1 << 15;
 pub struct Events {
     /// Statistical security in bits of the encoding.
     pub encoding: u32,
+    /// That of masks, of which two different items have one.
+    pub masks: u32,
     /// Whether encoded values are 64 bits wide.
     pub is_narrow: bool,
 }
 
 impl Events {
-    /// An equal share for each of the [`EVENTS`].
+    /// An equal share for each of the [`EVENTS`]. Where 64 bits are too few for that, and do with three fourths of 2^-λ for
+    /// the values of a semi-honest run, these get so much, masks an eighth, and the others a sixteenth.
     pub fn of(params: &Params) -> Self {
-        let encoding = params.lambda_each(EVENTS);
+        let each = params.lambda_each(EVENTS);
         let log = params.sender_size.max(1).next_power_of_two().ilog2();
-        Events {
-            encoding,
-            is_narrow: params.security == Security::SemiHonest && log + encoding <= 64,
+        let is_semi_honest = params.security == Security::SemiHonest;
+        match is_semi_honest && log + each > 64 && takes_three_fourths(params) {
+            true => Events {
+                encoding: params.lambda + 4,
+                masks: params.lambda + 3,
+                is_narrow: true,
+            },
+            false => Events {
+                encoding: each,
+                masks: each,
+                is_narrow: is_semi_honest && log + each <= 64,
+            },
         }
     }
 
@@ -106,10 +118,11 @@ impl Events {
     /// If the run is not semi-honest.
     pub fn of_batch(params: &Params) -> Self {
         assert_eq!(params.security, Security::SemiHonest);
-        let values = 4 * params.sender_size.max(1) as u128;
         Events {
             encoding: params.lambda + 3,
-            is_narrow: params.lambda <= 64 && values <= 3 << (64 - params.lambda),
+            // Nobody compares them.
+            masks: 0,
+            is_narrow: takes_three_fourths(params),
         }
     }
 
@@ -181,6 +194,12 @@ impl Events {
             false => Vole::send_over::<u128, 2>(self, channel, params, items, rng),
         }
     }
+}
+
+/// Whether values of 64 bits are right by accident with three fourths of 2^-λ at most.
+fn takes_three_fourths(params: &Params) -> bool {
+    let values = 4 * params.sender_size.max(1) as u128;
+    params.lambda <= 64 && values <= 3 << (64 - params.lambda)
 }
 
 fn output_oracle(params: &Params) -> Oracle {
@@ -300,6 +319,10 @@ impl Oprf for Vole {
     const EVENTS: u32 = EVENTS;
 
     type Prepared = ();
+
+    fn mask_share(params: &Params) -> u32 {
+        Events::of(params).masks
+    }
 
     fn spec(&self) -> &'static Spec {
         &SPEC

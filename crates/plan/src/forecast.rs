@@ -477,11 +477,12 @@ impl Machines {
 }
 
 /// One-way delays until both parties have stored what others make. A dealer is asked, hands out the halves, hears that they
-/// are stored and says so. Generators stand beside their parties, and send each other keys, reports and that word.
+/// are stored and says so. Generators stand beside their parties, and send each other keys, a ciphertext, reports and that
+/// word.
 fn dealing_delays(origin: Origin) -> u64 {
     match origin {
         Origin::Dealer => 4,
-        Origin::Generators => 3,
+        Origin::Generators => 4,
         _ => 0,
     }
 }

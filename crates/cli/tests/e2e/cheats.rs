@@ -185,7 +185,7 @@ pub(crate) static CASES: &[Case] = &[
     case("an encoding cut short", Receiver, VOLE, Changes("encoding", 0, |encoding| encoding.truncate(encoding.len() - 16)), 5, "encoding has a length of"),
     case("rows of a wrong length", Receiver, KKRT, Changes("code rows", 0, shorter), 5, "code rows has a length of"),
     case("a slice of a polynomial cut short", Receiver, SPOT_LOW, Changes("polynomial", 2, shorter), 5, "polynomial has a length of"),
-    case("a mask of 2κ bits cut short", Sender, SPOT_LOW_SENDER, Changes("masks", 0, shorter), 5, "masks"),
+    case("a wide mask cut short", Sender, SPOT_LOW_SENDER, Changes("masks", 0, shorter), 5, "masks"),
     case("a ciphertext cut short", Receiver, OLE, Changes("lattice ciphertext", 0, shorter), 5, "lattice ciphertext has a length of"),
     case("answers above the modulus", Sender, OLE, Changes("comparison answers", 0, |answers| answers.fill(0xff)), 5, "comparison answers: not below the modulus"),
     case("corrections of digits cut short", Sender, CIRCUIT, Changes("digit corrections", 0, shorter), 5, "digit corrections has a length of"),

@@ -322,6 +322,7 @@ const FUNCTIONS: [Function; 10] = [
             "security",
             "lambda",
             "min-size",
+            "post-quantum",
             "both",
             "protocol",
             "take-payload",

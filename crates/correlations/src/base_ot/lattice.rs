@@ -51,7 +51,7 @@ pub(super) const FUNCTIONS: Kind = Kind {
 
 /// Frames with the sender's ciphertexts.
 pub(super) const CIPHERTEXTS: Kind = Kind {
-    code: 47,
+    code: 44,
     name: "post-quantum base-transfer ciphertexts",
 };
 
@@ -319,18 +319,21 @@ impl Receiver {
             for (byte, (zero, one)) in chosen.iter_mut().zip(zero.iter().zip(one)) {
                 *byte = u8::conditional_select(zero, one, choices.get(i));
             }
-            secret.copy_from_slice(&*Zeroizing::new(key.decapsulate(&*chosen)));
+            secret.copy_from_slice(&Zeroizing::new(key.decapsulate(&chosen)));
         });
         secrets
     }
 }
 
-/// The sender's ciphertexts and both secrets of each OT. Fails for what is no function.
+/// Ciphertexts, and both secrets of each OT.
+type Encapsulated = (Vec<Ciphertexts>, Zeroizing<Vec<[Secret; 2]>>);
+
+/// The sender's part. Fails for what is no function.
 pub(super) fn encapsulate(
     session: &[u8; 32],
     functions: &[Function],
     rng: &mut dyn CryptoRng,
-) -> Result<(Vec<Ciphertexts>, Zeroizing<Vec<[Secret; 2]>>), Misbehaviour> {
+) -> Result<Encapsulated, Misbehaviour> {
     let bad = || Misbehaviour::BadValue {
         what: FUNCTIONS.name,
         problem: "a number is not below 3329",
@@ -356,7 +359,7 @@ pub(super) fn encapsulate(
                 let key = EncapsulationKey::new((&key).into()).map_err(|_| bad())?;
                 let (sent, shared) = key.encapsulate_deterministic(random.into());
                 ciphertext.copy_from_slice(&sent);
-                secret.copy_from_slice(&*Zeroizing::new(shared));
+                secret.copy_from_slice(&Zeroizing::new(shared));
             }
             Ok(())
         },

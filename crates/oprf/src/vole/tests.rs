@@ -132,11 +132,13 @@ fn narrow_values_serve_while_chance_allows() {
         };
         Events::of(&params).is_narrow
     };
-    // n_s·2^-64 has a quarter of 2^-λ.
+    // n_s·2^-64 has a quarter of 2^-λ, or three fourths where that is not enough.
     assert!(narrow(Security::SemiHonest, 40, 1 << 22));
-    assert!(!narrow(Security::SemiHonest, 40, (1 << 22) + 1));
-    assert!(narrow(Security::SemiHonest, 62, 1));
-    assert!(!narrow(Security::SemiHonest, 62, 2));
+    assert!(narrow(Security::SemiHonest, 40, 3 << 22));
+    assert!(!narrow(Security::SemiHonest, 40, (3 << 22) + 1));
+    assert!(!narrow(Security::Malicious, 40, 3 << 22));
+    assert!(narrow(Security::SemiHonest, 62, 3));
+    assert!(!narrow(Security::SemiHonest, 62, 4));
     assert!(!narrow(Security::SemiHonest, 64, 1));
     assert!(!narrow(Security::Malicious, 40, 2));
     // Wide values in a semi-honest run.

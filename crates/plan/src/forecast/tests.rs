@@ -169,7 +169,7 @@ fn slow_links_favour_multiplications() {
 #[test]
 fn dealing_takes_delays() {
     let machines = Machines::new(None, None);
-    for (name, delays) in [("ole-dealer", 4.0), ("ole-tee", 3.0)] {
+    for (name, delays) in [("ole-dealer", 4.0), ("ole-tee", 4.0)] {
         let [near, far] = [0, 80].map(|rtt| {
             let link = Link::new(None, Duration::from_millis(rtt));
             let exact = Some(32);

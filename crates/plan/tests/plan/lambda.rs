@@ -134,17 +134,14 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
             )
         }
         "vole" => {
-            let bits = if vole::Events::of(params).is_narrow {
-                64
-            } else {
-                128
-            };
+            let shares = vole::Events::of(params);
+            let bits = if shares.is_narrow { 64 } else { 128 };
             let checks = match params.security.is_malicious() {
                 true => chance(26u8, 122) + chance(1u8, 127),
                 false => BigUint::from(0u8),
             };
             let masks = masks::<Vole>(params);
-            let store = store(Vole::EVENTS);
+            let store = chance(1u8, shares.encoding as usize);
             (
                 Vole::EVENTS,
                 vec![store, chance(n_s, bits), masks, halves(128) + checks],
@@ -342,7 +339,13 @@ fn the_events_of_every_protocol_meet_lambda_together() {
     let sizes: Vec<u64> = (0..5)
         .chain([10, 41, 300, 410, 1000])
         .chain((10..=28).step_by(6).map(|log| 1 << log))
-        .chain([(1 << 20) + 1, (1 << 22) + 1, 1 << 26])
+        .chain([
+            (1 << 20) + 1,
+            (1 << 22) + 1,
+            3 << 22,
+            (3 << 22) + 1,
+            1 << 26,
+        ])
         .collect();
     for protocol in Registry::standard().all() {
         let spec = protocol.spec();

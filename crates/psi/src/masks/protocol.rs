@@ -19,7 +19,7 @@ pub struct MaskExchange<O>(pub O);
 pub fn width<O: Oprf>(params: &Params) -> usize {
     let bits = match params.security {
         Security::MaliciousSender | Security::Malicious => O::mask_bits(params),
-        Security::SemiHonest => params.collision_bits(O::EVENTS, O::OUTPUTS_PER_ITEM),
+        Security::SemiHonest => params.collision_bits(O::mask_share(params), O::OUTPUTS_PER_ITEM),
     };
     bits as usize
 }
