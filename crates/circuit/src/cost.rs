@@ -310,6 +310,7 @@ mod tests {
     use super::*;
     use crate::functions::OpensMatches;
     use crate::harness::{blocks, measured};
+    use crate::membership::Compared;
     use crate::{BitShares, Payloads};
     use vesica_testing::rng;
     use vesica_wire::{Channel, Error};
@@ -409,13 +410,18 @@ mod tests {
             for bits in [1, 60, 61, 62, 63] {
                 let strings = blocks(1, bins);
                 let (candidates, _) = strings.as_chunks::<1>();
+                let of = Compared {
+                    bins,
+                    bits,
+                    candidates: 1,
+                };
                 let found = measured(
                     |engine, channel| {
-                        let drawn = engine.draw(channel, &mut rng(1), [bins, 1], bits)?;
-                        engine.membership_of_drawn(channel, &mut rng(1), drawn, bits, candidates)
+                        let drawn = engine.draw(channel, &mut rng(1), of)?;
+                        engine.membership_of_drawn(channel, &mut rng(1), drawn, candidates)
                     },
                     |engine, channel| {
-                        let drawn = engine.draw(channel, &mut rng(2), [bins, 1], bits)?;
+                        let drawn = engine.draw(channel, &mut rng(2), of)?;
                         engine.membership_of_drawn::<1>(channel, &mut rng(2), drawn)
                     },
                 );

@@ -12,7 +12,7 @@ use vesica_wire::{Channel, Error};
 use crate::arithmetic::Ends;
 use crate::bits::BitShares;
 use crate::cots::{ChoiceEnd, Direction, ValueEnd, WIDTH};
-use crate::membership::{Drawn, DrawnPads, Strings};
+use crate::membership::{Compared, Drawn, DrawnPads};
 
 /// Why a function of the sender's payloads panics.
 const NO_REVERSE: &str = "COTs of the reverse direction";
@@ -151,7 +151,7 @@ impl<const W: u32> Receiver<W> {
         strings: &[Block],
     ) -> Result<BitShares, Error> {
         let (strings, _) = strings.as_chunks::<1>();
-        self.main.membership(channel, rng, bits, strings, None)
+        self.main.membership(channel, rng, bits, strings)
     }
 
     /// Shares of whether the sender's string of each bin is one of three candidates, by their `bits` low bits, from 1
@@ -169,11 +169,10 @@ impl<const W: u32> Receiver<W> {
         bits: u32,
         candidates: &[[Block; 3]],
     ) -> Result<BitShares, Error> {
-        self.main.membership(channel, rng, bits, candidates, None)
+        self.main.membership(channel, rng, bits, candidates)
     }
 
-    /// Takes what [`Receiver::membership_of_drawn`] needs of strings that the sender draws: one of `bits` bits in each of
-    /// `bins` bins, to be compared with so many candidates.
+    /// Takes what [`Receiver::membership_of_drawn`] needs of strings that the sender draws.
     ///
     /// # Errors
     /// As [`Receiver::equality`].
@@ -184,15 +183,9 @@ impl<const W: u32> Receiver<W> {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        [bins, candidates]: [usize; 2],
-        bits: u32,
+        of: Compared,
     ) -> Result<DrawnPads, Error> {
-        let strings = Strings {
-            bins,
-            bits,
-            candidates,
-        };
-        self.main.draw(channel, rng, strings)
+        self.main.draw(channel, rng, of)
     }
 
     /// [`Receiver::membership`] of the strings that the sender has drawn, of fewer bytes.
@@ -201,17 +194,16 @@ impl<const W: u32> Receiver<W> {
     /// As [`Receiver::equality`].
     ///
     /// # Panics
-    /// If they were drawn for others.
+    /// If they were drawn for other bins or candidates.
     pub fn membership_of_drawn<const C: usize>(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         drawn: DrawnPads,
-        bits: u32,
         candidates: &[[Block; C]],
     ) -> Result<BitShares, Error> {
         self.main
-            .membership(channel, rng, bits, candidates, Some(drawn))
+            .membership_of_drawn(channel, rng, drawn, candidates)
     }
 }
 
@@ -261,15 +253,9 @@ impl<const W: u32> Sender<W> {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        [bins, candidates]: [usize; 2],
-        bits: u32,
+        of: Compared,
     ) -> Result<Drawn, Error> {
-        let strings = Strings {
-            bins,
-            bits,
-            candidates,
-        };
-        self.main.draw(channel, rng, strings)
+        self.main.draw(channel, rng, of)
     }
 
     /// The other side of [`Receiver::membership_of_drawn`].

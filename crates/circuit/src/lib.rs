@@ -63,7 +63,7 @@ pub use cots::{ENTRY_DELTA_BITS, WIDTH};
 pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
 pub use functions::{Answer, Number, Payloads};
-pub use membership::{Drawn, DrawnPads};
+pub use membership::{Compared, Drawn, DrawnPads};
 pub use pipeline::{
     CircuitPsi, MAX_PLACES, Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Recipe, Stages, Test,
     Twice,

@@ -52,17 +52,20 @@ pub(crate) fn takes<const W: u32>(level: &Level<W>, bins: usize) -> impl Iterato
         .map(move |first| most.min(entries - first))
 }
 
-/// What is compared: so many low bits of one string in each bin with so many candidates.
+/// What is compared: the low bits of one string in each bin with its candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Strings {
-    pub(crate) bins: usize,
-    pub(crate) bits: u32,
-    pub(crate) candidates: usize,
+pub struct Compared {
+    /// Number of bins.
+    pub bins: usize,
+    /// Bits of a string, 1 to 128.
+    pub bits: u32,
+    /// Candidates of a bin.
+    pub candidates: usize,
 }
 
 /// The pads of strings that the choice end draws, window by window.
 pub struct DrawnPads {
-    strings: Strings,
+    of: Compared,
     windows: Vec<Zeroizing<Vec<u64>>>,
 }
 
@@ -70,7 +73,7 @@ vesica_primitives::opaque!(DrawnPads);
 
 /// Strings that were drawn, and the choices that they are made of, window by window.
 pub struct Drawn {
-    of: Strings,
+    of: Compared,
     windows: Vec<Zeroizing<Vec<Chosen>>>,
     strings: Zeroizing<Vec<Block>>,
 }
@@ -85,7 +88,7 @@ impl Drawn {
 }
 
 /// The windows of all bins, each with its first one and the first one after it.
-fn windows<const W: u32>(
+pub(crate) fn windows<const W: u32>(
     level: &Level<W>,
     bins: usize,
 ) -> impl Iterator<Item = (usize, usize)> + use<W> {
@@ -101,43 +104,51 @@ impl<const W: u32> ValueEnd<W> {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        strings: Strings,
+        of: Compared,
     ) -> Result<DrawnPads, Error> {
-        let Strings {
-            bins,
-            bits,
-            candidates,
-        } = strings;
-        let level = &levels::<W>(bits, candidates, true)[0];
-        let windows = windows(level, bins);
-        let windows = windows.map(|window| self.table_pads(channel, rng, level, window, bins));
-        Ok(DrawnPads {
-            strings,
-            windows: windows.collect::<Result<_, _>>()?,
-        })
+        let level = &levels::<W>(of.bits, of.candidates, true)[0];
+        let pads = |window| self.table_pads(channel, rng, level, window, of.bins);
+        let windows = windows(level, of.bins).map(pads);
+        let windows = windows.collect::<Result<_, _>>()?;
+        Ok(DrawnPads { of, windows })
     }
 
-    /// Shares of whether string i of the choice end is among `candidates[i]`, by their `bits` low bits. The strings may have
-    /// been drawn.
-    ///
-    /// # Panics
-    /// If others were drawn.
+    /// Shares of whether string i of the choice end is among `candidates[i]`, by their `bits` low bits.
     pub(crate) fn membership<const C: usize>(
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         bits: u32,
         candidates: &[[Block; C]],
-        drawn: Option<DrawnPads>,
     ) -> Result<BitShares, Error> {
-        let strings = Strings {
-            bins: candidates.len(),
-            bits,
-            candidates: C,
-        };
-        assert!(drawn.as_ref().is_none_or(|drawn| drawn.strings == strings));
+        self.test(channel, rng, bits, candidates, None)
+    }
+
+    /// The same of strings that the choice end has drawn.
+    ///
+    /// # Panics
+    /// If they were drawn for other bins or candidates.
+    pub(crate) fn membership_of_drawn<const C: usize>(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        drawn: DrawnPads,
+        candidates: &[[Block; C]],
+    ) -> Result<BitShares, Error> {
+        let DrawnPads { of, windows } = drawn;
+        assert_eq!([of.bins, of.candidates], [candidates.len(), C]);
+        self.test(channel, rng, of.bits, candidates, Some(windows))
+    }
+
+    fn test<const C: usize>(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        bits: u32,
+        candidates: &[[Block; C]],
+        drawn: Option<Vec<Zeroizing<Vec<u64>>>>,
+    ) -> Result<BitShares, Error> {
         let levels = levels::<W>(bits, C, drawn.is_some());
-        let drawn = drawn.map(|drawn| drawn.windows);
         let of_string =
             |c: usize, digit, bin: usize| digit_of_string::<W>(candidates[bin][c], digit);
         let (first, shares) = (&levels[0], Shares::new(&levels[0], C, candidates.len()));
@@ -227,7 +238,7 @@ impl<const W: u32> ChoiceEnd<W> {
         &mut self,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        of: Strings,
+        of: Compared,
     ) -> Result<Drawn, Error> {
         let level = &levels::<W>(of.bits, of.candidates, true)[0];
         let mut strings = Zeroizing::new(vec![0; of.bins]);
@@ -424,7 +435,7 @@ mod tests {
         let mut value = ValueEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(main));
         let mut choice = ChoiceEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(chosen));
         let (one, two) = honest(
-            |channel| value.membership(channel, &mut rng(1), bits, ours, None),
+            |channel| value.membership(channel, &mut rng(1), bits, ours),
             |channel| choice.membership::<C>(channel, &mut rng(2), bits, theirs),
         );
         opened(&one, &two)
@@ -500,7 +511,7 @@ mod tests {
         let (main, chosen) = ideal::cots(bits.into());
         let mut value = ValueEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(main));
         let mut choice = ChoiceEnd::<W>::new(Direction::Main, &SESSION, FromCots::new(chosen));
-        let of = Strings {
+        let of = Compared {
             bins: count,
             bits,
             candidates: C,
@@ -525,7 +536,7 @@ mod tests {
             })
             .collect();
         let (one, two) = honest(
-            |channel| value.membership(channel, &mut rng(3), bits, &candidates, Some(pads)),
+            |channel| value.membership_of_drawn(channel, &mut rng(3), pads, &candidates),
             |channel| choice.membership_of_drawn::<C>(channel, &mut rng(4), drawn),
         );
         let expected: Vec<bool> = (0..count).map(|i| place(i).is_some()).collect();
@@ -555,7 +566,7 @@ mod tests {
             let (_, chosen) = ideal::cots(bits.into());
             let mut choice =
                 ChoiceEnd::<WIDTH>::new(Direction::Main, &SESSION, FromCots::new(chosen));
-            let of = Strings {
+            let of = Compared {
                 bins: 4000,
                 bits,
                 candidates: 1,

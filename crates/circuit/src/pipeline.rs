@@ -62,7 +62,7 @@ use crate::arithmetic::Elements;
 use crate::bits::BitShares;
 use crate::cost::Cost;
 use crate::cots::WIDTH;
-use crate::{Payloads, Receiver, Sender};
+use crate::{Compared, Payloads, Receiver, Sender};
 
 use payload::Form;
 use stash::Second;
@@ -386,13 +386,12 @@ impl Run<'_> {
     ) -> Result<Received, Error> {
         let mut engine = self.receiving_engine()?;
         let shape = &self.plan.shape;
-        let bits = shape.split.tag_bits;
-        let drawn = engine.draw(self.channel, self.rng, [shape.bins, C], bits)?;
+        let drawn = engine.draw(self.channel, self.rng, compared(shape, C))?;
         let strings = opprf.receive(self.channel, shape, &bins.queries, self.rng)?;
         self.channel.begin_phase("membership");
         let (candidates, _) = strings.tags().as_chunks::<C>();
         Ok(Received {
-            matches: engine.membership_of_drawn(self.channel, self.rng, drawn, bits, candidates)?,
+            matches: engine.membership_of_drawn(self.channel, self.rng, drawn, candidates)?,
             engine,
             masked: self.plan.form.of_candidates(&strings),
         })
@@ -406,9 +405,8 @@ impl Run<'_> {
         input: &Input<'_>,
     ) -> Result<Sent, Error> {
         let mut engine = self.sending_engine()?;
-        let shape = &self.plan.shape;
-        let of = [shape.bins, C];
-        let drawn = engine.draw(self.channel, self.rng, of, shape.split.tag_bits)?;
+        let of = compared(&self.plan.shape, C);
+        let drawn = engine.draw(self.channel, self.rng, of)?;
         let masks = self.program(opprf, bins, input, drawn.strings())?;
         self.channel.begin_phase("membership");
         Ok(Sent {
@@ -446,6 +444,15 @@ impl Run<'_> {
         };
         opprf.send(self.channel, shape, &bins.points, &target, self.rng)?;
         Ok(masks)
+    }
+}
+
+/// What is compared of the tags of an OPPRF with so many candidates in a bin.
+fn compared(shape: &Shape, candidates: usize) -> Compared {
+    Compared {
+        bins: shape.bins,
+        bits: shape.split.tag_bits,
+        candidates,
     }
 }
 

@@ -60,6 +60,23 @@ fn base_transfers(c: &mut Criterion) {
             receiver.keys(&public).unwrap()
         });
     });
+    // Both sides in turn, on two threads of which one waits.
+    for agreement in [KeyAgreement::Classical, KeyAgreement::Hybrid] {
+        group.bench_function(format!("both, {agreement:?}"), |b| {
+            b.iter(|| {
+                both(
+                    |c| {
+                        let (session, rng) = (&SESSION, &mut rng(2));
+                        base_ot::send_and_bind(c, session, agreement, 128, rng).unwrap();
+                    },
+                    |c| {
+                        let (choices, rng) = (choices.clone(), &mut rng(3));
+                        base_ot::receive_and_bind(c, &SESSION, agreement, choices, rng).unwrap();
+                    },
+                );
+            });
+        });
+    }
     group.finish();
 }
 

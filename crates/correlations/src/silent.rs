@@ -236,9 +236,9 @@ fn base_bits<N: Noise>(shape: &Shape, security: Security) -> Vec<Block> {
 }
 
 /// The two seeds of a base OT's key: for the extension, and for the base VOLE.
-fn two_seeds(key: Block) -> [Block; 2] {
-    let mut seeds = [0; 2];
-    Prg::new(key).fill(&mut seeds);
+fn two_seeds(key: Block) -> Zeroizing<[Block; 2]> {
+    let mut seeds = Zeroizing::new([0; 2]);
+    Prg::new(key).fill(&mut *seeds);
     seeds
 }
 

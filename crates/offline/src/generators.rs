@@ -15,9 +15,9 @@
 //!    its half. The generators check no report: they would have to be told by their hosts what to expect.
 //!
 //! **Why a host learns nothing but its own half.** An honest party takes a half only if both reports are genuine, of the
-//! expected software, and over one transcript. So two TEEs run this module, each has drawn one of the two keys of X25519, one
-//! that of ML-KEM and the other the ciphertext, and each
-//! has taken the other's messages for what they are: the secrets are theirs, and everything else that either releases is the half of
+//! expected software, and over one transcript. So two TEEs run this module. Each has drawn one of the two keys of X25519, one
+//! has drawn the key of ML-KEM and the other the ciphertext, and each has taken the other's messages for what they are. The
+//! secrets are theirs, and everything else that either releases is the half of
 //! the role in its report, to the party in the transcript. The private keys and the seed are in memory that the hardware
 //! keeps from the host; they are wiped, and never written.
 //!
@@ -34,8 +34,9 @@
 //!
 //! **Assumptions.** X25519 or ML-KEM-768 is secret against the parties themselves for good: each has the transcript, so
 //! that the seed, found years later, would give it the other half, and with a recording of the run the other side's
-//! items. A discrete logarithm alone does not give the seed. All keys come from the guest kernel's random numbers. What the image is given at run time (addresses, `--peer`, `--party`, the identity) is in
-//! the transcript or harmless; an image must take no other options from outside. (The command refuses core dumps.)
+//! items. A discrete logarithm alone does not give the seed. All keys come from the guest kernel's random numbers. What
+//! the image is given at run time (addresses, `--peer`, `--party`, the identity) is in the transcript or harmless; an
+//! image must take no other options from outside. (The command refuses core dumps.)
 
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::MontgomeryPoint;
@@ -74,7 +75,7 @@ pub(crate) const CIPHERTEXT_BYTES: usize = 1088;
 /// Bytes of an encapsulation key.
 const ENCAPSULATION_KEY: usize = 1184;
 /// Longest share, in bytes.
-const MAX_SHARE: usize = 98 + ENCAPSULATION_KEY + MAX_REQUEST;
+const MAX_SHARE: usize = 3 * 32 + 2 + ENCAPSULATION_KEY + MAX_REQUEST;
 
 /// What a generator contributes to a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]

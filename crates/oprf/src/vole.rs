@@ -84,29 +84,21 @@ const SLOTS: usize = 1 << 15;
 pub struct Events {
     /// Statistical security in bits of the encoding.
     pub encoding: u32,
-    /// That of masks, of which two different items have one.
-    pub masks: u32,
     /// Whether encoded values are 64 bits wide.
     pub is_narrow: bool,
 }
 
 impl Events {
-    /// An equal share for each of the [`EVENTS`]. Where 64 bits are too few for that, and do with three fourths of 2^-λ for
-    /// the values of a semi-honest run, these get so much, masks an eighth, and the others a sixteenth.
+    /// An equal share for each of the [`EVENTS`], but where [values get more](favours_values).
     pub fn of(params: &Params) -> Self {
-        let each = params.lambda_each(EVENTS);
-        let log = params.sender_size.max(1).next_power_of_two().ilog2();
-        let is_semi_honest = params.security == Security::SemiHonest;
-        match is_semi_honest && log + each > 64 && takes_three_fourths(params) {
+        match favours_values(params) {
             true => Events {
                 encoding: params.lambda + 4,
-                masks: params.lambda + 3,
                 is_narrow: true,
             },
             false => Events {
-                encoding: each,
-                masks: each,
-                is_narrow: is_semi_honest && log + each <= 64,
+                encoding: params.lambda_each(EVENTS),
+                is_narrow: params.security == Security::SemiHonest && takes_equal_share(params),
             },
         }
     }
@@ -120,8 +112,6 @@ impl Events {
         assert_eq!(params.security, Security::SemiHonest);
         Events {
             encoding: params.lambda + 3,
-            // Nobody compares them.
-            masks: 0,
             is_narrow: takes_three_fourths(params),
         }
     }
@@ -196,7 +186,21 @@ impl Events {
     }
 }
 
-/// Whether values of 64 bits are right by accident with three fourths of 2^-λ at most.
+/// Whether a semi-honest run has values of 64 bits only if these get three fourths of 2^-λ, masks an eighth and the others
+/// a sixteenth.
+fn favours_values(params: &Params) -> bool {
+    params.security == Security::SemiHonest
+        && !takes_equal_share(params)
+        && takes_three_fourths(params)
+}
+
+/// Whether values of 64 bits are right by accident with the share of one of [`EVENTS`] at most.
+fn takes_equal_share(params: &Params) -> bool {
+    let log = params.sender_size.max(1).next_power_of_two().ilog2();
+    log + params.lambda_each(EVENTS) <= 64
+}
+
+/// Whether they are with three fourths of 2^-λ at most.
 fn takes_three_fourths(params: &Params) -> bool {
     let values = 4 * params.sender_size.max(1) as u128;
     params.lambda <= 64 && values <= 3 << (64 - params.lambda)
@@ -321,7 +325,10 @@ impl Oprf for Vole {
     type Prepared = ();
 
     fn mask_share(params: &Params) -> u32 {
-        Events::of(params).masks
+        match favours_values(params) {
+            true => params.lambda + 3,
+            false => params.lambda_each(EVENTS),
+        }
     }
 
     fn spec(&self) -> &'static Spec {

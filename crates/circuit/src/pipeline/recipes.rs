@@ -14,7 +14,8 @@ use zeroize::Zeroizing;
 
 use super::payload::VALUE_BITS;
 use super::traffic::Test;
-use super::{CircuitPsi, Plan, Received, Recipe, Run, Sent, Stages, repeated};
+use super::{CircuitPsi, Plan, Received, Recipe, Run, Sent, Stages, compared, repeated};
+use crate::Compared;
 use crate::arithmetic::Elements;
 
 /// `circuit-okvs`: one OKVS as the hint, and equality.
@@ -87,7 +88,7 @@ impl<O: BatchOprf + Default, H: Hint + Default> Stages<O, H> for Plain {
     }
 
     fn test(plan: &Plan) -> Test {
-        Test::equality(plan.bins(), plan.shape.split.tag_bits).of_drawn()
+        Test::of_drawn(compared(&plan.shape, 1))
     }
 
     fn traffic(plan: &Plan, traffic: &mut Traffic) {
@@ -136,13 +137,14 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
     }
 
     fn test(plan: &Plan) -> Test {
-        let bits = plan.shape.split.tag_bits;
+        let of = compared(&plan.shape, RelaxedHint::CANDIDATES);
         match plan.has_payloads() {
-            true => Test::equality(RelaxedHint::CANDIDATES * plan.bins(), bits),
-            false => Test {
-                candidates: RelaxedHint::CANDIDATES,
-                ..Test::equality(plan.bins(), bits).of_drawn()
-            },
+            true => Test::new(Compared {
+                bins: of.bins * of.candidates,
+                candidates: 1,
+                ..of
+            }),
+            false => Test::of_drawn(of),
         }
     }
 
@@ -224,7 +226,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
 
     fn test(plan: &Plan) -> Test {
         let (_, shape) = second_of::<O>(&plan.shape);
-        Test::equality(plan.bins(), shape.split.tag_bits)
+        Test::new(compared(&shape, 1))
     }
 
     fn traffic(plan: &Plan, traffic: &mut Traffic) {

@@ -12,85 +12,77 @@ use crate::cost::{self, Cost};
 use crate::cots::{COTS, WIDTH};
 use crate::digits::{self, Level, PIECE};
 use crate::functions::Answer;
-use crate::membership::{pieces, takes, window};
+use crate::membership::{Compared, pieces, takes, windows};
 
 /// A test whether the sender's string of each bin is among the receiver's.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
-    pub(super) bins: usize,
-    /// Bits of a string.
-    pub(super) bits: u32,
-    /// Strings of the receiver in each bin.
-    pub(super) candidates: usize,
+    pub(super) of: Compared,
     /// Whether the sender draws its strings before they are programmed.
     pub(super) is_drawn: bool,
 }
 
 impl Test {
-    /// Of one string of the receiver in each bin.
-    pub(super) fn equality(bins: usize, bits: u32) -> Test {
+    /// Of strings that the sender has.
+    pub(super) fn new(of: Compared) -> Test {
         Test {
-            bins,
-            bits,
-            candidates: 1,
+            of,
             is_drawn: false,
         }
     }
 
-    /// The same of strings that the sender draws.
-    pub(super) fn of_drawn(self) -> Test {
-        Test {
-            is_drawn: true,
-            ..self
-        }
+    /// Of strings that the sender draws.
+    pub(super) fn of_drawn(of: Compared) -> Test {
+        Test { of, is_drawn: true }
+    }
+
+    pub(super) fn cost(&self) -> Cost {
+        let Compared {
+            bins,
+            bits,
+            candidates,
+        } = self.of;
+        cost::transfers::<WIDTH>(bins, bits, candidates, self.is_drawn)
     }
 
     fn levels(&self) -> Vec<Level<WIDTH>> {
-        digits::levels::<WIDTH>(self.bits, self.candidates, self.is_drawn)
-    }
-
-    /// The entries of a window of a level.
-    fn take(
-        &self,
-        traffic: &mut Traffic,
-        entries: &mut Entries<WIDTH>,
-        level: &Level<WIDTH>,
-        start: usize,
-    ) -> usize {
-        let end = self.bins.min(start + window(level));
-        for (_, count) in pieces(start, end) {
-            for tiles in takes(level, count) {
-                entries.extend_entries(traffic, tiles * count);
-            }
-        }
-        end - start
+        digits::levels::<WIDTH>(self.of.bits, self.of.candidates, self.is_drawn)
     }
 
     /// What is taken before the strings are programmed.
     fn draw(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
         let first = &self.levels()[0];
-        for start in (0..self.bins).step_by(window(first)) {
-            self.take(traffic, entries, first, start);
+        for window in windows(first, self.of.bins) {
+            take(traffic, entries, first, window);
         }
-    }
-
-    pub(super) fn cost(&self) -> Cost {
-        cost::transfers::<WIDTH>(self.bins, self.bits, self.candidates, self.is_drawn)
     }
 
     fn traffic(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
         for (number, level) in self.levels().iter().enumerate() {
-            for start in (0..self.bins).step_by(window(level)) {
-                let bins = match self.is_drawn && number == 0 {
-                    true => window(level).min(self.bins - start),
-                    false => self.take(traffic, entries, level, start),
-                };
-                let frames = |bits| Frames::packed(bins, bits, PIECE);
+            for (start, end) in windows(level, self.of.bins) {
+                if !(self.is_drawn && number == 0) {
+                    take(traffic, entries, level, (start, end));
+                }
+                let frames = |bits| Frames::packed(end - start, bits, PIECE);
                 if level.choice_bits() > 0 {
                     traffic.flow(End::Sender, frames(level.choice_bits()));
                 }
                 traffic.flow(End::Receiver, frames(level.table_bits()));
             }
+        }
+    }
+}
+
+/// The entries of a window of a level.
+fn take(
+    traffic: &mut Traffic,
+    entries: &mut Entries<WIDTH>,
+    level: &Level<WIDTH>,
+    (start, end): (usize, usize),
+) {
+    for (_, count) in pieces(start, end) {
+        for tiles in takes(level, count) {
+            entries.extend_entries(traffic, tiles * count);
         }
     }
 }

@@ -29,7 +29,8 @@
 //! they are.
 //!
 //! **Memory.** Whoever has a transcript can compute both keys of an OT, and the receiver's is that of its choice: here a
-//! public key is as secret as the private one, and what is computed from either is wiped.
+//! public key is as secret as the private one, and what is computed here from either is wiped. What the crate `ml-kem`
+//! leaves on the stack is not.
 
 use rand_core::CryptoRng;
 use subtle::ConditionallySelectable;
@@ -248,7 +249,8 @@ impl Oracles {
         let (t, rho) = key.split_first_chunk::<VECTOR>().expect("a key");
         let rho = rho.first_chunk().expect("a key");
         let mask = self.mask(c, i, rho, w);
-        let t = encode(&each(&decode(t), &mask, plus));
+        let t = Zeroizing::new(decode(t));
+        let t = encode(&each(&t, &mask, plus));
         let s = self.folded(c, i, &Parts { rho, s: w, t: &t });
         let mut function = [0; FUNCTION_BYTES];
         function[..RHO].copy_from_slice(rho);

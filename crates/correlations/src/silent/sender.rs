@@ -56,7 +56,7 @@ impl<N: Noise> Sender<N> {
         let mut for_extension = Zeroizing::new([0; COLUMNS]);
         let mut for_vole = Zeroizing::new([0; COLUMNS]);
         for (i, key) in keys.iter().enumerate() {
-            [for_extension[i], for_vole[i]] = two_seeds(*key);
+            [for_extension[i], for_vole[i]] = *two_seeds(*key);
         }
         let mut extension =
             ot_extension::Sender::new(&sessions.part("extension"), security, *s, &for_extension);
