@@ -92,6 +92,9 @@ const CANDIDATES: usize = 840;
 /// Candidates for the numbers of a polynomial.
 const ALL: usize = CANDIDATES * 8 / 12;
 
+/// The longest step of what is moved to the front, a power of two.
+const FURTHEST: usize = 512;
+
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
@@ -150,7 +153,7 @@ fn each(a: &Vector, b: &Vector, of: fn(u16, u16) -> u16) -> Vector {
 /// write, are the same for all candidates.
 fn keep(candidates: &mut [u16; ALL]) {
     // A number, and above it how far it moves, as often as a candidate before it was too large.
-    let mut placed = Zeroizing::new([0u32; ALL]);
+    let mut placed = Zeroizing::new([0u32; ALL + FURTHEST]);
     let mut rejected = 0;
     for (place, candidate) in placed.iter_mut().zip(candidates.iter()) {
         let is_kept = u32::from(*candidate < MODULUS);
@@ -159,17 +162,13 @@ fn keep(candidates: &mut [u16; ALL]) {
     }
     // Bit by bit from the lowest, no two meet: nothing moves further than what comes after it.
     let mut moved = Zeroizing::new([0u32; ALL]);
-    for bit in 0..10 {
-        let step = 1 << bit;
+    for bit in 0..=FURTHEST.ilog2() {
         let moves = |place: u32| 0u32.wrapping_sub(place >> (16 + bit) & 1);
-        for (i, place) in moved.iter_mut().enumerate() {
-            let stays = placed[i] & !moves(placed[i]);
-            let comes = placed
-                .get(i + step)
-                .map_or(0, |place| place & moves(*place));
-            *place = stays | comes;
+        let pairs = placed.iter().zip(&placed[1 << bit..]);
+        for (place, (here, there)) in moved.iter_mut().zip(pairs) {
+            *place = here & !moves(*here) | there & moves(*there);
         }
-        std::mem::swap(&mut *placed, &mut *moved);
+        placed[..ALL].copy_from_slice(&*moved);
     }
     for (candidate, place) in candidates.iter_mut().zip(placed.iter()) {
         *candidate = *place as u16;
