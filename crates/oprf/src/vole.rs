@@ -89,7 +89,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// An equal share for each of the [`EVENTS`], but where [values get more](favours_values).
+    /// An equal share for each of the [`EVENTS`], but where values get more: three fourths of 2^-λ.
     pub fn of(params: &Params) -> Self {
         match favours_values(params) {
             true => Events {
