@@ -16,7 +16,8 @@ from stages import CARGO, ROOT, run, say
 
 
 def version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-")[0].split("."))
+    numbers = [int(part) for part in text.split("-")[0].split(".")]
+    return tuple([*numbers, 0, 0][:3])
 
 
 def too_new(packages: list[dict], minimum: str) -> list[str]:

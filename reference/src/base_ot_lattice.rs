@@ -1,6 +1,6 @@
 //! The sender of hybrid base oblivious transfers, step by step: two vectors, two ciphertexts and two keys for each.
 
-use ml_kem::kem::KeyExport;
+use ml_kem::kem::{Decapsulate, KeyExport};
 use ml_kem::ml_kem_768::{DecapsulationKey, EncapsulationKey};
 
 use crate::base_ot;
@@ -53,6 +53,29 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
     a.iter().zip(b).map(|(a, b)| a ^ b).collect()
 }
 
+/// ML-KEM-768: the encapsulation key of a seed.
+pub fn encapsulation_key(seed: &[u8; 64]) -> Vec<u8> {
+    let key = DecapsulationKey::from_seed((*seed).into());
+    key.encapsulation_key().to_bytes().to_vec()
+}
+
+/// ML-KEM-768: a ciphertext and its secret.
+///
+/// # Panics
+/// For what is no key.
+pub fn encapsulate(key: &[u8], message: &[u8; 32]) -> (Vec<u8>, Vec<u8>) {
+    let key: [u8; 1184] = key.try_into().expect("a key");
+    let key = EncapsulationKey::new(&key.into()).expect("a key");
+    let (ciphertext, secret) = key.encapsulate_deterministic(&(*message).into());
+    (ciphertext.to_vec(), secret.to_vec())
+}
+
+/// ML-KEM-768: the secret of a ciphertext.
+pub fn decapsulate(seed: &[u8; 64], ciphertext: &[u8; 1088]) -> Vec<u8> {
+    let key = DecapsulationKey::from_seed((*seed).into());
+    key.decapsulate(&(*ciphertext).into()).to_vec()
+}
+
 /// The encapsulation key that φ is at `b`, for transfer number `i`.
 pub fn evaluate(session: &[u8; 32], i: u64, function: &[u8], b: u8) -> Vec<u8> {
     let (rho, rest) = function.split_at(32);
@@ -70,9 +93,7 @@ pub fn evaluate(session: &[u8; 32], i: u64, function: &[u8], b: u8) -> Vec<u8> {
 /// The φ that is at `c` the key of the seed in the first 64 bytes of `random`, with w in the other 48.
 pub fn program(session: &[u8; 32], i: u64, random: &[u8], c: u8) -> Vec<u8> {
     let (seed, w) = random.split_at(64);
-    let seed: [u8; 64] = seed.try_into().expect("64 bytes");
-    let key = DecapsulationKey::from_seed(seed.into());
-    let key = key.encapsulation_key().to_bytes();
+    let key = encapsulation_key(seed.try_into().expect("64 bytes"));
     let (t, rho) = key.split_at(1152);
     let masks = mask(session, c, i, rho, w);
     let t: Vec<u32> = numbers(t)
@@ -101,12 +122,10 @@ pub fn sender(
     for (i, (function, messages)) in (0u64..).zip(lattice_functions.iter().zip(messages)) {
         let sent = [0u8, 1].map(|b| {
             let key = evaluate(session, i, function, b);
-            let key: [u8; 1184] = key.try_into().expect("a key");
-            let key = EncapsulationKey::new(&key.into()).expect("a key");
-            key.encapsulate_deterministic(&messages[usize::from(b)].into())
+            encapsulate(&key, &messages[usize::from(b)])
         });
-        ciphertexts.push([sent[0].0.to_vec(), sent[1].0.to_vec()].concat());
-        shared.push(sent.map(|(_, shared)| shared.to_vec()));
+        ciphertexts.push([&sent[0].0[..], &sent[1].0].concat());
+        shared.push(sent.map(|(_, shared)| shared));
     }
     let count = (functions.len() as u64).to_le_bytes();
     let parts: [&[u8]; 5] = [

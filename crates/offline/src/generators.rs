@@ -40,9 +40,8 @@
 
 use chacha20::ChaCha20Rng;
 use curve25519_dalek::MontgomeryPoint;
-use ml_kem::kem::{Decapsulate, KeyExport};
-use ml_kem::ml_kem_768::{Ciphertext, DecapsulationKey, EncapsulationKey};
 use rand_core::SeedableRng;
+use vesica_primitives::kem::{self, DecapsulationKey};
 use vesica_psi::Origin;
 use vesica_session::codec::{Reader, bad, differ};
 use vesica_session::{Connection, Fingerprint, Registry, Role};
@@ -235,9 +234,9 @@ impl Encapsulation {
         Ok(match role {
             Role::Sender => Encapsulation::Encapsulates,
             Role::Receiver => {
-                let mut seed = Zeroizing::new([0; 64]);
+                let mut seed = Zeroizing::new([0; kem::SEED]);
                 fill(&mut *seed)?;
-                let key = DecapsulationKey::from_seed((*seed).into());
+                let key = DecapsulationKey::from_seed(&seed);
                 Encapsulation::Decapsulates(Box::new(key))
             }
         })
@@ -246,7 +245,7 @@ impl Encapsulation {
     /// What the share of this side says of it.
     fn key(&self) -> Vec<u8> {
         match self {
-            Encapsulation::Decapsulates(key) => key.encapsulation_key().to_bytes().to_vec(),
+            Encapsulation::Decapsulates(key) => key.encapsulation_key().to_vec(),
             Encapsulation::Encapsulates => Vec::new(),
         }
     }
@@ -262,21 +261,20 @@ impl Encapsulation {
         let (ciphertext, secret) = match self {
             Encapsulation::Decapsulates(key) => {
                 let ciphertext = recv_exact(channel, CIPHERTEXT, CIPHERTEXT_BYTES)?;
-                let parsed = Ciphertext::try_from(&ciphertext[..]);
-                let parsed = parsed.expect("a ciphertext of this length");
-                let secret = key.decapsulate(&parsed);
-                (ciphertext, Zeroizing::new(secret.into()))
+                let parsed = ciphertext.first_chunk();
+                let secret = key.decapsulate(parsed.expect("a ciphertext of this length"));
+                (ciphertext, secret)
             }
             Encapsulation::Encapsulates => {
-                let key = theirs.try_into().ok();
-                let key = key.and_then(|key| EncapsulationKey::new(key).ok());
-                let key = key.ok_or_else(|| bad(SHARE.name, "no encapsulation key"))?;
-                let mut message = Zeroizing::new([0; 32]);
+                let mut message = Zeroizing::new([0; kem::MESSAGE]);
                 fill(&mut *message)?;
-                let (sent, secret) = key.encapsulate_deterministic((&*message).into());
+                let key = theirs.try_into().ok();
+                let encapsulated = key.and_then(|key| kem::encapsulate(key, &message));
+                let (sent, secret) =
+                    encapsulated.ok_or_else(|| bad(SHARE.name, "no encapsulation key"))?;
                 channel.send(CIPHERTEXT, sent.to_vec())?;
                 channel.flush()?;
-                (sent.to_vec(), Zeroizing::new(secret.into()))
+                (sent.to_vec(), secret)
             }
         };
         Ok((ciphertext, secret))

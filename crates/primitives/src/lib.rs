@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`block`] | 128-bit blocks, AES as generator and as hash |
 //! | [`curve`] | Curve25519 key pairs whose public key looks like a random string, and hashing to the curve |
+//! | [`kem`] | ML-KEM-768, a key encapsulation mechanism |
 //! | [`laplace`] | exact discrete Laplace noise, and ε |
 //! | [`load`] | how full the fullest of many bins gets |
 //! | [`opaque!`](opaque) | `Debug` of types that hold secrets |
@@ -24,6 +25,7 @@ struct Readme;
 
 pub mod block;
 pub mod curve;
+pub mod kem;
 pub mod laplace;
 pub mod load;
 mod opaque;

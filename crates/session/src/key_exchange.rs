@@ -9,12 +9,12 @@
 //! | share of the listener | ciphertext (1088), then X25519 (32) |
 //! | secret | that of ML-KEM (32), then that of X25519 (32) |
 
-use ml_kem::kem::{Decapsulate, Encapsulate, Generate, KeyExport};
-use ml_kem::ml_kem_768::{Ciphertext, DecapsulationKey, EncapsulationKey};
+use rand_core::Rng;
 use rustls::crypto::ring::kx_group::X25519;
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
+use vesica_primitives::kem::{self, DecapsulationKey};
 use zeroize::Zeroizing;
 
 use crate::random::fresh_rng;
@@ -44,8 +44,10 @@ impl SupportedKxGroup for X25519MlKem768 {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         let mut rng = fresh_rng().map_err(|_| Error::FailedToGetRandomBytes)?;
         let x25519 = X25519.start()?;
-        let key = DecapsulationKey::generate_from_rng(&mut rng);
-        let share = [&key.encapsulation_key().to_bytes(), x25519.pub_key()].concat();
+        let mut seed = Zeroizing::new([0; kem::SEED]);
+        rng.fill_bytes(&mut *seed);
+        let key = Box::new(DecapsulationKey::from_seed(&seed));
+        let share = [key.encapsulation_key(), x25519.pub_key()].concat();
         Ok(Box::new(Started { key, x25519, share }))
     }
 
@@ -53,15 +55,15 @@ impl SupportedKxGroup for X25519MlKem768 {
     fn start_and_complete(&self, theirs: &[u8]) -> Result<CompletedKeyExchange, Error> {
         let (key, x25519) = split(theirs)?;
         let key = key.try_into().map_err(|_| INVALID_SHARE)?;
-        // Refuses encodings of no key, as FIPS 203 asks in section 7.2.
-        let key = EncapsulationKey::new(key).map_err(|_| INVALID_SHARE)?;
         let mut rng = fresh_rng().map_err(|_| Error::FailedToGetRandomBytes)?;
-        let (ciphertext, secret) = key.encapsulate_with_rng(&mut rng);
+        let mut message = Zeroizing::new([0; kem::MESSAGE]);
+        rng.fill_bytes(&mut *message);
+        let (ciphertext, secret) = kem::encapsulate(key, &message).ok_or(INVALID_SHARE)?;
         let x25519 = X25519.start_and_complete(x25519)?;
         Ok(CompletedKeyExchange {
             group: self.name(),
             pub_key: [&ciphertext[..], &x25519.pub_key].concat(),
-            secret: both(&Zeroizing::new(secret)[..], &x25519.secret),
+            secret: both(&*secret, &x25519.secret),
         })
     }
 
@@ -80,7 +82,7 @@ impl SupportedKxGroup for X25519MlKem768 {
 
 /// The connecting side, which waits for the other's share.
 struct Started {
-    key: DecapsulationKey,
+    key: Box<DecapsulationKey>,
     x25519: Box<dyn ActiveKeyExchange>,
     share: Vec<u8>,
 }
@@ -88,10 +90,10 @@ struct Started {
 impl ActiveKeyExchange for Started {
     fn complete(self: Box<Self>, theirs: &[u8]) -> Result<SharedSecret, Error> {
         let (ciphertext, x25519) = split(theirs)?;
-        let ciphertext = Ciphertext::try_from(ciphertext).map_err(|_| INVALID_SHARE)?;
-        let secret = Zeroizing::new(self.key.decapsulate(&ciphertext));
+        let ciphertext = ciphertext.try_into().map_err(|_| INVALID_SHARE)?;
+        let secret = self.key.decapsulate(ciphertext);
         let x25519 = self.x25519.complete(x25519)?;
-        Ok(both(&secret[..], &x25519))
+        Ok(both(&*secret, &x25519))
     }
 
     fn pub_key(&self) -> &[u8] {
