@@ -14,10 +14,10 @@ use rand_core::{Rng, SeedableRng};
 use vesica_correlations::bulk::{self, Optimize};
 use vesica_correlations::code::DISTANCE_PERCENT;
 use vesica_correlations::lpn::primal::{self, Primal, ROW_WEIGHT};
-use vesica_correlations::lpn::{ATTACKS, Instance, KAPPA, coefficient_bits, noise_weight, weight};
+use vesica_correlations::lpn::{ATTACKS, Instance, KAPPA, instances, weight};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
-use vesica_reference::silent::encode;
+use vesica_reference::silent::{Constants, encode};
 
 /// Entries of a block of the longest chunk.
 const BLOCK: usize = 1 << 12;
@@ -36,6 +36,8 @@ const WORDS: usize = 80;
 enum Code {
     /// 0 and 1.
     Binary,
+    /// Those of the pinned code over GF(2^8).
+    Bytes,
     /// Those of the pinned code over GF(2^64).
     Constants,
 }
@@ -67,7 +69,12 @@ fn matrix(code: Code) -> Vec<Vec<u64>> {
     };
     let units: Vec<Vec<u128>> = (0..2 * ENTRIES).map(unit).collect();
     let (systematic, parity) = units.split_at(ENTRIES);
-    encode(parity, systematic, code == Code::Constants)
+    let constants = match code {
+        Code::Binary => Constants::None,
+        Code::Bytes => Constants::Bytes,
+        Code::Constants => Constants::Words,
+    };
+    encode(parity, systematic, constants)
         .into_iter()
         .map(|row| row.into_iter().map(|c| c as u64).collect())
         .collect()
@@ -208,7 +215,7 @@ fn joint_tests_of_samples(code: Code, trials: usize, seed: u64) -> usize {
                 let place = rng.next_u32() as usize % segment.len();
                 segment[place] = match code {
                     Code::Binary => 1,
-                    Code::Constants => sixteenth(&mut rng, 1),
+                    Code::Bytes | Code::Constants => sixteenth(&mut rng, 1),
                 };
             }
             row
@@ -284,12 +291,9 @@ fn primal_estimates() -> Vec<String> {
 /// Dual LPN over each field, of the shortest chunk, a middle one and the longest, and the bits of each attack on it.
 fn dual_estimates() -> Vec<String> {
     let mut rows = Vec::new();
-    for (bits, coefficients) in [1, 64, 128]
-        .map(|bits| (bits, coefficient_bits(bits)))
-        .into_iter()
-        .chain([(64, 1), (128, 1)])
-    {
-        let weight = noise_weight(bits, 1);
+    let all = [1, 64, 72, 128].into_iter().flat_map(instances).copied();
+    for (bits, coefficients) in all.chain([(64, 1), (128, 1)]) {
+        let weight = if bits == 1 { 300 } else { 546 };
         for entries in [1 << 12, 1 << 16, weight / 2 * BLOCK] {
             let instance = Instance {
                 entries,
@@ -319,9 +323,13 @@ fn print_estimates() {
     for attack in ATTACKS {
         println!("- {}: {}", attack.name, attack.source);
     }
-    println!("\nWeights for other distances: GF(2), GF(2^64), GF(2^128)");
+    println!("\nWeights for other distances: GF(2), GF(2^64), GF(2^8)^9, GF(2^128)");
     for percent in [11, 15, 20] {
-        let weights = [1, 64, 128].map(|bits| weight(bits, coefficient_bits(bits), percent, KAPPA));
+        let weights = [1, 64, 72, 128].map(|bits| {
+            let of =
+                |(field, coefficients): &(u32, u32)| weight(*field, *coefficients, percent, KAPPA);
+            instances(bits).iter().map(of).max()
+        });
         println!("{percent} %: {weights:?}");
     }
     println!("\nPrimal LPN with ten elements per row: k secrets, t blocks of b samples\n");
@@ -336,7 +344,7 @@ fn main() {
         "\nJoint tests: {ENTRIES} entries over GF(2^64), {WEIGHT} noise positions of {}, values of {WORDS} words",
         2 * ENTRIES
     );
-    for code in [Code::Binary, Code::Constants] {
+    for code in [Code::Binary, Code::Bytes, Code::Constants] {
         let [noise, random] = joint_test(code, 1);
         println!(
             "{code:?}: rank {} and {} zeros; a random vector has rank {} and {} zeros",
@@ -372,6 +380,7 @@ mod tests {
     fn constants_leave_nothing_to_joint_tests() {
         for seed in 0..3 {
             assert_eq!(joint_test(Code::Constants, seed), [RANDOM, RANDOM]);
+            assert_eq!(joint_test(Code::Bytes, seed), [RANDOM, RANDOM]);
         }
     }
 
@@ -391,21 +400,27 @@ mod tests {
     #[rustfmt::skip]
     fn every_row_is_pinned() {
         assert_eq!(dual_estimates(), [
-            "GF(2^1  )  GF(2^1 )      300  4096                  154               850               313               283               260               142",
-            "GF(2^1  )  GF(2^1 )      300  65536                 154               212               317               315               298               198",
-            "GF(2^1  )  GF(2^1 )      300  614400                154               128               320               320               299               244",
-            "GF(2^64 )  GF(2^64)      546  4096                  128              2450               559               559               546               145",
-            "GF(2^64 )  GF(2^64)      546  65536                 128               454               563               563               546               199",
-            "GF(2^64 )  GF(2^64)      546  1118208               128               232               567               567               546               256",
-            "GF(2^128)  GF(2^64)      546  4096                  128              2450               430               559               546               145",
-            "GF(2^128)  GF(2^64)      546  65536                 128               454               434               563               546               199",
-            "GF(2^128)  GF(2^64)      546  1118208               128               232               439               567               546               256",
-            "GF(2^64 )  GF(2^1 )      546  4096                  128              2450               175               559               546               145",
-            "GF(2^64 )  GF(2^1 )      546  65536                 128               454               179               563               546               199",
-            "GF(2^64 )  GF(2^1 )      546  1118208               128               232               183               567               546               256",
-            "GF(2^128)  GF(2^1 )      546  4096                  128              2450               111               559               546               145",
-            "GF(2^128)  GF(2^1 )      546  65536                 128               454               115               563               546               199",
-            "GF(2^128)  GF(2^1 )      546  1118208               128               232               119               567               546               256",
+            "GF(2^1  )  GF(2^1 )      300  4096                  154               850               313               146               283               260               142",
+            "GF(2^1  )  GF(2^1 )      300  65536                 154               212               317               146               315               298               198",
+            "GF(2^1  )  GF(2^1 )      300  614400                154               128               320               146               320               299               244",
+            "GF(2^64 )  GF(2^64)      546  4096                  128              2450               559               206               559               546               145",
+            "GF(2^64 )  GF(2^64)      546  65536                 128               454               563               206               563               546               199",
+            "GF(2^64 )  GF(2^64)      546  1118208               128               232               567               206               567               546               256",
+            "GF(2^72 )  GF(2^8 )      546  4096                  128              2450               483               154               559               546               145",
+            "GF(2^72 )  GF(2^8 )      546  65536                 128               454               487               154               563               546               199",
+            "GF(2^72 )  GF(2^8 )      546  1118208               128               232               492               154               567               546               256",
+            "GF(2^8  )  GF(2^8 )      546  4096                  128              2450               559               218               559               546               145",
+            "GF(2^8  )  GF(2^8 )      546  65536                 128               454               563               218               563               546               199",
+            "GF(2^8  )  GF(2^8 )      546  1118208               128               232               567               218               567               546               256",
+            "GF(2^128)  GF(2^64)      546  4096                  128              2450               430               142               559               546               145",
+            "GF(2^128)  GF(2^64)      546  65536                 128               454               434               142               563               546               199",
+            "GF(2^128)  GF(2^64)      546  1118208               128               232               439               142               567               546               256",
+            "GF(2^64 )  GF(2^1 )      546  4096                  128              2450               175               206               559               546               145",
+            "GF(2^64 )  GF(2^1 )      546  65536                 128               454               179               206               563               546               199",
+            "GF(2^64 )  GF(2^1 )      546  1118208               128               232               183               206               567               546               256",
+            "GF(2^128)  GF(2^1 )      546  4096                  128              2450               111               142               559               546               145",
+            "GF(2^128)  GF(2^1 )      546  65536                 128               454               115               142               563               546               199",
+            "GF(2^128)  GF(2^1 )      546  1118208               128               232               119               142               567               546               256",
         ]);
         assert_eq!(primal_estimates(), [
             "2^15…    GF(2 )  20480   1280  128           138          138          152          138          163",

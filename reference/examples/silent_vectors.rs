@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p vesica-reference --example silent_vectors > vectors/silent.json`
 
-use vesica_reference::silent::{constant, encode, tree};
+use vesica_reference::silent::{Constants, constant, encode, tree};
 
 fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
@@ -18,8 +18,9 @@ fn value(name: &str) -> u128 {
 fn main() {
     let list = |lines: Vec<String>| format!("[\n    {}\n  ]", lines.join(",\n    "));
     let constants = [0, 1, 2, 1023, 1024, 1_118_207].map(|row: usize| {
-        let constant = hex(&constant(row).to_le_bytes());
-        format!("{{ \"row\": {row}, \"constant\": {constant} }}")
+        let of = |constants| hex(&constant(constants, row).to_le_bytes());
+        let [word, byte] = [Constants::Words, Constants::Bytes].map(of);
+        format!("{{ \"row\": {row}, \"constant\": {word}, \"byte\": {byte} }}")
     });
     let rows = |half: &str| -> Vec<Vec<u128>> {
         (0..1100)
@@ -27,14 +28,19 @@ fn main() {
             .collect()
     };
     let (parity, systematic) = (rows("parity"), rows("systematic"));
-    let encodings = [false, true].map(|constants| {
+    let encodings = [
+        ("bits", Constants::None),
+        ("bytes", Constants::Bytes),
+        ("words", Constants::Words),
+    ];
+    let encodings = encodings.map(|(coefficients, constants)| {
         let bytes: Vec<u8> = encode(&parity, &systematic, constants)
             .concat()
             .iter()
             .flat_map(|x| x.to_le_bytes())
             .collect();
         format!(
-            "{{ \"constants\": {constants}, \"blake3\": {} }}",
+            "{{ \"coefficients\": \"{coefficients}\", \"blake3\": {} }}",
             hex(blake3::hash(&bytes).as_bytes())
         )
     });
@@ -48,7 +54,7 @@ fn main() {
         )
     });
     println!(
-        "{{\n  \"description\": \"Constants of the expand-convolute code; BLAKE3 of encodings of 1100 rows, row i of a \
+        "{{\n  \"description\": \"Constants of the expand-convolute code, words of GF(2^64) and bytes of GF(2^8) in it; BLAKE3 of encodings of 1100 rows, row i of a \
          half being the first half of BLAKE3 of 'parity i' or 'systematic i'; leaves of trees of depth 3 whose root is \
          the first half of BLAKE3 of 'root'\",\n  \"constants\": {},\n  \"encodings\": {},\n  \"session\": {},\n  \
          \"trees\": {}\n}}",

@@ -60,13 +60,8 @@ pub fn membership(bins: usize, bits: u32) -> Cost {
     transfers::<WIDTH>(bins, bits, 3, false)
 }
 
-/// A test among so many candidates by digits of W bits, of strings that may be drawn.
-pub(crate) fn transfers<const W: u32>(
-    bins: usize,
-    bits: u32,
-    candidates: usize,
-    is_drawn: bool,
-) -> Cost {
+/// A test among so many candidates by digits of W bits, of strings of so many bits that may be drawn.
+pub fn transfers<const W: u32>(bins: usize, bits: u32, candidates: usize, is_drawn: bool) -> Cost {
     let levels = digits::levels::<W>(bits, candidates, is_drawn);
     let costs = levels.iter().map(|level| Cost {
         entries: bins * level.entries(),

@@ -15,18 +15,23 @@
 //! before anything is sent, so that no pad is used twice even if a run fails half-way.
 
 use rand_core::CryptoRng;
-use vesica_correlations::subfield::{self, Subfield};
+use vesica_correlations::subfield::{self, FromCots, Subfield};
 use vesica_primitives::block::{Block, Cipher, CorrelationRobust, Rekeyed, TileHash};
 use vesica_primitives::parallel;
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
-/// Bits of a digit in what is shipped. Strings of 63 bits take 21 entries and 391 bits of traffic per bin in three rounds;
-/// by digits of 3 bits 31 entries and 310 bits in four, of 2 bits 62 and 310 in six, of 8 bits 9 and 2,239 in two.
+/// Bits of a digit. Strings of 63 bits take 21 entries and 391 bits of traffic per bin in three rounds; by digits of 3 bits
+/// 31 entries and 310 bits in four, of 2 bits 62 and 310 in six, of 8 bits 9 and 2,239 in two.
 pub const WIDTH: u32 = 4;
 
-/// Bits of Δ that are unknown to the choice end and count for entries.
-pub const ENTRY_DELTA_BITS: u32 = Subfield::<WIDTH>::ENTRY.count_ones() - 1;
+/// Bits of a digit where bytes count for more than time.
+pub const NARROW: u32 = 3;
+
+/// Bits of Δ that are unknown to the choice end and count for entries over GF(2^W).
+pub const fn entry_delta_bits<const W: u32>() -> u32 {
+    Subfield::<W>::ENTRY.count_ones() - 1
+}
 
 /// Maximum number of COTs or entries taken from a source at once: 1 MiB.
 pub(crate) const COTS: usize = 1 << 16;
@@ -286,6 +291,15 @@ impl<const W: u32> ValueEnd<W> {
         End::over(direction, session, Box::new(source))
     }
 
+    /// This end once its entries are taken: others would be made of COTs.
+    pub(crate) fn for_functions(self) -> ValueEnd {
+        End {
+            source: Box::new(FromCots::new(self.source)),
+            hashes: self.hashes,
+            rows: self.rows,
+        }
+    }
+
     pub(crate) fn delta(&self) -> Block {
         self.source.delta()
     }
@@ -335,6 +349,15 @@ impl<const W: u32> ChoiceEnd<W> {
         source: impl subfield::Receiver<W> + Send + 'static,
     ) -> Self {
         End::over(direction, session, Box::new(source))
+    }
+
+    /// As [`ValueEnd::for_functions`].
+    pub(crate) fn for_functions(self) -> ChoiceEnd {
+        End {
+            source: Box::new(FromCots::new(self.source)),
+            hashes: self.hashes,
+            rows: self.rows,
+        }
     }
 
     /// Passes the next `count` COTs t_i, of which x_i is the lowest bit, and their pads to `sink`, piece by

@@ -61,6 +61,17 @@ impl<const W: u32> Receiver<W> {
         Self { span, ..self }
     }
 
+    /// This engine after its tests: other tests would make their entries from COTs.
+    pub fn for_functions(self) -> Receiver {
+        Receiver {
+            main: self.main.for_functions(),
+            reverse: self.reverse,
+            session: self.session,
+            parts: self.parts,
+            span: self.span,
+        }
+    }
+
     /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.
     pub fn add_reverse(&mut self, source: impl cot::Receiver + Send + 'static) {
         let source = FromCots::new(source);
@@ -93,6 +104,17 @@ impl<const W: u32> Sender<W> {
     /// The same for sizes and counts that have noise up to `span`.
     pub fn with_noise(self, span: u64) -> Self {
         Self { span, ..self }
+    }
+
+    /// As [`Receiver::for_functions`].
+    pub fn for_functions(self) -> Sender {
+        Sender {
+            main: self.main.for_functions(),
+            reverse: self.reverse,
+            session: self.session,
+            parts: self.parts,
+            span: self.span,
+        }
     }
 
     /// Adds a source of COTs in the reverse direction, which functions of the sender's payloads need.

@@ -34,7 +34,7 @@
 //! flows and costs that hardly depend on the number of bins. Flows are one-way delays of the network. Each operation
 //! works on windows of bins, whose pads take 32 MiB at most (2^20 bins of 64-bit strings, some 350,000 of three
 //! candidates, 2^20 products, 2^16 terms of an inner product), and takes two flows for each window; the table has
-//! them for one.
+//! them for one. It is by digits of [`WIDTH`] bits. Runs that save bytes have digits of [`NARROW`] bits.
 
 /// The README, whose example has to compile.
 #[cfg(doctest)]
@@ -59,7 +59,7 @@ mod triples;
 mod views;
 
 pub use bits::BitShares;
-pub use cots::{ENTRY_DELTA_BITS, WIDTH};
+pub use cots::{NARROW, WIDTH, entry_delta_bits};
 pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
 pub use functions::{Answer, Number, Payloads};

@@ -61,7 +61,7 @@ use zeroize::Zeroizing;
 use crate::arithmetic::Elements;
 use crate::bits::BitShares;
 use crate::cost::Cost;
-use crate::cots::WIDTH;
+use crate::cots::{NARROW, WIDTH};
 use crate::{Compared, Payloads, Receiver, Sender};
 
 use payload::Form;
@@ -123,17 +123,21 @@ pub trait Stages<O, H> {
     /// Adds what the OPPRFs send.
     fn traffic(plan: &Plan, traffic: &mut Traffic);
 
-    /// Runs the receiver.
+    /// Runs the receiver, by digits of W bits.
     ///
     /// # Errors
     /// The channel's and those of its parts.
-    fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error>;
+    fn receive<const W: u32>(run: Run<'_>, bins: &ReceiverBins) -> Result<Received<W>, Error>;
 
     /// Runs the sender, with the values and strings of its items.
     ///
     /// # Errors
     /// As [`Stages::receive`].
-    fn send(run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error>;
+    fn send<const W: u32>(
+        run: Run<'_>,
+        bins: &SenderBins,
+        input: Input<'_>,
+    ) -> Result<Sent<W>, Error>;
 }
 
 /// What both parties know of a run.
@@ -212,6 +216,21 @@ impl Plan {
         self.task.parts as usize
     }
 
+    /// Bits of a digit of the strings that are compared. With a stash, the second execution takes entries too, in between
+    /// products.
+    fn digit_bits(&self) -> u32 {
+        match self.task.optimize {
+            Optimize::Traffic if self.second.is_none() => NARROW,
+            _ => WIDTH,
+        }
+    }
+
+    /// COTs of the main direction that so much takes, with those of its entries.
+    fn main_cots(&self, cost: &Cost) -> usize {
+        let optimize = self.task.optimize;
+        cost.cots + bulk::subfield::cots(self.digit_bits(), cost.entries, optimize)
+    }
+
     /// The session of a part of the run.
     fn derived(&self, part: &'static str) -> [u8; 32] {
         Oracle::new("vesica/1 circuit", &self.session).hash(&[part.as_bytes()])
@@ -225,7 +244,7 @@ impl Plan {
             reverse_cots: 0,
             ..second.cost(&self.form)
         });
-        R::Stages::test(self).cost() + second + function
+        R::Stages::test(self).cost(self.digit_bits()) + second + function
     }
 
     fn run<'a, R: Recipe>(
@@ -251,39 +270,54 @@ pub struct Run<'a> {
     cost: Cost,
 }
 
-impl Cost {
-    /// COTs of the main direction, with those that its entries take.
-    fn main_cots(&self, optimize: Optimize) -> usize {
-        self.cots + bulk::subfield::cots(WIDTH, self.entries, optimize)
-    }
-}
-
 /// What the receiver has after the membership test.
-pub struct Received {
-    engine: Receiver,
+pub struct Received<const W: u32 = WIDTH> {
+    engine: Receiver<W>,
     matches: BitShares,
     /// For each shared bit the sender's payloads under their masks, if it matches.
     masked: Payloads,
 }
 
 /// What the sender has after the membership test.
-pub struct Sent {
-    engine: Sender,
+pub struct Sent<const W: u32 = WIDTH> {
+    engine: Sender<W>,
     matches: BitShares,
     /// The masks of each shared bit.
     masks: Payloads,
 }
 
+impl Received<NARROW> {
+    /// The same after the last test.
+    fn for_functions(self) -> Received {
+        Received {
+            engine: self.engine.for_functions(),
+            matches: self.matches,
+            masked: self.masked,
+        }
+    }
+}
+
+impl Sent<NARROW> {
+    /// The same after the last test.
+    fn for_functions(self) -> Sent {
+        Sent {
+            engine: self.engine.for_functions(),
+            matches: self.matches,
+            masks: self.masks,
+        }
+    }
+}
+
 impl Run<'_> {
-    /// Sets up COTs and entries; the other party calls [`Run::sending_engine`].
-    fn receiving_engine(&mut self) -> Result<Receiver, Error> {
+    /// Sets up COTs and entries over GF(2^W); the other party calls [`Run::sending_engine`].
+    fn receiving_engine<const W: u32>(&mut self) -> Result<Receiver<W>, Error> {
         self.channel.begin_phase("correlations");
         let (session, optimize) = (self.plan.derived("COTs"), self.plan.task.optimize);
         let cots = bulk::Sender::setup(
             self.channel,
             &session,
             SemiHonest,
-            self.cost.main_cots(optimize),
+            self.plan.main_cots(&self.cost),
             optimize,
             self.plan.key_agreement,
             self.rng,
@@ -302,15 +336,15 @@ impl Run<'_> {
         Ok(engine.with_noise(self.plan.task.noise_span))
     }
 
-    /// Sets up COTs and entries; the other party calls [`Run::receiving_engine`].
-    fn sending_engine(&mut self) -> Result<Sender, Error> {
+    /// Sets up COTs and entries over GF(2^W); the other party calls [`Run::receiving_engine`].
+    fn sending_engine<const W: u32>(&mut self) -> Result<Sender<W>, Error> {
         self.channel.begin_phase("correlations");
         let (session, optimize) = (self.plan.derived("COTs"), self.plan.task.optimize);
         let cots = bulk::Receiver::setup(
             self.channel,
             &session,
             SemiHonest,
-            self.cost.main_cots(optimize),
+            self.plan.main_cots(&self.cost),
             optimize,
             self.plan.key_agreement,
             self.rng,
@@ -330,13 +364,13 @@ impl Run<'_> {
     }
 
     /// The shares of equality of one string on each side, of `bits` bits.
-    fn receiver_equality(
+    fn receiver_equality<const W: u32>(
         mut self,
         bits: u32,
         tags: &[Block],
         masked: Payloads,
-    ) -> Result<Received, Error> {
-        let mut engine = self.receiving_engine()?;
+    ) -> Result<Received<W>, Error> {
+        let mut engine = self.receiving_engine::<W>()?;
         self.channel.begin_phase("membership");
         let matches = engine.equality(self.channel, self.rng, bits, tags)?;
         Ok(Received {
@@ -346,13 +380,13 @@ impl Run<'_> {
         })
     }
 
-    fn sender_equality(
+    fn sender_equality<const W: u32>(
         mut self,
         bits: u32,
         tags: &[Block],
         masks: Payloads,
-    ) -> Result<Sent, Error> {
-        let mut engine = self.sending_engine()?;
+    ) -> Result<Sent<W>, Error> {
+        let mut engine = self.sending_engine::<W>()?;
         self.channel.begin_phase("membership");
         let matches = engine.equality(self.channel, self.rng, bits, tags)?;
         Ok(Sent {
@@ -379,12 +413,12 @@ impl Run<'_> {
     }
 
     /// The first OPPRF, and whether the sender's tag of each bin, which it draws, is among the C candidates.
-    fn receiver_drawn<O: BatchOprf, H: Hint, const C: usize>(
+    fn receiver_drawn<const W: u32, O: BatchOprf, H: Hint, const C: usize>(
         mut self,
         opprf: &Opprf<O, H>,
         bins: &ReceiverBins,
-    ) -> Result<Received, Error> {
-        let mut engine = self.receiving_engine()?;
+    ) -> Result<Received<W>, Error> {
+        let mut engine = self.receiving_engine::<W>()?;
         let shape = &self.plan.shape;
         let drawn = engine.draw(self.channel, self.rng, compared(shape, C))?;
         let strings = opprf.receive(self.channel, shape, &bins.queries, self.rng)?;
@@ -398,13 +432,13 @@ impl Run<'_> {
     }
 
     /// The other side of [`Run::receiver_drawn`].
-    fn sender_drawn<O: BatchOprf, H: Hint, const C: usize>(
+    fn sender_drawn<const W: u32, O: BatchOprf, H: Hint, const C: usize>(
         mut self,
         opprf: &Opprf<O, H>,
         bins: &SenderBins,
         input: &Input<'_>,
-    ) -> Result<Sent, Error> {
-        let mut engine = self.sending_engine()?;
+    ) -> Result<Sent<W>, Error> {
+        let mut engine = self.sending_engine::<W>()?;
         let of = compared(&self.plan.shape, C);
         let drawn = engine.draw(self.channel, self.rng, of)?;
         let masks = self.program(opprf, bins, input, drawn.strings())?;
@@ -502,7 +536,10 @@ impl<R: Recipe> CircuitPsi<R> {
         channel.begin_phase("bins");
         let bins = ReceiverBins::new(params, plan.table, input.items)?;
         let run = plan.run::<R>(channel, rng);
-        let mut received = R::Stages::receive(run, &bins)?;
+        let mut received = match plan.digit_bits() {
+            NARROW => R::Stages::receive::<NARROW>(run, &bins)?.for_functions(),
+            _ => R::Stages::receive::<WIDTH>(run, &bins)?,
+        };
         if let Some(second) = &plan.second {
             let stash = bins.table.stash().iter();
             let stashed = stash.map(|item| input.items[*item as usize]).collect();
@@ -523,7 +560,10 @@ impl<R: Recipe> CircuitPsi<R> {
         channel.begin_phase("bins");
         let bins = SenderBins::new(params, plan.table, input.items);
         let run = plan.run::<R>(channel, rng);
-        let mut sent = R::Stages::send(run, &bins, input)?;
+        let mut sent = match plan.digit_bits() {
+            NARROW => R::Stages::send::<NARROW>(run, &bins, input)?.for_functions(),
+            _ => R::Stages::send::<WIDTH>(run, &bins, input)?,
+        };
         drop(bins);
         if let Some(second) = &plan.second {
             second.send(channel, rng, plan, &input, &mut sent)?;

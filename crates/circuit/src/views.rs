@@ -16,6 +16,7 @@ use crate::bits::BitShares;
 use crate::engine::{Receiver, Sender};
 use crate::functions::{Answer, Payloads};
 use crate::harness::blocks;
+use crate::membership::Compared;
 
 /// Runs per input.
 const RUNS: u64 = 120;
@@ -129,11 +130,12 @@ enum Viewer {
     Sender,
 }
 
-fn engines(viewer: Viewer, seed: u64) -> (Receiver, Sender) {
+/// Engines by digits of W bits.
+fn engines<const W: u32>(viewer: Viewer, seed: u64) -> (Receiver<W>, Sender<W>) {
     let session = &[3; 32];
     let by_values = |fixed| ByValues(Source::by_values(fixed, Block::from(seed) << 64 | fixed));
     let by_choices = |fixed| ByChoices(Source::by_choices(fixed, Block::from(seed) << 64 | fixed));
-    let (mut receiver, mut sender): (Receiver, Sender);
+    let (mut receiver, mut sender);
     match viewer {
         Viewer::Receiver => {
             receiver = Receiver::new(session, FromCots::new(by_values(2)));
@@ -158,7 +160,17 @@ fn view<A: Send, B>(
     receive: impl FnOnce(&mut Receiver, &mut dyn Channel) -> Result<A, Error> + Send,
     send: impl FnOnce(&mut Sender, &mut dyn Channel) -> Result<B, Error>,
 ) -> (Vec<u8>, A, B) {
-    let (mut receiver, mut sender) = engines(viewer, seed);
+    view_by::<{ crate::WIDTH }, A, B>(viewer, seed, receive, send)
+}
+
+/// The same by digits of W bits.
+fn view_by<const W: u32, A: Send, B>(
+    viewer: Viewer,
+    seed: u64,
+    receive: impl FnOnce(&mut Receiver<W>, &mut dyn Channel) -> Result<A, Error> + Send,
+    send: impl FnOnce(&mut Sender<W>, &mut dyn Channel) -> Result<B, Error>,
+) -> (Vec<u8>, A, B) {
+    let (mut receiver, mut sender) = engines::<W>(viewer, seed);
     let (near, far) = memory_pair();
     let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
     let (one, two) = try_both(
@@ -257,6 +269,67 @@ fn membership_shows_nothing() {
             );
             seen
         });
+    }
+}
+
+/// A test of strings that the sender draws, which are those of its source. The receiver's are equal in all bins or in none;
+/// where the receiver looks, they are part of its view.
+fn drawn_view<const W: u32, const C: usize>(
+    viewer: Viewer,
+    differ: bool,
+    bits: u32,
+    seed: u64,
+) -> Vec<u8> {
+    let of = Compared {
+        bins: BINS,
+        bits,
+        candidates: C,
+    };
+    let (to, from) = std::sync::mpsc::channel::<Vec<Block>>();
+    let (mut seen, own, ()) = view_by::<W, _, _>(
+        viewer,
+        seed,
+        move |engine, channel| {
+            let pads = engine.draw(channel, &mut rng(1), of)?;
+            let drawn = from.recv().unwrap();
+            let others = blocks(seed ^ 9, C * BINS);
+            // The lowest two bits of others are not those of the string.
+            let other = |bin: usize, c: usize| {
+                others[C * bin + c] & !3 | (drawn[bin] ^ (1 + c as Block)) & 3
+            };
+            let own = (0..BINS).map(|bin| {
+                std::array::from_fn(|c| match differ || c > 0 {
+                    true => other(bin, c) & ((1 << bits) - 1),
+                    false => drawn[bin],
+                })
+            });
+            let own: Vec<[Block; C]> = own.collect();
+            engine.membership_of_drawn(channel, &mut rng(1), pads, &own)?;
+            Ok(own)
+        },
+        |engine, channel| {
+            let drawn = engine.draw(channel, &mut rng(seed), of)?;
+            to.send(drawn.strings().to_vec()).unwrap();
+            engine.membership_of_drawn::<C>(channel, &mut rng(2), drawn)?;
+            Ok(())
+        },
+    );
+    if viewer == Viewer::Receiver {
+        seen.extend(own.iter().flatten().flat_map(|string| string.to_le_bytes()));
+    }
+    seen
+}
+
+#[test]
+fn tests_of_drawn_strings_show_nothing() {
+    for viewer in VIEWERS {
+        // Last digits of one bit, of two and of three.
+        for bits in [61, 62, 63] {
+            same_distribution(|differ, seed| drawn_view::<4, 1>(viewer, differ, bits, seed));
+            same_distribution(|differ, seed| drawn_view::<3, 1>(viewer, differ, bits, seed));
+        }
+        same_distribution(|differ, seed| drawn_view::<4, 3>(viewer, differ, 63, seed));
+        same_distribution(|differ, seed| drawn_view::<3, 3>(viewer, differ, 62, seed));
     }
 }
 

@@ -8,8 +8,8 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Half, Input, Item, KeyAgreement, Output, Params, Prepared, Protocol, Reveal, Reveals, Security,
-    SharedMatches, Shares, StringBytes, Task, Values, matched_items,
+    Half, Input, Item, KeyAgreement, Optimize, Output, Params, Prepared, Protocol, Reveal, Reveals,
+    Security, SharedMatches, Shares, StringBytes, Task, Values, matched_items,
 };
 use vesica_testing::{
     Recorder, bad_value, digests, misbehaviour, rng, too_long, try_both, wrong_length,
@@ -391,6 +391,26 @@ fn sets_that_share_some_items() {
     check_all(&TASKS, &RECIPES, 2, &ours, &theirs);
 }
 
+/// Runs that save bytes have narrower digits.
+#[test]
+fn results_do_not_depend_on_what_is_saved() {
+    let (ours, theirs) = (Side::new(0..300, VALUES[0]), Side::new(120..700, VALUES[1]));
+    for (i, of) in TASKS.into_iter().enumerate() {
+        for min_size in [0, 181] {
+            let task = Task {
+                optimize: Optimize::Traffic,
+                ..least(of, min_size)
+            };
+            check_one(RECIPES[i % 3], &task, &ours, &theirs);
+        }
+        let task = Task {
+            optimize: Optimize::Traffic,
+            ..least(of, 1)
+        };
+        check_one(STASHED[i % 3], &task, &ours, &theirs);
+    }
+}
+
 /// Strings of one side or both, alone and beside values, in tables with and without a stash.
 #[test]
 fn strings_of_any_width_are_shared() {
@@ -433,7 +453,13 @@ fn sets_of_no_item_or_one_and_with_all_or_none_in_common() {
         let (ours, theirs) = (Side::new(ours, VALUES[0]), Side::new(theirs, VALUES[1]));
         for (j, protocol) in RECIPES.into_iter().enumerate() {
             let of = TASKS[(RECIPES.len() * i + j) % TASKS.len()];
-            check_one(protocol, &least(of, 0), &ours, &theirs);
+            for optimize in [Optimize::Time, Optimize::Traffic] {
+                let task = Task {
+                    optimize,
+                    ..least(of, 0)
+                };
+                check_one(protocol, &task, &ours, &theirs);
+            }
         }
     }
 }

@@ -14,7 +14,9 @@
 //!
 //! **Adversary.** A receiver that sends wrong sums or corrections makes c wrong by an amount that depends on
 //! Δ. Nothing here detects that. The caller must check the result; the receiver then passes only if it has
-//! guessed a set of values that contains Δ. A sender sends nothing here.
+//! guessed a set of values that contains Δ. (Wrong sums can make the error any function of a piece. That two of its values
+//! agree by accident in what a check over GF(2^128) compares has a probability of 2^-113 for each piece of eight bits, before
+//! the guess.) A sender sends nothing here.
 
 use rand_core::CryptoRng;
 use vesica_kernels::Backend;
@@ -77,7 +79,7 @@ impl Pieces {
     }
 }
 
-/// Expands a seed into vector entries; `bits` masks each to its subfield.
+/// Expands a seed into the coordinates of vector entries.
 fn entries(seed: Block, bits: &[Block], out: &mut [Block]) {
     Prg::new(seed).fill(out);
     for (out, bits) in out.iter_mut().zip(bits) {
@@ -101,16 +103,42 @@ pub(crate) struct Message {
     pub(crate) corrections: Vec<Block>,
 }
 
-/// Makes the receiver's half from both keys of the base OTs. `bits[i]` masks entry i to its subfield.
+/// Where the entries y_i are from. Sums and corrections are of coordinates, since elements are linear in them.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'a> {
+    /// A mask of the coordinates of each: all bits for one of GF(2^128).
+    pub(crate) bits: &'a [Block],
+    /// The element with these coordinates, of the entries that are not of GF(2^128).
+    pub(crate) element: fn(Block) -> Block,
+}
+
+impl Entries<'_> {
+    /// The element of entry i.
+    fn element(self, i: usize, coordinates: Block) -> Block {
+        match self.bits[i] {
+            Block::MAX => coordinates,
+            _ => (self.element)(coordinates),
+        }
+    }
+
+    /// Coordinates to elements.
+    fn to_elements(self, entries: &mut [Block]) {
+        for (i, entry) in entries.iter_mut().enumerate() {
+            *entry = self.element(i, *entry);
+        }
+    }
+}
+
+/// Makes the receiver's half from both keys of the base OTs.
 pub(crate) fn receiver(
     session: &[u8; 32],
     pieces: Pieces,
     keys: &[[Block; 2]; COLUMNS],
-    bits: &[Block],
+    of: Entries<'_>,
     rng: &mut dyn CryptoRng,
 ) -> (Receiver, Message) {
     let trees = Trees::new(session, pieces.bits);
-    let n = bits.len();
+    let n = of.bits.len();
     let mut half = Receiver {
         y: Zeroizing::new(vec![0; n]),
         c: Zeroizing::new(vec![0; n]),
@@ -130,7 +158,7 @@ pub(crate) fn receiver(
         for (sum, key) in sums.iter().zip(keys) {
             message.sums.push([sum[0] ^ key[0], sum[1] ^ key[1]]);
         }
-        vectors.sum(&seeds, 0, bits);
+        vectors.sum(&seeds, 0, of);
         vectors.add_weighted(piece, &mut half.c);
         if piece == 0 {
             half.y.copy_from_slice(&vectors.all);
@@ -141,6 +169,7 @@ pub(crate) fn receiver(
             corrections[piece - 1] = vectors.all[i] ^ half.y[i];
         }
     }
+    of.to_elements(&mut half.y);
     (half, message)
 }
 
@@ -150,16 +179,17 @@ pub(crate) fn sender(
     pieces: Pieces,
     delta: Block,
     keys: &[Block; COLUMNS],
-    bits: &[Block],
+    of: Entries<'_>,
     message: &Message,
 ) -> Zeroizing<Vec<Block>> {
     assert_eq!(message.sums.len(), COLUMNS);
-    assert_eq!(message.corrections.len(), bits.len() * pieces.corrections());
+    let n = of.bits.len();
+    assert_eq!(message.corrections.len(), n * pieces.corrections());
     let trees = Trees::new(session, pieces.bits);
     let chosen = pieces.choices(delta);
-    let mut b = Zeroizing::new(vec![0; bits.len()]);
+    let mut b = Zeroizing::new(vec![0; n]);
     let mut seeds = Zeroizing::new(vec![0; pieces.seeds()]);
-    let mut vectors = Vectors::new(pieces, bits.len());
+    let mut vectors = Vectors::new(pieces, n);
     for piece in 0..pieces.count() {
         let point = pieces.piece(delta, piece);
         let mut sums = Zeroizing::new(vec![0; pieces.bits]);
@@ -170,13 +200,14 @@ pub(crate) fn sender(
             *sum = left ^ (right_chosen & (left ^ right)) ^ keys[transfer];
         }
         trees.expand_punctured(piece, point, &sums, &mut seeds);
-        vectors.sum(&seeds, point, bits);
+        vectors.sum(&seeds, point, of);
         vectors.add_weighted(piece, &mut b);
         if piece > 0 {
             let factor = delta & ((pieces.seeds() as Block - 1) << (pieces.bits * piece));
             let corrections = message.corrections.chunks_exact(pieces.corrections());
-            for (b, corrections) in b.iter_mut().zip(corrections) {
-                *b ^= multiply128(Backend::Best, factor, corrections[piece - 1]);
+            for (i, (b, corrections)) in b.iter_mut().zip(corrections).enumerate() {
+                let correction = of.element(i, corrections[piece - 1]);
+                *b ^= multiply128(Backend::Best, factor, correction);
             }
         }
     }
@@ -186,7 +217,7 @@ pub(crate) fn sender(
 /// Sums over the vectors of one piece.
 struct Vectors {
     pieces: Pieces,
-    /// The sum of all.
+    /// The sum of all, in coordinates.
     all: Zeroizing<Vec<Block>>,
     /// For each bit, the sum of those whose number, relative to the punctured point, has that bit.
     with_bit: Vec<Zeroizing<Vec<Block>>>,
@@ -206,18 +237,19 @@ impl Vectors {
         }
     }
 
-    fn sum(&mut self, seeds: &[Block], point: usize, bits: &[Block]) {
+    fn sum(&mut self, seeds: &[Block], point: usize, of: Entries<'_>) {
         self.with_bit.iter_mut().for_each(|sum| sum.fill(0));
-        let of = |x: usize, out: &mut [Block]| entries(seeds[x ^ point], bits, out);
+        let vector = |x: usize, out: &mut [Block]| entries(seeds[x ^ point], of.bits, out);
         let levels = self.pieces.bits;
         add_up(
             levels,
             0,
-            &of,
+            &vector,
             &mut self.with_bit,
             &mut self.right,
             &mut self.all,
         );
+        self.with_bit.iter_mut().for_each(|sum| of.to_elements(sum));
     }
 
     /// Adds Σ_x x̂·r_x for the piece.
@@ -260,6 +292,7 @@ fn add_up(
 mod tests {
     use super::*;
     use crate::choices::Choices;
+    use crate::field::{Field, NineBytes};
     use crate::ideal::random_transfers;
     use rand_core::Rng;
     use vesica_testing::rng;
@@ -270,7 +303,7 @@ mod tests {
     fn run(
         pieces: Pieces,
         delta: Block,
-        bits: &[Block],
+        of: Entries<'_>,
         spoil: impl Fn(&mut Message),
     ) -> (Receiver, Vec<Block>) {
         let chosen = Zeroizing::new(vec![pieces.choices(delta)]);
@@ -283,9 +316,9 @@ mod tests {
             panic!("as many as columns")
         };
         let mut rng = rng(9);
-        let (half, mut message) = receiver(&SESSION, pieces, pairs, bits, &mut rng);
+        let (half, mut message) = receiver(&SESSION, pieces, pairs, of, &mut rng);
         spoil(&mut message);
-        let b = sender(&SESSION, pieces, delta, picked, bits, &message);
+        let b = sender(&SESSION, pieces, delta, picked, of, &message);
         (half, b.to_vec())
     }
 
@@ -296,29 +329,46 @@ mod tests {
     #[test]
     fn halves_fit_for_any_delta() {
         let bits = [Block::MAX, u64::MAX.into(), Block::MAX, 1];
+        let of = Entries {
+            bits: &bits,
+            element: |block| block,
+        };
         let mut rng = rng(1);
         for pieces in BOTH {
             for delta in [0, 1, Block::MAX, u128::from(rng.next_u64()) << 64 | 5] {
-                let (half, b) = run(pieces, delta, &bits, |_| ());
+                let (half, b) = run(pieces, delta, of, |_| ());
                 assert!(fits(delta, &half, &b), "{pieces:?}");
                 assert!(half.y[1] >> 64 == 0 && half.y[3] >> 1 == 0 && half.y[0] >> 64 != 0);
+                // Nine bytes, whose elements are not their coordinates.
+                let nine = Entries {
+                    bits: &[Block::MAX >> 56; 4],
+                    element: |block| NineBytes::from_block(block).to_block(),
+                };
+                let (half, b) = run(pieces, delta, nine, |_| ());
+                assert!(fits(delta, &half, &b), "{pieces:?}");
+                let is_element = |y: &Block| NineBytes::of_element(*y).to_block() == *y;
+                assert!(half.y.iter().all(is_element));
+                assert!(half.y.iter().any(|y| y >> 72 != 0));
             }
         }
     }
 
     #[test]
     fn a_wrong_message_shows_in_the_halves() {
-        let bits = [Block::MAX; 3];
+        let of = Entries {
+            bits: &[Block::MAX; 3],
+            element: |block| block,
+        };
         let delta = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
         for pieces in BOTH {
             let spoilt = pieces.corrections() + 4;
-            let (half, b) = run(pieces, delta, &bits, |m| m.corrections[spoilt] ^= 1);
+            let (half, b) = run(pieces, delta, of, |m| m.corrections[spoilt] ^= 1);
             assert!(!fits(delta, &half, &b));
             // The sum on the side that the sender looks at, and on the other.
             let chosen = pieces.choices(delta) as usize & 1;
-            let (half, b) = run(pieces, delta, &bits, |m| m.sums[0][chosen] ^= 1);
+            let (half, b) = run(pieces, delta, of, |m| m.sums[0][chosen] ^= 1);
             assert!(!fits(delta, &half, &b));
-            let (half, b) = run(pieces, delta, &bits, |m| m.sums[0][chosen ^ 1] ^= 1);
+            let (half, b) = run(pieces, delta, of, |m| m.sums[0][chosen ^ 1] ^= 1);
             assert!(fits(delta, &half, &b));
         }
     }
@@ -329,9 +379,13 @@ mod tests {
         for pieces in BOTH {
             let seeds: Vec<Block> = (0..pieces.seeds() as Block).map(|x| x * x + 7).collect();
             let (point, bits) = (pieces.seeds() - 3, [Block::MAX; 2]);
+            let of = Entries {
+                bits: &bits,
+                element: |block| block,
+            };
             let mut vectors = Vectors::new(pieces, 2);
-            vectors.sum(&seeds, point, &bits);
-            vectors.sum(&seeds, point, &bits);
+            vectors.sum(&seeds, point, of);
+            vectors.sum(&seeds, point, of);
             let (mut all, mut with_bit) = ([0; 2], vec![[0; 2]; pieces.bits]);
             for (x, seed) in seeds.iter().enumerate() {
                 let mut one = [0; 2];

@@ -12,12 +12,12 @@
 //! each row has a random constant of GF(2^64) other than 0. Without it all coefficients are 0 or 1, the bits
 //! of an element never mix, and the code consists of as many codes over GF(2) as an element has bits, with
 //! one common noise support. Joint tests of these planes are cheaper than any single test ([`crate::lpn`] has
-//! the estimate, and `examples/lpn.rs` the experiment). With D only two planes are left, those of GF(2^128)
-//! over GF(2^64), and a joint test gains at most a factor of 2^64 on an advantage of 2^-t. So constants of
-//! GF(2^64) are enough for both fields; they cost two thirds of those of GF(2^128), and vectors over GF(2^64)
-//! stay in their field. Words of the dual code with coefficients 0 and 1 in the systematic half have
-//! arbitrary ones in the other half: planes of one half help only an attacker that meets no noise at all in
-//! the other.
+//! the estimate, and `examples/lpn.rs` the experiment). With D, words that meet noise of both halves leave only two planes,
+//! those of GF(2^128) over GF(2^64): a joint test on a generic set of positions gains at most a factor of 2^64 on an advantage
+//! of 2^-t. So constants of GF(2^64) serve both fields; they cost two thirds of those of GF(2^128), and vectors over GF(2^64)
+//! stay in their field. Vectors over GF(2^64) + GF(2^8)·u have constants of GF(2^8), uniform but for 0, and nine planes over
+//! it. Words that the expander maps to 0 are over GF(2) whatever the constants are, and meet the noise of the systematic half
+//! alone: [`crate::lpn::kernel_words`].
 //!
 //! **Distance.** The convolution run twice and wrapped around keeps a word that the expander puts into a
 //! small region from staying light. We assume a relative distance of 0.15 ([`DISTANCE_PERCENT`]), as libOTe
@@ -41,6 +41,8 @@ use vesica_kernels::binary::scale_groups;
 use vesica_kernels::code::{SLACK, convolve, expand};
 use vesica_primitives::block::{Block, Cipher};
 
+use crate::field::{Coefficients, byte_element};
+
 /// Relative weight of the words assumed in the single test, in percent: an estimate, see the module.
 pub const DISTANCE_PERCENT: u64 = 15;
 
@@ -59,24 +61,26 @@ fn random(domain: u128, first: usize, blocks: &mut [Block]) {
     GENERATOR.encrypt(blocks);
 }
 
-/// The field of a code's coefficients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coefficients {
-    /// GF(2): no constants.
-    Bits,
-    /// GF(2^64).
-    Words,
-}
-
 /// Multiplies rows number `first` …, an even number, by their constants.
-fn multiply_by_constants<const L: usize>(rows: &mut [[u64; L]], first: usize) {
+fn multiply_by_constants<const L: usize>(
+    rows: &mut [[u64; L]],
+    first: usize,
+    coefficients: Coefficients,
+) {
     let mut blocks = [0; PIECE / 2];
     for (piece, rows) in rows.chunks_mut(PIECE).enumerate() {
         random(3, (first + piece * PIECE) / 2, &mut blocks);
         let constants: &mut [u64] = bytemuck::must_cast_slice_mut(&mut blocks);
         let constants = &mut constants[..rows.len()];
-        // 0 has no inverse; the least of the other constants takes its place.
-        constants.iter_mut().for_each(|c| *c |= u64::from(*c == 0));
+        // 0 has no inverse.
+        match coefficients {
+            Coefficients::Bits => constants.fill(1),
+            Coefficients::Bytes => constants
+                .iter_mut()
+                .for_each(|c| *c = byte_element(1 + (*c % 255) as u8)),
+            // The least of the other constants takes its place.
+            Coefficients::Words => constants.iter_mut().for_each(|c| *c |= u64::from(*c == 0)),
+        }
         let (elements, _) = rows.as_flattened_mut().as_chunks_mut::<2>();
         scale_groups(Backend::Best, elements, constants);
     }
@@ -93,10 +97,11 @@ pub(crate) fn convolve_twice<const L: usize>(rows: &mut [[u64; L]], coefficients
         let mut multiplied = 0;
         for start in (0..n).step_by(PIECE) {
             let end = (start + PIECE).min(n);
-            if pass == 1 && coefficients == Coefficients::Words {
+            if pass == 1 && coefficients != Coefficients::Bits {
                 // Rows get their constant before the second convolution adds anything to them.
                 let ahead = (end + EXTRA).next_multiple_of(2).min(n);
-                multiply_by_constants(&mut rows[multiplied..ahead], multiplied);
+                let rows = &mut rows[multiplied..ahead];
+                multiply_by_constants(rows, multiplied, coefficients);
                 multiplied = ahead;
             }
             random(pass, start / 4, &mut blocks);
@@ -133,17 +138,22 @@ pub(crate) fn add_expanded<const L: usize>(
 mod tests {
     use super::*;
     use std::collections::HashSet;
-    use vesica_reference::silent::encode;
+    use vesica_reference::silent::{Constants, encode};
+
+    const ALL: [(Coefficients, Constants); 3] = [
+        (Coefficients::Bits, Constants::None),
+        (Coefficients::Bytes, Constants::Bytes),
+        (Coefficients::Words, Constants::Words),
+    ];
 
     #[test]
     fn encoding_follows_its_definition() {
         for (n, k) in [(64, 50), (1500, 1300), (2048, 2048)] {
-            for coefficients in [Coefficients::Bits, Coefficients::Words] {
+            for (coefficients, constants) in ALL {
                 let mut words = vec![0; n + k];
                 random(9, 0, &mut words);
-                let with_constants = coefficients == Coefficients::Words;
                 let elements: Vec<Vec<Block>> = words.iter().map(|word| vec![*word]).collect();
-                let expected = encode(&elements[..n], &elements[n..], with_constants);
+                let expected = encode(&elements[..n], &elements[n..], constants);
                 let rows: Vec<[u64; 2]> = bytemuck::cast_slice(&words).to_vec();
                 let mut parity = rows[..n].to_vec();
                 parity.resize(n + EXTRA, [0; 2]);
@@ -180,9 +190,14 @@ mod tests {
         let constants = vectors["constants"].as_array().unwrap();
         for case in constants {
             let row = case["row"].as_u64().unwrap() as usize;
-            let mut rows = [[1, 0]; 2];
-            multiply_by_constants(&mut rows, row / 2 * 2);
-            assert_eq!(hex(&rows[row % 2][0].to_le_bytes()), case["constant"]);
+            for (of, coefficients) in [
+                ("constant", Coefficients::Words),
+                ("byte", Coefficients::Bytes),
+            ] {
+                let mut rows = [[1, 0]; 2];
+                multiply_by_constants(&mut rows, row / 2 * 2, coefficients);
+                assert_eq!(hex(&rows[row % 2][0].to_le_bytes()), case[of]);
+            }
         }
         let half = |name: &str| -> Vec<[u64; 2]> {
             (0..1100)
@@ -192,13 +207,11 @@ mod tests {
                 })
                 .collect()
         };
-        for (case, coefficients) in vectors["encodings"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .zip([Coefficients::Bits, Coefficients::Words])
-        {
-            assert_eq!(case["constants"], coefficients == Coefficients::Words);
+        let encodings = vectors["encodings"].as_array().unwrap();
+        assert_eq!(encodings.len(), ALL.len());
+        for (case, (coefficients, _)) in encodings.iter().zip(ALL) {
+            let name = format!("{coefficients:?}");
+            assert_eq!(case["coefficients"], name.to_lowercase());
             let (mut parity, mut out) = (half("parity"), half("systematic"));
             parity.resize(1100 + EXTRA, [0; 2]);
             convolve_twice(&mut parity, coefficients);
@@ -207,6 +220,29 @@ mod tests {
             assert_eq!(hex(digest.as_bytes()), case["blake3"]);
         }
         assert_eq!(constants.len(), 6);
+    }
+
+    /// What `lpn::kernel_words` counts on: some e^-7 of the inputs are used by no output, so that combinations of outputs need
+    /// not depend on the parity half.
+    #[test]
+    fn some_inputs_of_the_expander_are_unused() {
+        let n = 1 << 14;
+        // Every input by itself, as a bit of one of many words.
+        let mut unused = 0;
+        for first in (0..n).step_by(128) {
+            let mut parity = vec![[0u64; 2]; n];
+            for i in 0..128 {
+                parity[first + i][i / 64] = 1 << (i % 64);
+            }
+            let mut out = vec![[0u64; 2]; n];
+            add_expanded(&parity, 0, &mut out);
+            let used = out.iter().fold(0, |used, row| {
+                used | bytemuck::must_cast::<[u64; 2], Block>(*row)
+            });
+            unused += used.count_zeros();
+        }
+        // 14.9 are expected.
+        assert!((4..30).contains(&unused), "{unused}");
     }
 
     /// Low-weight noise must not give low-weight words: the lightest of single and double positions.
@@ -226,7 +262,11 @@ mod tests {
     #[test]
     fn constants_mix_the_bits_of_an_element() {
         let n = 2000;
-        for (coefficients, most) in [(Coefficients::Bits, 2), (Coefficients::Words, n)] {
+        for (coefficients, most) in [
+            (Coefficients::Bits, 2),
+            (Coefficients::Bytes, 256),
+            (Coefficients::Words, n),
+        ] {
             let mut rows = vec![[0u64; 2]; n + EXTRA];
             rows[0] = [1, 2];
             convolve_twice(&mut rows, coefficients);

@@ -24,6 +24,21 @@ pub trait Sender {
     ) -> Result<(), Error>;
 }
 
+impl<S: Sender + ?Sized> Sender for Box<S> {
+    fn delta(&self) -> Block {
+        (**self).delta()
+    }
+
+    fn extend(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        q: &mut [Block],
+    ) -> Result<(), Error> {
+        (**self).extend(channel, rng, q)
+    }
+}
+
 /// The receiver's end.
 pub trait Receiver {
     /// Fills `t` with the next COTs, while the sender fills as many.
@@ -36,4 +51,15 @@ pub trait Receiver {
         rng: &mut dyn CryptoRng,
         t: &mut [Block],
     ) -> Result<(), Error>;
+}
+
+impl<R: Receiver + ?Sized> Receiver for Box<R> {
+    fn extend(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        t: &mut [Block],
+    ) -> Result<(), Error> {
+        (**self).extend(channel, rng, t)
+    }
 }

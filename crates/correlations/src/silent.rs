@@ -1,5 +1,5 @@
-//! Long correlations from short messages: silent vector oblivious linear evaluation (VOLE) over GF(2^64) and
-//! GF(2^128), and silent correlated oblivious transfer (OT).
+//! Long correlations from short messages: silent vector oblivious linear evaluation (VOLE) over GF(2^64), GF(2^128) and what
+//! is between them ([`NineBytes`](crate::field::NineBytes)), and silent correlated oblivious transfer (OT).
 //!
 //! **Papers.** E. Boyle, G. Couteau, N. Gilboa, Y. Ishai, *Compressing Vector OLE*, CCS 2018, and with
 //! L. Kohl, P. Rindal and P. Scholl, *Efficient Two-Round OT Extension and Silent Non-Interactive Secure
@@ -19,9 +19,9 @@
 //!
 //! **Assumption.** Dual LPN with regular noise for the pinned code. [`crate::lpn`] lists the attacks,
 //! assuming that the peer knows every entry of a, and [`noise_weight`](crate::lpn::noise_weight) is the least
-//! t at which all of them fail: for one chunk 546 over GF(2^64) and GF(2^128), 300 over GF(2). Over large fields the linear
+//! t at which all of them fail: for one chunk 546 over the large fields, 300 over GF(2). Over large fields the linear
 //! test with a word of relative weight δ = 0.15 decides; over bits, words made for regular noise do. Over a
-//! field of q elements the test's advantage is (1 − δ·q/(q−1))^t. That is stricter than the (1 − 2δ)^t that
+//! large field, in which noise values are uniform, the test's advantage is (1 − δ)^t. That is stricter than the (1 − 2δ)^t that
 //! some implementations use for all fields: it needs about twice as many trees. δ is an estimate, and lighter
 //! words are known ([`crate::code`]). They cover whole blocks, where regular noise always has a position. So
 //! security rests on noise in contiguous, regular blocks: no other shape of noise may be used with this code.
@@ -72,8 +72,8 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::base_ot::{self, KeyAgreement};
 use crate::base_vole::{self, Message, Pieces};
 use crate::choices::Choices;
-use crate::code::{Coefficients, EXTRA, add_expanded, convolve_twice};
-use crate::field::Field;
+use crate::code::{EXTRA, add_expanded, convolve_twice};
+use crate::field::{Coefficients, Field};
 use crate::ot_extension::{self, COLUMNS, Security};
 use crate::shape::Shape;
 use crate::tree::{Trees, mask};
@@ -123,6 +123,10 @@ pub trait Noise: Send + Sync + 'static {
     const LEAF: Block;
     /// Whether the value at a noise position is always 1.
     const BINARY: bool;
+    /// The coefficients of the code.
+    const COEFFICIENTS: Coefficients;
+    /// The element in GF(2^128) with these coordinates.
+    fn element(coordinates: Block) -> Block;
 }
 
 /// Bits: correlated oblivious transfer. The lowest bit of c is a; that of b is 0, and that of Δ is 1.
@@ -133,12 +137,22 @@ impl Noise for Bit {
     const BITS: u32 = 1;
     const LEAF: Block = !1;
     const BINARY: bool = true;
+    const COEFFICIENTS: Coefficients = Coefficients::Bits;
+
+    fn element(coordinates: Block) -> Block {
+        coordinates
+    }
 }
 
 impl<F: Field> Noise for F {
     const BITS: u32 = F::BITS;
     const LEAF: Block = Block::MAX;
     const BINARY: bool = false;
+    const COEFFICIENTS: Coefficients = F::COEFFICIENTS;
+
+    fn element(coordinates: Block) -> Block {
+        F::from_block(coordinates).to_block()
+    }
 }
 
 /// Sessions of the parts of a setup.
@@ -224,7 +238,7 @@ impl Transcript {
     }
 }
 
-/// Bit masks of the base VOLE's entries: one for each tree unless the noise is binary, and in a malicious run
+/// Masks of the coordinates of the base VOLE's entries: one for each tree unless the noise is binary, and in a malicious run
 /// one for the entry that hides the combination.
 fn base_bits<N: Noise>(shape: &Shape, security: Security) -> Vec<Block> {
     let trees = if N::BINARY { 0 } else { shape.all_trees() };
@@ -244,15 +258,6 @@ fn two_seeds(key: Block) -> Zeroizing<[Block; 2]> {
 
 fn blocks_of<const N: usize>(bytes: &[u8; N], first: usize) -> Block {
     Block::from_le_bytes(std::array::from_fn(|i| bytes[first + i]))
-}
-
-/// The field of the code's coefficients.
-fn coefficients<N: Noise>() -> Coefficients {
-    if N::BINARY {
-        Coefficients::Bits
-    } else {
-        Coefficients::Words
-    }
 }
 
 /// Room for the leaves of a tree.
@@ -276,7 +281,7 @@ fn parities<N: Noise, const L: usize>(
             || leaves(shape),
             |leaves, (tree, rows)| fill(chunk, half + tree, leaves, rows),
         );
-        convolve_twice(&mut rows, coefficients::<N>());
+        convolve_twice(&mut rows, N::COEFFICIENTS);
         rows.truncate(n);
         rows
     };

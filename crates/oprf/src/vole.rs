@@ -7,7 +7,7 @@
 //!
 //! **Adversary.** Malicious: VOLE over GF(2^128) whose setup withstands malicious peers, outputs of 128 bits,
 //! and a joint coin that enters every output. Semi-honest: no checks and no coin; the vector a and the
-//! encoding over GF(2^64) where that is wide enough, else over GF(2^128).
+//! encoding over GF(2^64) where that is wide enough, else over GF(2^64) + GF(2^8)·u, or GF(2^128).
 //!
 //! **What is revealed.** The sizes of both sets, which the contract tells anyway. A malicious receiver can
 //! encode more than n items: an encoding of m slots can hold n′ ≥ m of its own choosing, which RS21 bounds
@@ -16,7 +16,7 @@
 //! both sides, so this search can start only once the run has begun. See `docs/protocols/vole.md`.
 //!
 //! **λ.** Four events share 2^-λ ([`EVENTS`]): the items cannot be encoded; Decode(P, x) is H(x) for an item
-//! x of the sender's that the receiver does not have, n_s·2^-64 or n_s·2^-128; masks of different items
+//! x of the sender's that the receiver does not have, n_s·2^-64, n_s·2^-72 or n_s·2^-128; masks of different items
 //! collide; and, as one event, 128-bit halves of different items are equal or a check of a malicious run lets
 //! a wrong message through, with a probability of at most 2^-116 per trial for up to 2^28 items
 //! ([`MAX_LAMBDA`]).
@@ -38,7 +38,7 @@ mod okvs;
 use std::borrow::Cow;
 
 use rand_core::CryptoRng;
-use vesica_correlations::field::Field;
+use vesica_correlations::field::{Field, NineBytes};
 use vesica_correlations::shape::Shape;
 use vesica_correlations::silent;
 use vesica_correlations::vole::{Receiver, UncheckedSender, WaitingReceiver};
@@ -84,8 +84,53 @@ const SLOTS: usize = 1 << 15;
 pub struct Events {
     /// Statistical security in bits of the encoding.
     pub encoding: u32,
-    /// Whether encoded values are 64 bits wide.
-    pub is_narrow: bool,
+    /// Bits of an encoded value.
+    pub values: Width,
+}
+
+/// What encoded values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Elements of GF(2^64).
+    Narrow,
+    /// Nine bytes: elements of GF(2^64) + GF(2^8)·u.
+    Nine,
+    /// Elements of GF(2^128).
+    Wide,
+}
+
+impl Width {
+    /// Bits of a value.
+    pub fn bits(self) -> u32 {
+        match self {
+            Width::Narrow => u64::BITS,
+            Width::Nine => NineBytes::BITS,
+            Width::Wide => u128::BITS,
+        }
+    }
+
+    /// Bytes of a value.
+    fn bytes(self) -> u64 {
+        u64::from(self.bits() / 8)
+    }
+
+    /// The least for which `holds`, of those that a semi-honest run has.
+    fn least(params: &Params, holds: impl Fn(&Params, u32) -> bool) -> Width {
+        let all = [Width::Narrow, Width::Nine];
+        let least = all.into_iter().find(|width| holds(params, width.bits()));
+        least.unwrap_or(Width::Wide)
+    }
+}
+
+/// Calls a function of [`Vole`] for the values of a width.
+macro_rules! over {
+    ($width:expr, $call:ident($($argument:expr),*)) => {
+        match $width {
+            Width::Narrow => Vole::$call::<u64, 1>($($argument),*),
+            Width::Nine => Vole::$call::<NineBytes, 2>($($argument),*),
+            Width::Wide => Vole::$call::<u128, 2>($($argument),*),
+        }
+    };
 }
 
 impl Events {
@@ -94,17 +139,20 @@ impl Events {
         match favours_values(params) {
             true => Events {
                 encoding: params.lambda + 4,
-                is_narrow: true,
+                values: Width::Narrow,
             },
             false => Events {
                 encoding: params.lambda_each(EVENTS),
-                is_narrow: params.security == Security::SemiHonest && takes_equal_share(params),
+                values: match params.security {
+                    Security::SemiHonest => Width::least(params, takes_equal_share),
+                    Security::MaliciousSender | Security::Malicious => Width::Wide,
+                },
             },
         }
     }
 
-    /// Of a semi-honest run in which masks are not compared: three fourths of 2^-λ for the values, n_s·2^-64 or
-    /// n_s·2^-128, and an eighth each for the encoding and for equal halves.
+    /// Of a semi-honest run in which masks are not compared: three fourths of 2^-λ for the values, which n_s are right by
+    /// accident with 2^-bits each, and an eighth each for the encoding and for equal halves.
     ///
     /// # Panics
     /// If the run is not semi-honest.
@@ -112,7 +160,7 @@ impl Events {
         assert_eq!(params.security, Security::SemiHonest);
         Events {
             encoding: params.lambda + 3,
-            is_narrow: takes_three_fourths(params),
+            values: Width::least(params, takes_three_fourths),
         }
     }
 
@@ -128,7 +176,7 @@ impl Events {
 
     /// Bytes of A + P.
     pub(crate) fn bytes(self, params: &Params) -> u64 {
-        self.slots(params) as u64 * if self.is_narrow { 8 } else { 16 }
+        self.slots(params) as u64 * self.values.bytes()
     }
 
     pub(crate) fn traffic(self, params: &Params, traffic: &mut Traffic) {
@@ -138,20 +186,18 @@ impl Events {
             Security::SemiHonest => [Frames::default(); 3],
         };
         traffic.flow(End::Sender, commitment);
-        let setup = match self.is_narrow {
-            true => silent::traffic::<u64>,
-            false => silent::traffic::<u128>,
+        let setup = match self.values {
+            Width::Narrow => silent::traffic::<u64>,
+            Width::Nine => silent::traffic::<NineBytes>,
+            Width::Wide => silent::traffic::<u128>,
         };
         setup(traffic, security, params.key_agreement, slots);
         let mut encoding = half;
-        let shape = match self.is_narrow {
-            true => Shape::new(slots, 64),
-            false => Shape::new(slots, 128),
-        };
+        let shape = Shape::new(slots, self.values.bits());
         for chunk in 0..shape.chunks {
             let length = shape.chunk_length(chunk);
             encoding += Frames {
-                payload: length as u64 * if self.is_narrow { 8 } else { 16 },
+                payload: length as u64 * self.values.bytes(),
                 count: length.div_ceil(SLOTS) as u64,
             };
         }
@@ -166,10 +212,7 @@ impl Events {
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        match self.is_narrow {
-            true => Vole::receive_over::<u64, 1>(self, channel, params, items, rng),
-            false => Vole::receive_over::<u128, 2>(self, channel, params, items, rng),
-        }
+        over!(self.values, receive_over(self, channel, params, items, rng))
     }
 
     pub(crate) fn send(
@@ -179,10 +222,7 @@ impl Events {
         items: &[Item],
         rng: &mut dyn CryptoRng,
     ) -> Result<Outputs, Error> {
-        match self.is_narrow {
-            true => Vole::send_over::<u64, 1>(self, channel, params, items, rng),
-            false => Vole::send_over::<u128, 2>(self, channel, params, items, rng),
-        }
+        over!(self.values, send_over(self, channel, params, items, rng))
     }
 }
 
@@ -190,20 +230,20 @@ impl Events {
 /// a sixteenth.
 fn favours_values(params: &Params) -> bool {
     params.security == Security::SemiHonest
-        && !takes_equal_share(params)
-        && takes_three_fourths(params)
+        && !takes_equal_share(params, u64::BITS)
+        && takes_three_fourths(params, u64::BITS)
 }
 
-/// Whether values of 64 bits are right by accident with the share of one of [`EVENTS`] at most.
-fn takes_equal_share(params: &Params) -> bool {
+/// Whether values of so many bits are right by accident with the share of one of [`EVENTS`] at most.
+fn takes_equal_share(params: &Params, bits: u32) -> bool {
     let log = params.sender_size.max(1).next_power_of_two().ilog2();
-    log + params.lambda_each(EVENTS) <= 64
+    log + params.lambda_each(EVENTS) <= bits
 }
 
 /// Whether they are with three fourths of 2^-λ at most.
-fn takes_three_fourths(params: &Params) -> bool {
+fn takes_three_fourths(params: &Params, bits: u32) -> bool {
     let values = 4 * params.sender_size.max(1) as u128;
-    params.lambda <= 64 && values <= 3 << (64 - params.lambda)
+    params.lambda <= bits && values <= 3 << (bits - params.lambda)
 }
 
 fn output_oracle(params: &Params) -> Oracle {
@@ -242,22 +282,23 @@ fn working_bytes(receiver_size: u64, sender_size: u64) -> u64 {
     receiver.max(sender)
 }
 
-/// A field whose elements are values of an OKVS.
+/// Values of an OKVS. Of their coordinates in words, those beyond the last are anything.
 trait Value<const W: usize>: Field {
-    fn to_words(self) -> [u64; W];
     /// The words of the elements in the lowest bits of `blocks`.
     fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; W]]>;
+    /// The block with these words.
+    fn block_of(words: [u64; W]) -> Block;
     /// `out[i] += factor·x[i]`.
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]);
 }
 
 impl Value<1> for u64 {
-    fn to_words(self) -> [u64; 1] {
-        [self]
-    }
-
     fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 1]]> {
         Cow::Owned(parallel::map_items(blocks, |block| [*block as u64]))
+    }
+
+    fn block_of([word]: [u64; 1]) -> Block {
+        word.into()
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -265,13 +306,37 @@ impl Value<1> for u64 {
     }
 }
 
-impl Value<2> for u128 {
-    fn to_words(self) -> [u64; 2] {
-        [self as u64, (self >> 64) as u64]
+/// Elements that are multiplied at a time.
+const ELEMENTS: usize = 1 << 10;
+
+impl Value<2> for NineBytes {
+    fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 2]]> {
+        u128::words_of(blocks)
     }
 
+    fn block_of(words: [u64; 2]) -> Block {
+        u128::block_of(words)
+    }
+
+    fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
+        let parts = out.chunks_mut(ELEMENTS).zip(x.chunks(ELEMENTS));
+        parallel::each(parts, |(out, x)| {
+            let mut elements = Zeroizing::new([0; ELEMENTS]);
+            for (element, x) in elements.iter_mut().zip(x) {
+                *element = x.to_block();
+            }
+            add_scaled128(Backend::Best, out, factor, &elements[..x.len()]);
+        });
+    }
+}
+
+impl Value<2> for u128 {
     fn words_of(blocks: &[Block]) -> Cow<'_, [[u64; 2]]> {
         Cow::Borrowed(bytemuck::must_cast_slice(blocks))
+    }
+
+    fn block_of(words: [u64; 2]) -> Block {
+        bytemuck::must_cast(words)
     }
 
     fn add_scaled(out: &mut [Block], factor: Block, x: &[Self]) {
@@ -365,11 +430,14 @@ impl Oprf for Vole {
 
 /// Step 2: A + P, for the slots of a frame.
 fn masked<F: Value<W>, const W: usize>(a: &[F], p: &[[u64; W]]) -> Vec<u8> {
-    let mut rows = Vec::with_capacity(a.len() * W * 8);
-    for (a, p) in a.iter().zip(p) {
-        let words = a.to_words();
-        for (a, p) in words.iter().zip(p) {
-            rows.extend_from_slice(&(a ^ p).to_le_bytes());
+    let mut rows = vec![0; size_of_val(a)];
+    let a: &[u8] = bytemuck::must_cast_slice(a);
+    let each = size_of::<F>();
+    let elements = a.chunks_exact(each).zip(rows.chunks_exact_mut(each));
+    for ((a, row), p) in elements.zip(p) {
+        let p = F::block_of(*p).to_le_bytes();
+        for ((row, a), p) in row.iter_mut().zip(a).zip(p) {
+            *row = a ^ p;
         }
     }
     rows
@@ -517,7 +585,7 @@ fn recv_masked<F: Value<W>, const W: usize>(
         let mut masked = vec![F::default(); SLOTS.min(length)];
         for k in k[received..received + length].chunks_mut(SLOTS) {
             let masked = &mut masked[..k.len()];
-            recv_rows(channel, ENCODING, W * 8 * masked.len(), 1, |row| {
+            recv_rows(channel, ENCODING, size_of_val(masked), 1, |row| {
                 bytemuck::must_cast_slice_mut::<F, u8>(masked).copy_from_slice(row);
                 Ok(())
             })?;

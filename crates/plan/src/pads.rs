@@ -19,7 +19,7 @@
 //! for that reason.
 
 use vesica_circuit::cost::{self, Bins};
-use vesica_circuit::{ENTRY_DELTA_BITS, MAX_BITS, Number, PADS_PER_KEY, WIDTH};
+use vesica_circuit::{MAX_BITS, NARROW, Number, PADS_PER_KEY, WIDTH, entry_delta_bits};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
@@ -71,9 +71,9 @@ const OPPRFS: u32 = 2;
 const MAX_NOISE_SPAN: u64 = 1 << 28;
 
 /// Upper bounds for any circuit of the registry over one bucket, under one Δ: of the blocks of pads that multiply values and
-/// strings, of the entries that compare strings, and of the COTs that serve ANDs. Opening the matches of several buckets
+/// strings, of the pads of entries of either width that compare strings, and of the COTs that serve ANDs. Opening the matches of several buckets
 /// takes more of the latter under one Δ. A party knows one bit of their pads, so that κ is the same.
-fn correlations(params: &Params) -> [u64; 3] {
+fn correlations(params: &Params) -> [u64; 4] {
     let each = params.lambda_each(OPPRFS);
     let params = &Params {
         lambda: each,
@@ -108,16 +108,21 @@ fn correlations(params: &Params) -> [u64; 3] {
         cots.into_iter().chain([2 * (values + strings)]).max()
     };
     let products = products(bins).max(products(3 * bins)).unwrap_or(0);
-    let entries = cost::equality(3 * bins, MAX_BITS).entries;
     let ands = cost::matches(3 * bins) + open(3 * bins);
-    [products, entries, ands.cots].map(|count| count as u64)
+    let [usual, narrow] = [tables::<WIDTH>(3 * bins), tables::<NARROW>(3 * bins)];
+    [products, usual, narrow, ands.cots].map(|count| count as u64)
+}
+
+/// Pads that the other side lacks of the entries over GF(2^W) that compare as many strings.
+fn tables<const W: u32>(strings: usize) -> usize {
+    ((1 << W) - 1) * cost::transfers::<W>(strings, MAX_BITS, 1, false).entries
 }
 
 /// The uses of hashes in runs of these sizes and λ, where `exact` is the number of bits of an item in `ole-ot`. `None` if
 /// that has no tuples for such items.
-pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 8]> {
+pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 9]> {
     let tuples = Ole::<Ot>::shape(params, exact).ok()?;
-    let [products, entries, ands] = correlations(params);
+    let [products, usual, narrow, ands] = correlations(params);
     Some([
         Use {
             // The sender's dummy is public, and most entries of a bin are dummies.
@@ -139,8 +144,15 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 8]> {
             // All pads of an entry but one, of a bit for each of three candidates.
             masked: "digit tables in circuits",
             hash: Hash::KeyFor(PADS_PER_KEY as u64),
-            secret_bits: ENTRY_DELTA_BITS,
-            known: ((1 << WIDTH) - 1) * entries,
+            secret_bits: entry_delta_bits::<WIDTH>(),
+            known: usual,
+            known_bits: 3,
+        },
+        Use {
+            masked: "narrow digit tables in circuits",
+            hash: Hash::KeyFor(PADS_PER_KEY as u64),
+            secret_bits: entry_delta_bits::<NARROW>(),
+            known: narrow,
             known_bits: 3,
         },
         Use {
@@ -163,7 +175,7 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 8]> {
             // The hash of the leaf that the receiver lacks, plus x·Δ for its x: as hard to guess as Δ. Each tree has a key.
             masked: "leaves of trees of entries",
             hash: Hash::KeyFor(1),
-            secret_bits: ENTRY_DELTA_BITS,
+            secret_bits: entry_delta_bits::<NARROW>(),
             known: u64::MAX,
             known_bits: 128,
         },
@@ -203,7 +215,7 @@ mod tests {
         }
     }
 
-    fn of(receiver_size: usize, sender_size: usize, exact: Option<u32>) -> [Use; 8] {
+    fn of(receiver_size: usize, sender_size: usize, exact: Option<u32>) -> [Use; 9] {
         uses(&params(receiver_size, sender_size), exact).unwrap()
     }
 
@@ -219,7 +231,7 @@ mod tests {
             (largest, 1),
         ] {
             let kappa = of(receiver, sender, Some(32)).map(|used| used.kappa());
-            let expected = [125, 127, 121, 126, 127, 124, 128, 128];
+            let expected = [125, 127, 121, 120, 126, 127, 123, 128, 128];
             assert_eq!(kappa, expected, "{receiver} {sender}");
         }
         let hashed = of(1 << 20, 1 << 20, None);

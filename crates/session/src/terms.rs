@@ -271,7 +271,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 22;
+pub const VERSION: u16 = 23;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;

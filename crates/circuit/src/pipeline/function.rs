@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use super::{Plan, Received, Run, Secret, Sent, repeated};
 use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
+use crate::cots::WIDTH;
 use crate::functions::{Answer, Number, receive_numbers, send_numbers};
 use crate::{Payloads, Receiver, Sender};
 
@@ -311,7 +312,7 @@ impl Run<'_> {
         let answer = match min_size {
             0 => receive_numbers(self.channel, numbers)?,
             _ => {
-                let mut engine = self.receiving_engine()?;
+                let mut engine = self.receiving_engine::<WIDTH>()?;
                 engine.open(self.channel, self.rng, numbers, (min_size, bins))?
             }
         };
@@ -327,7 +328,7 @@ impl Run<'_> {
         match min_size {
             0 => send_numbers(self.channel, numbers)?,
             _ => {
-                let mut engine = self.sending_engine()?;
+                let mut engine = self.sending_engine::<WIDTH>()?;
                 engine.open(self.channel, self.rng, numbers, (min_size, bins))?;
             }
         }

@@ -95,12 +95,16 @@ impl<O: BatchOprf + Default, H: Hint + Default> Stages<O, H> for Plain {
         Opprf::<O, H>::default().traffic(&plan.shape, traffic);
     }
 
-    fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
-        run.receiver_drawn::<_, _, 1>(&Opprf::<O, H>::default(), bins)
+    fn receive<const W: u32>(run: Run<'_>, bins: &ReceiverBins) -> Result<Received<W>, Error> {
+        run.receiver_drawn::<W, _, _, 1>(&Opprf::<O, H>::default(), bins)
     }
 
-    fn send(run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
-        run.sender_drawn::<_, _, 1>(&Opprf::<O, H>::default(), bins, &input)
+    fn send<const W: u32>(
+        run: Run<'_>,
+        bins: &SenderBins,
+        input: Input<'_>,
+    ) -> Result<Sent<W>, Error> {
+        run.sender_drawn::<W, _, _, 1>(&Opprf::<O, H>::default(), bins, &input)
     }
 }
 
@@ -152,20 +156,25 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
         relaxed::<O>().traffic(&plan.shape, traffic);
     }
 
-    fn receive(run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+    fn receive<const W: u32>(run: Run<'_>, bins: &ReceiverBins) -> Result<Received<W>, Error> {
         if !run.plan.has_payloads() {
-            return run.receiver_drawn::<_, _, { RelaxedHint::CANDIDATES }>(&relaxed::<O>(), bins);
+            return run
+                .receiver_drawn::<W, _, _, { RelaxedHint::CANDIDATES }>(&relaxed::<O>(), bins);
         }
         let shape = &run.plan.shape;
         let strings = relaxed::<O>().receive(run.channel, shape, &bins.queries, run.rng)?;
         let masked = run.plan.form.of_candidates(&strings);
-        run.receiver_equality(shape.split.tag_bits, strings.tags(), masked)
+        run.receiver_equality::<W>(shape.split.tag_bits, strings.tags(), masked)
     }
 
-    fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
+    fn send<const W: u32>(
+        mut run: Run<'_>,
+        bins: &SenderBins,
+        input: Input<'_>,
+    ) -> Result<Sent<W>, Error> {
         let opprf = relaxed::<O>();
         if !run.plan.has_payloads() {
-            return run.sender_drawn::<_, _, { RelaxedHint::CANDIDATES }>(&opprf, bins, &input);
+            return run.sender_drawn::<W, _, _, { RelaxedHint::CANDIDATES }>(&opprf, bins, &input);
         }
         // Three tests share a tag.
         let tags = opprf.random_tags(&run.plan.shape, run.rng);
@@ -175,7 +184,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for OneOfThree {
             Zeroizing::new(repeated(masks.field(number), RelaxedHint::CANDIDATES))
         });
         let bits = run.plan.shape.split.tag_bits;
-        run.sender_equality(bits, &tags, masks)
+        run.sender_equality::<W>(bits, &tags, masks)
     }
 }
 
@@ -235,7 +244,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
         traffic.reversed(|traffic| opprf.traffic(&shape, traffic));
     }
 
-    fn receive(mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received, Error> {
+    fn receive<const W: u32>(mut run: Run<'_>, bins: &ReceiverBins) -> Result<Received<W>, Error> {
         let first = &run.plan.shape;
         let strings = relaxed::<O>().receive(run.channel, first, &bins.queries, run.rng)?;
         let (opprf, shape) = second_of::<O>(&run.plan.shape);
@@ -258,10 +267,14 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
                     .collect(),
             )
         });
-        run.receiver_equality(shape.split.tag_bits, &tags, negated)
+        run.receiver_equality::<W>(shape.split.tag_bits, &tags, negated)
     }
 
-    fn send(mut run: Run<'_>, bins: &SenderBins, input: Input<'_>) -> Result<Sent, Error> {
+    fn send<const W: u32>(
+        mut run: Run<'_>,
+        bins: &SenderBins,
+        input: Input<'_>,
+    ) -> Result<Sent<W>, Error> {
         let first = relaxed::<O>();
         let tags = first.random_tags(&run.plan.shape, run.rng);
         let masks = run.program(&first, bins, &input, &tags)?;
@@ -280,7 +293,7 @@ impl<O: BatchOprf + Default> Stages<O, RelaxedHint> for Twice {
                     .collect(),
             )
         });
-        run.sender_equality(shape.split.tag_bits, strings.tags(), masks)
+        run.sender_equality::<W>(shape.split.tag_bits, strings.tags(), masks)
     }
 }
 

@@ -9,7 +9,7 @@ use vesica_wire::{End, Frames, Traffic};
 
 use super::{Plan, Recipe, Stages};
 use crate::cost::{self, Cost};
-use crate::cots::{COTS, WIDTH};
+use crate::cots::{COTS, NARROW, WIDTH};
 use crate::digits::{self, Level, PIECE};
 use crate::functions::Answer;
 use crate::membership::{Compared, pieces, takes, windows};
@@ -36,29 +36,30 @@ impl Test {
         Test { of, is_drawn: true }
     }
 
-    pub(super) fn cost(&self) -> Cost {
-        let Compared {
-            bins,
-            bits,
-            candidates,
-        } = self.of;
-        cost::transfers::<WIDTH>(bins, bits, candidates, self.is_drawn)
+    /// Its cost by digits of so many bits, [`NARROW`] or [`WIDTH`].
+    pub(super) fn cost(&self, digit_bits: u32) -> Cost {
+        let cost = match digit_bits {
+            NARROW => cost::transfers::<NARROW>,
+            _ => cost::transfers::<WIDTH>,
+        };
+        let of = self.of;
+        cost(of.bins, of.bits, of.candidates, self.is_drawn)
     }
 
-    fn levels(&self) -> Vec<Level<WIDTH>> {
-        digits::levels::<WIDTH>(self.of.bits, self.of.candidates, self.is_drawn)
+    fn levels<const W: u32>(&self) -> Vec<Level<W>> {
+        digits::levels(self.of.bits, self.of.candidates, self.is_drawn)
     }
 
     /// What is taken before the strings are programmed.
-    fn draw(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
-        let first = &self.levels()[0];
+    fn draw<const W: u32>(&self, traffic: &mut Traffic, entries: &mut Entries<W>) {
+        let first = &self.levels::<W>()[0];
         for window in windows(first, self.of.bins) {
             take(traffic, entries, first, window);
         }
     }
 
-    fn traffic(&self, traffic: &mut Traffic, entries: &mut Entries<WIDTH>) {
-        for (number, level) in self.levels().iter().enumerate() {
+    fn traffic<const W: u32>(&self, traffic: &mut Traffic, entries: &mut Entries<W>) {
+        for (number, level) in self.levels::<W>().iter().enumerate() {
             for (start, end) in windows(level, self.of.bins) {
                 if !(self.is_drawn && number == 0) {
                     take(traffic, entries, level, (start, end));
@@ -74,10 +75,10 @@ impl Test {
 }
 
 /// The entries of a window of a level.
-fn take(
+fn take<const W: u32>(
     traffic: &mut Traffic,
-    entries: &mut Entries<WIDTH>,
-    level: &Level<WIDTH>,
+    entries: &mut Entries<W>,
+    level: &Level<W>,
     (start, end): (usize, usize),
 ) {
     for (_, count) in pieces(start, end) {
@@ -93,6 +94,14 @@ impl Plan {
         if self.second.is_some() {
             return None;
         }
+        Some(match self.digit_bits() {
+            NARROW => self.traffic_by::<R, NARROW>(),
+            _ => self.traffic_by::<R, WIDTH>(),
+        })
+    }
+
+    /// The same by digits of W bits.
+    fn traffic_by<R: Recipe, const W: u32>(&self) -> Traffic {
         let (cost, optimize) = (self.cost::<R>(), self.task.optimize);
         let cells = R::Stages::shares(self);
         let function = self.function_cost(cells);
@@ -100,10 +109,10 @@ impl Plan {
         if !test.is_drawn {
             R::Stages::traffic(self, &mut traffic);
         }
-        let main = cost.main_cots(optimize);
+        let main = self.main_cots(&cost);
         let agreement = self.key_agreement;
         let main = Cots::setup(&mut traffic, End::Receiver, main, optimize, agreement);
-        let mut main = Entries::setup(&mut traffic, cost.entries, optimize, main);
+        let mut main = Entries::<W>::setup(&mut traffic, cost.entries, optimize, main);
         if test.is_drawn {
             test.draw(&mut traffic, &mut main);
             R::Stages::traffic(self, &mut traffic);
@@ -121,16 +130,16 @@ impl Plan {
         if self.task.reveal.is_value() {
             self.opening_traffic(&mut traffic, cells);
         }
-        Some(traffic)
+        traffic
     }
 
     /// Adds what opening numbers sends. Only a comparison takes COTs.
     fn opening_traffic(&self, traffic: &mut Traffic, cells: usize) {
         let (cost, optimize) = (self.opening_cost(cells), self.task.optimize);
         if self.task.min_size > 0 {
-            let main = cost.main_cots(optimize);
+            let main = self.main_cots(&cost);
             let main = Cots::setup(traffic, End::Receiver, main, optimize, self.key_agreement);
-            let mut main = Entries::setup(traffic, cost.entries, optimize, main);
+            let mut main = Entries::<WIDTH>::setup(traffic, cost.entries, optimize, main);
             extend(&mut main, traffic, cost.cots);
         }
         cost.exchanged(traffic);
@@ -142,7 +151,7 @@ impl Plan {
 }
 
 /// Takes so many COTs from a source.
-fn extend(main: &mut Entries<WIDTH>, traffic: &mut Traffic, count: usize) {
+fn extend<const W: u32>(main: &mut Entries<W>, traffic: &mut Traffic, count: usize) {
     for first in (0..count).step_by(COTS) {
         main.extend(traffic, COTS.min(count - first));
     }

@@ -162,7 +162,11 @@ impl<N: Noise> Receiver<N> {
         let part = sessions.part("extension");
         let mut extension = ot_extension::Receiver::new(&part, security, &for_extension, rng);
         let (part, pieces) = (sessions.part("base VOLE"), Pieces::of(&shape));
-        let (base, message) = base_vole::receiver(&part, pieces, &for_vole, &bits, rng);
+        let of = base_vole::Entries {
+            bits: &bits,
+            element: N::element,
+        };
+        let (base, message) = base_vole::receiver(&part, pieces, &for_vole, of, rng);
         send_base::<N>(channel, pieces, &message, &mut transcript)?;
         let trees = Trees::new(&sessions.part("trees"), shape.depth);
         let depth = trees.depth();
@@ -315,7 +319,7 @@ impl<F: Field> Receiver<F> {
                     add_expanded(&parity, tree * shape.block, rows);
                     for ((a, c), row) in a.iter_mut().zip(c.iter_mut()).zip(rows) {
                         let [noise, leaf] = bytemuck::must_cast::<[u64; 4], [Block; 2]>(*row);
-                        *a = F::from_block(noise);
+                        *a = F::of_element(noise);
                         *c = leaf;
                     }
                 },

@@ -67,7 +67,10 @@ impl<N: Noise> Sender<N> {
             pieces,
             *delta,
             &for_vole,
-            &bits,
+            base_vole::Entries {
+                bits: &bits,
+                element: N::element,
+            },
             &message,
         );
         drop(message);

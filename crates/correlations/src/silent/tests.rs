@@ -2,6 +2,7 @@ use std::thread;
 use vesica_primitives::security::KeyAgreement;
 
 use super::*;
+use crate::field::NineBytes;
 use crate::lpn::{MAX_LEAVES, noise_weight};
 use vesica_testing::{bad_value, misbehaviour, rng, too_long, try_both, wrong_length};
 use vesica_wire::{FramedChannel, Misbehaviour, Spoil, Tamper, memory_pair};
@@ -62,8 +63,9 @@ fn fits<F: Field>(sender: &Sender<F>, receiver: &Receiver<F>) {
             assert_eq!(c[i], product ^ b[i], "entry {i}");
         }
         // a looks random: no repetitions, and half of all bits set.
+        let bytes: &[u8] = bytemuck::must_cast_slice(&a);
+        let ones: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
         let mut sorted: Vec<Block> = a.iter().map(|a| a.to_block()).collect();
-        let ones: u32 = sorted.iter().map(|a| a.count_ones()).sum();
         sorted.sort_unstable();
         assert!(sorted.windows(2).all(|pair| pair[0] != pair[1]));
         let (bits, ones) = ((n as u32 * F::BITS) as f64, f64::from(ones));
@@ -79,6 +81,8 @@ fn correlations_satisfy_their_equation() {
             let (sender, receiver) = setup::<u64>(security, length);
             fits(&sender, &receiver);
             let (sender, receiver) = setup::<u128>(security, length);
+            fits(&sender, &receiver);
+            let (sender, receiver) = setup::<NineBytes>(security, length);
             fits(&sender, &receiver);
         }
     }
@@ -130,7 +134,7 @@ const LONGEST: usize = 273 * MAX_LEAVES;
 #[test]
 fn shapes_hold_their_length() {
     for length in [0, 1, 4096, 4097, 1 << 20, LONGEST, LONGEST + 1, 1 << 24] {
-        for bits in [1, 64, 128] {
+        for bits in [1, 64, 72, 128] {
             let shape = Shape::new(length, bits);
             let lengths: Vec<usize> = (0..shape.chunks).map(|i| shape.chunk_length(i)).collect();
             assert_eq!(lengths.iter().sum::<usize>(), length);

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::bins::{HASHES, ReceiverBins, SenderBins};
 use super::*;
 use crate::Item;
-use crate::vole::{Events, Vole};
+use crate::vole::{Events, Vole, Width};
 use vesica_primitives::security::KeyAgreement;
 
 /// An ideal OPRF: both parties hash what they ask for under a key that neither of them looks at.
@@ -420,8 +420,8 @@ fn log_failure<H: Hint>(opprf: &Opprf<Vole, H>, placing: u32, shape: &Shape) -> 
     let candidates = (H::CANDIDATES * shape.bins) as f64;
     let tags = candidates * (-f64::from(tag_bits)).exp2();
     let events = [placing, oprf, hint].map(|bits| (-f64::from(bits)).exp2());
-    let narrow = Events::of_batch(&shape.oprf_params()).is_narrow;
-    let values = shape.params.sender_size as f64 * if narrow { -64f64 } else { -128f64 }.exp2();
+    let bits = Events::of_batch(&shape.oprf_params()).values.bits();
+    let values = shape.params.sender_size as f64 * (-f64::from(bits)).exp2();
     assert!(values <= 0.75 * (-f64::from(oprf)).exp2());
     assert_eq!(opprf.layouts(shape)[0].tag_bits(), tag_bits);
     (tags + events.iter().sum::<f64>()).log2()
@@ -430,7 +430,7 @@ fn log_failure<H: Hint>(opprf: &Opprf<Vole, H>, placing: u32, shape: &Shape) -> 
 /// The sizes at λ = 40, and that all events together stay below 2^-40.
 #[test]
 fn strings_are_as_long_as_the_bound_asks_for() {
-    fn check<H: Hint + Default>(log: u32) -> (usize, u32, bool) {
+    fn check<H: Hint + Default>(log: u32) -> (usize, u32, Width) {
         let opprf = Opprf::<Vole, H>::default();
         let n = 1 << log;
         let (table, shape) = opprf.plan(&params(n, n), 0, bins::table).unwrap();
@@ -438,13 +438,13 @@ fn strings_are_as_long_as_the_bound_asks_for() {
             .rfind(|lambda| bins::table(n, *lambda) == table)
             .unwrap();
         assert!(log_failure(&opprf, safest, &shape) <= -40.0, "{shape:?}");
-        let narrow = Events::of_batch(&shape.oprf_params()).is_narrow;
-        (shape.bins, shape.split.tag_bits, narrow)
+        let values = Events::of_batch(&shape.oprf_params()).values;
+        (shape.bins, shape.split.tag_bits, values)
     }
-    assert_eq!(check::<OkvsHint>(0), (3, 43, true));
-    assert_eq!(check::<OkvsHint>(16), (83231, 57, true));
-    assert_eq!(check::<OkvsHint>(20), (1_331_692, 61, true));
-    assert_eq!(check::<OkvsHint>(22), (5_326_767, 63, false));
+    assert_eq!(check::<OkvsHint>(0), (3, 43, Width::Narrow));
+    assert_eq!(check::<OkvsHint>(16), (83231, 57, Width::Narrow));
+    assert_eq!(check::<OkvsHint>(20), (1_331_692, 61, Width::Narrow));
+    assert_eq!(check::<OkvsHint>(22), (5_326_767, 63, Width::Nine));
     for log in [0, 1, 5, 10, 16, 20, 22, 24] {
         let (_, one, _) = check::<OkvsHint>(log);
         let (_, three, _) = check::<RelaxedHint>(log);
@@ -455,16 +455,18 @@ fn strings_are_as_long_as_the_bound_asks_for() {
 /// Of all ways to share 2^-λ that are allowed, no other has fewer bytes: a longer tag for a narrower OPRF, or the other way
 /// round, where one side is small.
 #[test]
-fn narrow_values_are_worth_a_bit_of_a_tag_when_sets_are_equal() {
+fn bits_of_a_tag_are_weighed_against_bytes_of_values() {
     let split = |n_r: usize, n_s: usize| {
         let opprf = Opprf::<Vole, OkvsHint>::default();
         let (_, shape) = opprf.plan(&params(n_r, n_s), 0, bins::table).unwrap();
-        let narrow = Events::of_batch(&shape.oprf_params()).is_narrow;
-        (shape.split.tag_bits, narrow)
+        let values = Events::of_batch(&shape.oprf_params()).values;
+        (shape.split.tag_bits, values)
     };
-    assert_eq!(split(1 << 21, 1 << 21), (63, true));
-    // The hint of 3·2^21 points is worth more than 8 bytes for each of 2^8 items.
-    assert_eq!(split(1 << 8, 1 << 21), (50, false));
+    // A bit of each tag, in the hint and in the test, is more than a byte of each value.
+    assert_eq!(split(1 << 21, 1 << 21), (62, Width::Nine));
+    assert_eq!(split(1 << 23, 1 << 21), (65, Width::Narrow));
+    // The hint of 3·2^21 points is worth more than a byte for each of 2^8 items.
+    assert_eq!(split(1 << 8, 1 << 21), (50, Width::Nine));
 }
 
 #[test]

@@ -121,17 +121,23 @@ fn outputs_agree_on_an_ideal_correlation() {
     theirs[200..300].copy_from_slice(&ours[100..200]);
     agree::<u64, 1>(&params(Security::SemiHonest, 500, 600), &ours, &theirs);
     agree::<u128, 2>(&params(Security::Malicious, 500, 600), &ours, &theirs);
+    let nine = Params {
+        lambda: 60,
+        ..params(Security::SemiHonest, 500, 600)
+    };
+    agree::<NineBytes, 2>(&nine, &ours, &theirs);
 }
 
 #[test]
-fn narrow_values_serve_while_chance_allows() {
-    let narrow = |security, lambda, n_s| {
+fn values_are_as_narrow_as_chance_allows() {
+    let width = |security, lambda, n_s| {
         let params = Params {
             lambda,
             ..params(security, 10, n_s)
         };
-        Events::of(&params).is_narrow
+        Events::of(&params).values
     };
+    let narrow = |security, lambda, n_s| width(security, lambda, n_s) == Width::Narrow;
     // n_s·2^-64 has a quarter of 2^-λ, or three fourths where that is not enough.
     assert!(narrow(Security::SemiHonest, 40, 1 << 22));
     assert!(narrow(Security::SemiHonest, 40, 3 << 22));
@@ -141,14 +147,43 @@ fn narrow_values_serve_while_chance_allows() {
     assert!(!narrow(Security::SemiHonest, 62, 4));
     assert!(!narrow(Security::SemiHonest, 64, 1));
     assert!(!narrow(Security::Malicious, 40, 2));
-    // Wide values in a semi-honest run.
+    // n_s·2^-72 has a quarter.
+    let semi_honest = |lambda, n_s| width(Security::SemiHonest, lambda, n_s);
+    assert_eq!(semi_honest(40, (3 << 22) + 1), Width::Nine);
+    assert_eq!(semi_honest(42, 1 << 28), Width::Nine);
+    assert_eq!(semi_honest(43, 1 << 28), Width::Wide);
+    assert_eq!(semi_honest(70, 1), Width::Nine);
+    assert_eq!(semi_honest(71, 1), Width::Wide);
+    assert_eq!(width(Security::Malicious, 40, 2), Width::Wide);
+    // Each of them in a run.
+    for (lambda, each) in [(40, 8), (64, 9), (72, 16)] {
+        let params = Params {
+            lambda,
+            ..params(Security::SemiHonest, 20, 20)
+        };
+        let ours = items(3, 20);
+        let (own, other) = run(&params, &ours, &ours);
+        assert_eq!(own, other);
+        let events = Events::of(&params);
+        let bytes = events.bytes(&params) / events.slots(&params) as u64;
+        assert_eq!(bytes, each, "{lambda}");
+    }
+}
+
+/// Items that the receiver lacks have other outputs by values of any width.
+#[test]
+fn values_of_nine_bytes_tell_items_apart() {
+    let (ours, mut theirs) = (items(3, 3000), items(4, 4000));
+    theirs[500..1500].copy_from_slice(&ours[1000..2000]);
     let params = Params {
-        lambda: 64,
-        ..params(Security::SemiHonest, 20, 20)
+        lambda: 56,
+        ..params(Security::SemiHonest, 3000, 4000)
     };
-    let ours = items(3, 20);
-    let (own, other) = run(&params, &ours, &ours);
-    assert_eq!(own, other);
+    assert_eq!(Events::of(&params).values, Width::Nine);
+    let (own, other) = run(&params, &ours, &theirs);
+    let met = |output: &Output| own.contains(output);
+    assert_eq!(other.iter().filter(|output| met(output)).count(), 1000);
+    assert_eq!(own[1000..2000], other[500..1500]);
 }
 
 /// Outputs for items that the receiver does not hold look uniform, and differ from run to run.

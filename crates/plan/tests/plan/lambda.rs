@@ -135,7 +135,7 @@ fn events(protocol: &str, params: &Params) -> (u32, Vec<BigUint>) {
         }
         "vole" => {
             let shares = vole::Events::of(params);
-            let bits = if shares.is_narrow { 64 } else { 128 };
+            let bits = shares.values.bits() as usize;
             let checks = match params.security.is_malicious() {
                 true => chance(26u8, 122) + chance(1u8, 127),
                 false => BigUint::from(0u8),
@@ -230,7 +230,7 @@ fn of_opprf(protocol: &str, shape: &Shape, items: Option<usize>) -> Vec<BigUint>
         ..shape.params.clone()
     };
     let shares = vole::Events::of_batch(&oprf);
-    let bits = if shares.is_narrow { 64 } else { 128 };
+    let bits = shares.values.bits() as usize;
     let halves = |own: u128, others: u128| chance(pairs(own) + own * others, 128);
     let oprf =
         chance(points, bits) + chance(1u8, shares.encoding as usize) + halves(queries, points);

@@ -3,14 +3,32 @@
 use vesica_circuit::messages::{CHOICES, FACTORS, GATES, TABLES};
 use vesica_plan::{Registry, pads};
 use vesica_psi::{
-    Half, Input, KeyAgreement, Params, Prepared, Reveal, Reveals, Security, Task, Values,
+    Half, Input, KeyAgreement, Optimize, Params, Prepared, Reveal, Reveals, Security, Task, Values,
 };
 use vesica_testing::{Recorder, digests, rng, run_both};
 use vesica_wire::{Kind, memory_pair};
 
 /// Runs a circuit; compares the bits on the wire that stand for a pad each with the bounds.
 #[track_caller]
-fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, lambda: u32) {
+fn check(name: &str, reveal: &str, values: [u8; 2], items: usize, lambda: u32) {
+    for (optimize, tables) in [
+        (Optimize::Time, "digit tables in circuits"),
+        (Optimize::Traffic, "narrow digit tables in circuits"),
+    ] {
+        check_way(name, reveal, values, items, lambda, (optimize, tables));
+    }
+}
+
+/// The same for what long runs save, whose tables of digits have this name.
+#[track_caller]
+fn check_way(
+    name: &str,
+    reveal: &str,
+    [receiver, sender]: [u8; 2],
+    items: usize,
+    lambda: u32,
+    (optimize, of_tables): (Optimize, &str),
+) {
     let reveal: Reveals = reveal.parse().unwrap();
     let values = Values { receiver, sender };
     let protocol = Registry::standard().get(name).unwrap();
@@ -25,6 +43,7 @@ fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, la
     let task = &Task {
         min_size: u64::from(reveal != Reveal::Shares),
         values,
+        optimize,
         ..Task::new(reveal)
     };
     let all = digests(0..items as u64);
@@ -67,7 +86,7 @@ fn check(name: &str, reveal: &str, [receiver, sender]: [u8; 2], items: usize, la
     }
     assert!(bits(&far.sent, &[CHOICES, FACTORS]) > 0 || reveal == Reveal::Shares);
     let (tables, gates) = (bits(&near.sent, &[TABLES]), bits(&near.sent, &[GATES]));
-    assert!(0 < tables && tables <= known("digit tables in circuits"));
+    assert!(0 < tables && tables <= known(of_tables));
     // A threshold of one is compared wherever a number is revealed.
     assert!(gates > 0 || reveal == Reveal::Shares);
     assert!(gates <= known("triples in circuits"));

@@ -13,6 +13,7 @@ use super::shares::Shares;
 use super::{Computed, Function, Receiving, Sending};
 use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
+use crate::cots::WIDTH;
 use crate::functions::{Number, OpensMatches};
 
 pub(super) struct ThresholdMatches;
@@ -71,13 +72,13 @@ impl Plan {
         };
         match half {
             Half::Receiver => {
-                let engine = run.receiving_engine()?;
+                let engine = run.receiving_engine::<WIDTH>()?;
                 run.open_parts(engine, bins, shares, |shares, part, matches| {
                     shares.opened(part, &matches)
                 })
             }
             Half::Sender => {
-                let engine = run.sending_engine()?;
+                let engine = run.sending_engine::<WIDTH>()?;
                 run.open_parts(engine, bins, shares, |_, _, ()| Ok(()))
             }
         }
