@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use vesica::{Report, Reveal};
+use vesica_session::terms::POST_QUANTUM;
 use vesica_session::{Reveals, rfc3339};
 
 /// The summary for standard error, several lines.
@@ -58,6 +59,9 @@ pub(crate) fn summary(report: &Report) -> String {
     }
     line("protocol", report.protocol.clone());
     line("security", report.security.name().to_owned());
+    if report.contract.terms.get(&POST_QUANTUM) {
+        line("post-quantum", "yes".to_owned());
+    }
     if report.contract.buckets > 1 {
         line("buckets", report.contract.buckets.to_string());
     }

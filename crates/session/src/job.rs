@@ -179,9 +179,15 @@ impl Job {
             });
         }
         if spec.key_agreement(self.get(&POST_QUANTUM)).is_none() {
+            let all = self.registry.all().iter().filter(|p| p.can_reveal(reveal));
+            let names = all
+                .map(|p| p.spec())
+                .filter(|spec| spec.key_agreement(true).is_some());
+            let names: Vec<&str> = names.map(|spec| spec.name).collect();
             return usage(format!(
-                "protocol {} does not hide sets from a later quantum computer",
-                spec.name
+                "protocol {} has no post-quantum form; there are: {}",
+                spec.name,
+                names.join(", ")
             ));
         }
         self.check_values()?;

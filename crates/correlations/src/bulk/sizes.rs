@@ -43,7 +43,7 @@ static SIXTEEN: [Size; 2] = [Size::new(4, 14, 10), Size::new(4, 15, 11)];
 pub enum Optimize {
     /// Time: 1.4 bits per COT from a base vector of 2.5 MiB.
     Time,
-    /// Traffic, for links below some 100 Mb/s: 0.7 bits per COT from a base vector of 5 MiB, which has fewer of its
+    /// Traffic, for links below some 200 Mb/s: 0.7 bits per COT from a base vector of 5 MiB, which has fewer of its
     /// random accesses in the caches and takes about a third longer.
     Traffic,
 }
