@@ -14,7 +14,7 @@ use rand_core::{Rng, SeedableRng};
 use vesica_correlations::bulk::{self, Optimize};
 use vesica_correlations::code::DISTANCE_PERCENT;
 use vesica_correlations::lpn::primal::{self, Primal, ROW_WEIGHT};
-use vesica_correlations::lpn::{ATTACKS, Instance, KAPPA, instances, weight};
+use vesica_correlations::lpn::{ATTACKS, Instance, KAPPA, instances, noise_weight, weight};
 use vesica_kernels::Backend;
 use vesica_kernels::binary::multiply128;
 use vesica_reference::silent::{Constants, encode};
@@ -291,9 +291,10 @@ fn primal_estimates() -> Vec<String> {
 /// Dual LPN over each field, of the shortest chunk, a middle one and the longest, and the bits of each attack on it.
 fn dual_estimates() -> Vec<String> {
     let mut rows = Vec::new();
-    let all = [1, 64, 72, 128].into_iter().flat_map(instances).copied();
-    for (bits, coefficients) in all.chain([(64, 1), (128, 1)]) {
-        let weight = if bits == 1 { 300 } else { 546 };
+    let pinned = [1, 64, 72, 128].into_iter();
+    let pinned = pinned.flat_map(|of| instances(of).iter().map(move |pair| (of, *pair)));
+    for (of, (bits, coefficients)) in pinned.chain([(64, (64, 1)), (128, (128, 1))]) {
+        let weight = noise_weight(of, 1);
         for entries in [1 << 12, 1 << 16, weight / 2 * BLOCK] {
             let instance = Instance {
                 entries,

@@ -246,6 +246,15 @@ impl<S: Source> End<S> {
         }
     }
 
+    /// The same end on another source, whose tweaks and tiles go on.
+    fn on<T>(self, source: impl FnOnce(S) -> T) -> End<T> {
+        End {
+            source: source(self.source),
+            hashes: self.hashes,
+            rows: self.rows,
+        }
+    }
+
     /// The next `count` COTs, with tweaks for so many blocks of a pad of each.
     fn take(
         &mut self,
@@ -293,11 +302,9 @@ impl<const W: u32> ValueEnd<W> {
 
     /// This end once its entries are taken: others would be made of COTs.
     pub(crate) fn for_functions(self) -> ValueEnd {
-        End {
-            source: Box::new(FromCots::new(self.source)),
-            hashes: self.hashes,
-            rows: self.rows,
-        }
+        self.on(|source| -> Box<dyn subfield::Sender<WIDTH> + Send> {
+            Box::new(FromCots::new(source))
+        })
     }
 
     pub(crate) fn delta(&self) -> Block {
@@ -353,11 +360,9 @@ impl<const W: u32> ChoiceEnd<W> {
 
     /// As [`ValueEnd::for_functions`].
     pub(crate) fn for_functions(self) -> ChoiceEnd {
-        End {
-            source: Box::new(FromCots::new(self.source)),
-            hashes: self.hashes,
-            rows: self.rows,
-        }
+        self.on(|source| -> Box<dyn subfield::Receiver<WIDTH> + Send> {
+            Box::new(FromCots::new(source))
+        })
     }
 
     /// Passes the next `count` COTs t_i, of which x_i is the lowest bit, and their pads to `sink`, piece by

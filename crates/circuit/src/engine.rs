@@ -62,7 +62,7 @@ impl<const W: u32> Receiver<W> {
     }
 
     /// This engine after its tests: other tests would make their entries from COTs.
-    pub fn for_functions(self) -> Receiver {
+    pub(crate) fn for_functions(self) -> Receiver {
         Receiver {
             main: self.main.for_functions(),
             reverse: self.reverse,
@@ -107,7 +107,7 @@ impl<const W: u32> Sender<W> {
     }
 
     /// As [`Receiver::for_functions`].
-    pub fn for_functions(self) -> Sender {
+    pub(crate) fn for_functions(self) -> Sender {
         Sender {
             main: self.main.for_functions(),
             reverse: self.reverse,

@@ -61,7 +61,7 @@ fn random(domain: u128, first: usize, blocks: &mut [Block]) {
     GENERATOR.encrypt(blocks);
 }
 
-/// Multiplies rows number `first` …, an even number, by their constants.
+/// Multiplies rows number `first` …, an even number, by their constants, if there are any.
 fn multiply_by_constants<const L: usize>(
     rows: &mut [[u64; L]],
     first: usize,
@@ -74,7 +74,7 @@ fn multiply_by_constants<const L: usize>(
         let constants = &mut constants[..rows.len()];
         // 0 has no inverse.
         match coefficients {
-            Coefficients::Bits => constants.fill(1),
+            Coefficients::Bits => return,
             Coefficients::Bytes => constants
                 .iter_mut()
                 .for_each(|c| *c = byte_element(1 + (*c % 255) as u8)),
@@ -97,7 +97,7 @@ pub(crate) fn convolve_twice<const L: usize>(rows: &mut [[u64; L]], coefficients
         let mut multiplied = 0;
         for start in (0..n).step_by(PIECE) {
             let end = (start + PIECE).min(n);
-            if pass == 1 && coefficients != Coefficients::Bits {
+            if pass == 1 {
                 // Rows get their constant before the second convolution adds anything to them.
                 let ahead = (end + EXTRA).next_multiple_of(2).min(n);
                 let rows = &mut rows[multiplied..ahead];

@@ -426,27 +426,36 @@ pub fn weight(field_bits: u32, coefficient_bits: u32, distance_percent: u64, kap
 /// # Panics
 /// For other bits than 1, 64, 72 and 128.
 pub fn instances(bits: u32) -> &'static [(u32, u32)] {
-    match bits {
-        1 => &[(1, 1)],
-        64 => &[(64, 64)],
-        72 => &[(72, 8), (8, 8)],
-        128 => &[(128, 64)],
-        _ => panic!("no entries of {bits} bits"),
-    }
+    ENTRIES[place(bits)].1
 }
 
-/// Number of noise positions per chunk of entries of `bits` bits, for the pinned code and so many chunks at most. Whoever attacks all chunks needs one of them to fall, so that on each an attack takes 2^[`KAPPA`] operations as often as
-/// there are chunks.
+/// The bits of entries, with their instances.
+const ENTRIES: [(u32, &[(u32, u32)]); 4] = [
+    (1, &[(1, 1)]),
+    (64, &[(64, 64)]),
+    (72, &[(72, 8), (8, 8)]),
+    (128, &[(128, 64)]),
+];
+
+fn place(bits: u32) -> usize {
+    let place = ENTRIES.iter().position(|(of, _)| *of == bits);
+    place.expect("bits of an entry")
+}
+
+/// Number of noise positions per chunk of entries of `bits` bits, for the pinned code and so many chunks at most. Whoever
+/// attacks all chunks needs one of them to fall, so that on each an attack takes 2^[`KAPPA`] operations as often as there are
+/// chunks.
 ///
 /// # Panics
-/// For more than 2^15 chunks.
+/// For more than 2^15 chunks, and as [`instances`].
 pub fn noise_weight(bits: u32, chunks: usize) -> usize {
-    static WEIGHTS: [[OnceLock<usize>; 16]; 129] = [const { [const { OnceLock::new() }; 16] }; 129];
+    static WEIGHTS: [[OnceLock<usize>; 16]; ENTRIES.len()] =
+        [const { [const { OnceLock::new() }; 16] }; ENTRIES.len()];
     let log = chunks.next_power_of_two().ilog2();
     let kappa = KAPPA + i64::from(log);
     let of =
         |(field, coefficients): &(u32, u32)| weight(*field, *coefficients, DISTANCE_PERCENT, kappa);
-    *WEIGHTS[bits as usize][log as usize]
+    *WEIGHTS[place(bits)][log as usize]
         .get_or_init(|| instances(bits).iter().map(of).max().unwrap_or(0))
 }
 

@@ -21,8 +21,8 @@
 //! assuming that the peer knows every entry of a, and [`noise_weight`](crate::lpn::noise_weight) is the least
 //! t at which all of them fail: for one chunk 546 over the large fields, 300 over GF(2). Over large fields the linear
 //! test with a word of relative weight δ = 0.15 decides; over bits, words made for regular noise do. Over a
-//! large field, in which noise values are uniform, the test's advantage is (1 − δ)^t. That is stricter than the (1 − 2δ)^t that
-//! some implementations use for all fields: it needs about twice as many trees. δ is an estimate, and lighter
+//! large field, in which noise values are uniform, the test's advantage is (1 − δ)^t. That is stricter than
+//! the (1 − 2δ)^t that some implementations use for all fields: it needs about twice as many trees. δ is an estimate, and lighter
 //! words are known ([`crate::code`]). They cover whole blocks, where regular noise always has a position. So
 //! security rests on noise in contiguous, regular blocks: no other shape of noise may be used with this code.
 //! All chunks share one public code, and whoever finds the noise of one has what it wants: t grows with their number,

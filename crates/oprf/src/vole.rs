@@ -84,11 +84,11 @@ const SLOTS: usize = 1 << 15;
 pub struct Events {
     /// Statistical security in bits of the encoding.
     pub encoding: u32,
-    /// Bits of an encoded value.
+    /// What encoded values are.
     pub values: Width,
 }
 
-/// What encoded values are.
+/// How wide encoded values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// Elements of GF(2^64).

@@ -179,10 +179,8 @@ impl Job {
             });
         }
         if spec.key_agreement(self.get(&POST_QUANTUM)).is_none() {
-            let all = self.registry.all().iter().filter(|p| p.can_reveal(reveal));
-            let names = all
-                .map(|p| p.spec())
-                .filter(|spec| spec.key_agreement(true).is_some());
+            let able = self.registry.revealing(reveal).map(|p| p.spec());
+            let names = able.filter(|spec| spec.key_agreement(true).is_some());
             let names: Vec<&str> = names.map(|spec| spec.name).collect();
             return usage(format!(
                 "protocol {} has no post-quantum form; there are: {}",

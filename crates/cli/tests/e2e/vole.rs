@@ -43,6 +43,37 @@ fn both_learn(thousands: u64, options: &str) -> [Value; 2] {
     })
 }
 
+/// Both sides print that a run was post-quantum and keep it in their reports, and say nothing of one that was not.
+#[test]
+fn post_quantum_runs_say_so() {
+    let place = Place::new();
+    let own = rows(40, 1, 60);
+    place.write("own.csv", csv_of(&HEADER, &own));
+    for (option, is_said) in [("--post-quantum", true), ("--protocol vole", false)] {
+        let side = |report: &str| {
+            let options = format!("--report {report} {option}");
+            Arguments::new("own.csv", "key").with(&options)
+        };
+        let side_of_sender = side("theirs.json");
+        let pair = exchange(
+            &place,
+            &side("ours.json").output("out.csv"),
+            &side_of_sender,
+        );
+        pair.expect_success();
+        for (ended, report) in [(&pair.receiver, "ours.json"), (&pair.sender, "theirs.json")] {
+            let line = ended
+                .err
+                .lines()
+                .any(|line| line.split_whitespace().eq(["post-quantum", "yes"]));
+            assert_eq!(line, is_said, "{}", ended.err);
+            let report: Value = serde_json::from_str(&place.read(report)).unwrap();
+            assert_eq!(report["contract"]["post_quantum"], is_said);
+        }
+        std::fs::remove_file(place.path("out.csv")).unwrap();
+    }
+}
+
 #[test]
 fn the_default_withstands_malicious_peers() {
     for report in both_learn(20, "") {
