@@ -22,12 +22,12 @@
 //! ([`TileHash`](vesica_primitives::block::TileHash)). An entry serves one table, and tiles of digits and of conjunctions
 //! differ like all others. The pads that the choice end lacks are H(Y + u·Δ) for u ≠ X. The first element of such an input
 //! is u, since that of Y is 0 and that of Δ is 1. So two of a tile meet only if u is the same and two Y, which are
-//! pseudorandom, are equal: 2^23 pairs of entries of a tile meet with a probability of at most 2^-101, or 2^-100 over
-//! GF(8). Each input by itself has the entropy of Δ, 124 bits over GF(16) and 123 over GF(8). (There two bits of every input
-//! are 0, so that of the hash they are those of π alone: to invert π takes all others.) These are the events that the proof
-//! of correlation robustness of MMO has to exclude (C. Guo, J. Katz, X. Wang, Y. Yu, S&P 2020). What a pad masks does not depend on Δ but for pads of lower levels,
-//! which are under other keys and are replaced by uniform bits first; so the linear orthomorphism of the circular case is
-//! left out.
+//! pseudorandom, are equal: 2^23 pairs of entries of a tile meet with a probability of at most 2^-101, or 2^-100
+//! over GF(8). Each input by itself has the entropy of Δ, 124 bits over GF(16) and 123 over GF(8). (There two bits
+//! of every input are 0, so that of the hash they are those of π alone: to invert π takes all others.) These are
+//! the events that the proof of correlation robustness of MMO has to exclude (C. Guo, J. Katz, X. Wang, Y. Yu, S&P
+//! 2020). What a pad masks does not depend on Δ but for pads of lower levels, which are under other keys and are
+//! replaced by uniform bits first; so the linear orthomorphism of the circular case is left out.
 //! Hashing W COTs one by one and adding the hashes would be unsound: the pads of u, u + 1, u + 2 and u + 3 would cancel,
 //! and four table entries would show whether y_c is among them.
 //!

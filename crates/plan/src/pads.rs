@@ -70,9 +70,10 @@ const OPPRFS: u32 = 2;
 /// How far the noise of both sides can be from 0 in a count: at the least ε, of a millionth for each, and λ of some 130 bits.
 const MAX_NOISE_SPAN: u64 = 1 << 28;
 
-/// Upper bounds for any circuit of the registry over one bucket, under one Δ: of the blocks of pads that multiply values and
-/// strings, of the pads of entries of either width that compare strings, and of the COTs that serve ANDs. Opening the matches of several buckets
-/// takes more of the latter under one Δ. A party knows one bit of their pads, so that κ is the same.
+/// Upper bounds for any circuit of the registry over one bucket, under one Δ: of the blocks of pads that multiply
+/// values and strings, of the pads of entries of either width that compare strings, and of the COTs that serve
+/// ANDs. Opening the matches of several buckets takes more of the latter under one Δ. A party knows one bit of
+/// their pads, so that κ is the same.
 fn correlations(params: &Params) -> [u64; 4] {
     let each = params.lambda_each(OPPRFS);
     let params = &Params {
