@@ -51,14 +51,17 @@ fn new_file(path: &Path, mode: u32) -> io::Result<File> {
 }
 
 /// Puts a file with a private name in the place of another one, at once.
-pub(crate) fn persist(private: TempPath, path: &Path) -> io::Result<()> {
+pub(crate) fn persist(file: &File, private: TempPath, path: &Path) -> io::Result<()> {
     #[cfg(not(windows))]
     {
-        private.persist(path).map_err(|e| e.error)
+        private.persist(path).map_err(|e| e.error)?;
+        unlock(file);
+        Ok(())
     }
-    // The other one may be open, which [`TempPath::persist`] does not allow there.
+    // The other one may be open, which [`TempPath::persist`] does not allow there. No other process has copies of this one.
     #[cfg(windows)]
     {
+        let _ = file;
         let mut private = private;
         fs::rename(&private, path)?;
         private.disable_cleanup(true);
@@ -67,19 +70,29 @@ pub(crate) fn persist(private: TempPath, path: &Path) -> io::Result<()> {
 }
 
 /// Gives a file with a private name another one, which no other file may have.
-pub(crate) fn persist_new(private: TempPath, path: &Path) -> io::Result<()> {
+pub(crate) fn persist_new(file: &File, private: TempPath, path: &Path) -> io::Result<()> {
     #[cfg(not(windows))]
     {
-        private.persist_noclobber(path).map_err(|e| e.error)
+        private.persist_noclobber(path).map_err(|e| e.error)?;
+        unlock(file);
+        Ok(())
     }
     // [`TempPath::persist_noclobber`] takes no long paths there.
     #[cfg(windows)]
     {
+        let _ = file;
         let mut private = private;
         vesica_kernels::windows::rename_new(&private, path)?;
         private.disable_cleanup(true);
         Ok(())
     }
+}
+
+/// Unlocks a file that has its name, so that whoever opens it next can lock it. To close it is not enough: a process that
+/// another thread has just started has a copy of it, and with that the lock, until it runs its own program.
+#[cfg(not(windows))]
+fn unlock(file: &File) {
+    let _ = file.unlock();
 }
 
 /// Gives a private name to a file without a name, which is to become `path`.
@@ -232,6 +245,21 @@ mod tests {
             WholeFile::create(&path).unwrap().commit().unwrap();
             assert_eq!(fs::read(&path).unwrap(), b"");
             assert!(!left.exists() && others.exists() && private.exists());
+        }
+    }
+
+    #[test]
+    fn a_file_in_its_place_is_locked_by_nobody() {
+        let place = tempfile::tempdir().unwrap();
+        for (name, persist) in [("other", persist as fn(&_, _, &_) -> _), ("new", persist_new)] {
+            let path = place.path().join(name);
+            let (file, private) = create(&path, OWNER_ONLY).unwrap();
+            assert!(!lock(&open_regular(&private).unwrap()));
+            persist(&file, private, &path).unwrap();
+            let copy = file.try_clone().unwrap();
+            drop(file);
+            assert!(lock(&open_regular(&path).unwrap()));
+            drop(copy);
         }
     }
 

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at a lock that another process has.
 const PAUSE: Duration = Duration::from_millis(20);
+/// For how long a lock that was given up may still be found: a process that another thread has just started has copies of all
+/// open files until it runs its own program, and with them their locks.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// Why a file is not locked.
 #[derive(Debug)]
@@ -18,16 +21,12 @@ pub enum NotLocked {
     Io(io::Error),
 }
 
-/// Locks a file until it is closed, unless another process has locked it.
+/// Locks a file until it is closed, unless another process has locked it for longer than a moment.
 ///
 /// # Errors
 /// Any [`NotLocked`]. Whoever goes on without a lock shares the file with others.
 pub fn lock(file: &File) -> Result<(), NotLocked> {
-    try_lock(file).map_err(|error| match error {
-        TryLockError::WouldBlock => NotLocked::InUse,
-        TryLockError::Error(e) if has_no_locks(&e) => NotLocked::NoLocks,
-        TryLockError::Error(e) => NotLocked::Io(e),
-    })
+    lock_within(file, MOMENT)
 }
 
 /// Locks a file as [`File::try_lock`] does, but on Windows keeps nobody from reading it, as that would.
@@ -51,10 +50,16 @@ pub(crate) fn try_lock(file: &File) -> Result<(), TryLockError> {
 pub fn lock_within(file: &File, most: Duration) -> Result<(), NotLocked> {
     let until = Instant::now() + most;
     loop {
-        match lock(file) {
-            Err(NotLocked::InUse) if Instant::now() < until => std::thread::sleep(PAUSE),
-            locked => return locked,
-        }
+        return match try_lock(file) {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            Err(TryLockError::WouldBlock) => Err(NotLocked::InUse),
+            Err(TryLockError::Error(e)) if has_no_locks(&e) => Err(NotLocked::NoLocks),
+            Err(TryLockError::Error(e)) => Err(NotLocked::Io(e)),
+            Ok(()) => Ok(()),
+        };
     }
 }
 
@@ -109,7 +114,17 @@ mod tests {
             drop(first);
             second.join().unwrap().unwrap();
         });
-        lock(&open()).unwrap();
+        let copy = open();
+        lock(&copy).unwrap();
+        // As a process has it that was just started, and that has not run its program yet.
+        let inherited = copy.try_clone().unwrap();
+        drop(copy);
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| lock(&open()));
+            std::thread::sleep(MOMENT / 4);
+            drop(inherited);
+            next.join().unwrap().unwrap();
+        });
     }
 
     #[cfg(unix)]

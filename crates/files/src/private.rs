@@ -57,7 +57,7 @@ impl PrivateFile {
     pub fn place_new(self) -> io::Result<()> {
         self.file.sync_all()?;
         match self.private {
-            Some(private) => beside::persist_new(private, &self.path),
+            Some(private) => beside::persist_new(&self.file, private, &self.path),
             None => unnamed::link(&self.file, &self.path),
         }
     }
@@ -73,7 +73,7 @@ impl PrivateFile {
             Some(private) => private,
             None => unnamed::link_privately(&self.file, &self.path)?,
         };
-        beside::persist(private, &self.path)
+        beside::persist(&self.file, private, &self.path)
     }
 }
 

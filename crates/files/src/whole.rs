@@ -146,7 +146,7 @@ impl WholeFile {
                 }
             },
         };
-        beside::persist(private, &place.path)?;
+        beside::persist(&file, private, &place.path)?;
         Ok(Some(place.path))
     }
 }
