@@ -466,7 +466,7 @@ fn honest_psi(seeds: &Seeds, number: u8, protocol: &str) -> Result<()> {
             }
         }
         let labelled = Registry::standard().get(protocol);
-        if labelled.is_some_and(|protocol| protocol.labels_per_item().is_some()) {
+        if tasks == 1 && labelled.is_some_and(|protocol| protocol.labels_per_item().is_some()) {
             let start = [number | flag | BOTH, LABELLED | 0b1011];
             for (name, script) in near_honest(frames + 1) {
                 let name = format!("{protocol}{level}-labels-{name}");

@@ -22,11 +22,12 @@ pub const BOTH: u8 = 0x40;
 
 /// What circuit PSI reveals, the minimum, and how many values receiver and sender have; the bits of the second byte from
 /// the fifth on choose one.
-pub const CIRCUITS: [(&[Reveal], u64, [u8; 2]); 4] = [
+pub const CIRCUITS: [(&[Reveal], u64, [u8; 2]); 5] = [
     (&[Reveal::Size, Reveal::Sum], 2, [0, 3]),
     (&[Reveal::InnerProduct], 0, [1, 1]),
     (&[Reveal::ThresholdMatches], 2, [0, 0]),
     (&[Reveal::Shares], 0, [1, 1]),
+    (&[Reveal::Union], 0, [0, 0]),
 ];
 
 /// Set in the second byte: a protocol that compares numbers as they are gets hashes all the same.
@@ -83,11 +84,13 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
                 ..Task::new(Reveal::Matches)
             },
             false => {
-                let (reveals, min_size, [receiver, sender]) = CIRCUITS[usize::from(sizes >> 4 & 3)];
+                let number = usize::from(sizes >> 4 & 7) % CIRCUITS.len();
+                let (reveals, min_size, [receiver, sender]) = CIRCUITS[number];
                 let reveals = Reveals::of(reveals).expect("they go together");
                 Task {
                     min_size,
                     values: Values { receiver, sender },
+                    label_bytes: if reveals.is_rows() { LABEL_BYTES } else { 0 },
                     string_bytes: match reveals == Reveal::Shares {
                         true => StringBytes {
                             receiver: LABEL_BYTES,
@@ -100,7 +103,7 @@ fn run(choice: u8, sizes: u8) -> (Run, [u8; 2]) {
             }
         },
     };
-    (run, [choice & 0xc0 | number as u8, sizes & 0x3f])
+    (run, [choice & 0xc0 | number as u8, sizes & 0x7f])
 }
 
 /// Both sides have the first so many of these.
@@ -169,6 +172,19 @@ impl Run {
         let expected = match self.task.reveal.last() {
             // Of shares only the shape is known.
             Reveal::Shares => return true,
+            Reveal::Union => {
+                let all = self::labels(self.params.sender_size);
+                let mut expected: Vec<_> = all[common * LABEL_BYTES..].chunks(LABEL_BYTES).collect();
+                expected.sort_unstable();
+                return match output {
+                    Output::Rows(slots) => {
+                        let mut rows: Vec<_> = slots.rows().collect();
+                        rows.sort_unstable();
+                        rows == expected
+                    }
+                    _ => false,
+                };
+            }
             Reveal::Matches | Reveal::ThresholdMatches => {
                 let expected: Vec<bool> = (0..own).map(|i| i < common && enough).collect();
                 return match output {
@@ -200,6 +216,11 @@ impl Run {
                 matched, labels, ..
             } => {
                 assert_eq!((matched.len(), labels.len()), (own, own * LABEL_BYTES));
+            }
+            Output::Rows(slots) => {
+                let count = self.params.sender_size;
+                assert_eq!(slots.is_row.len(), count);
+                assert_eq!(slots.contents.len(), count * LABEL_BYTES);
             }
             Output::Shares(shares) => {
                 let cells = shares.matches.len();

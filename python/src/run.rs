@@ -320,7 +320,14 @@ impl Job {
             (Gets::Shares, _) if file.is_none() => {
                 return Err(Failure::usage("shares go to a file: give an output"));
             }
-            (Gets::Shares | Gets::Nothing, _) if options.rows()? != Rows::Matching => {
+            (Gets::PeerRows, _) if file.is_none() => {
+                return Err(Failure::usage(
+                    "the peer's rows go to a file: give an output",
+                ));
+            }
+            (Gets::Shares | Gets::PeerRows | Gets::Nothing, _)
+                if options.rows()? != Rows::Matching =>
+            {
                 return Err(Failure::usage("rows, align: this side gets no rows"));
             }
             _ => {}

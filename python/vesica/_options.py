@@ -55,7 +55,7 @@ class Threshold(str):
     __slots__ = ()
 
 
-Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares"], Threshold]
+Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares", "union"], Threshold]
 
 
 class TableOptions(TypedDict, total=False):

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use rand_core::CryptoRng;
+use vesica_primitives::block::{Block, Prg};
 use zeroize::Zeroizing;
 
 /// One party's shares of a row of bits: bit i is bit i % 64 of word i / 64. Bits beyond the last are zero.
@@ -39,6 +41,41 @@ impl BitShares {
     /// Shares that are all 0: those of bits which the peer alone knows.
     pub fn zeros(len: usize) -> Self {
         BitShares::from_fn(len, |_| 0)
+    }
+
+    /// Uniform ones.
+    pub(crate) fn random(rng: &mut dyn CryptoRng, len: usize) -> Self {
+        let mut blocks = Zeroizing::new(vec![0; len.div_ceil(128)]);
+        Prg::random(rng).fill(&mut blocks);
+        let words = &bytemuck::cast_slice::<Block, u64>(&blocks)[..len.div_ceil(64)];
+        BitShares::from_words(Zeroizing::new(words.to_vec()), len)
+    }
+
+    /// The first `len` of them.
+    pub(crate) fn first(&self, len: usize) -> Self {
+        let words = self.words[..len.div_ceil(64)].to_vec();
+        BitShares::from_words(Zeroizing::new(words), len)
+    }
+
+    /// `count` shares from number `first` on, from 1 to 64, the lowest bit first.
+    #[inline(always)]
+    pub(crate) fn read_at(&self, first: usize, count: usize) -> u64 {
+        let (word, shift) = (first / 64, first % 64);
+        let high = match shift + count > 64 {
+            true => self.words[word + 1] << (64 - shift),
+            false => 0,
+        };
+        (self.words[word] >> shift | high) & (u64::MAX >> (64 - count))
+    }
+
+    /// Adds `count` bits, from 1 to 64, to the shares from number `first` on. The others of `bits` are 0.
+    #[inline(always)]
+    pub(crate) fn add_at(&mut self, first: usize, count: usize, bits: u64) {
+        let (word, shift) = (first / 64, first % 64);
+        self.words[word] ^= bits << shift;
+        if shift + count > 64 {
+            self.words[word + 1] ^= bits >> (64 - shift);
+        }
     }
 
     /// Appends other shares.
@@ -169,6 +206,27 @@ mod tests {
             if !len.is_multiple_of(8) {
                 *bytes.last_mut().unwrap() |= 0x80;
                 prop_assert!(BitShares::read(&bytes, len).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_read_and_changed_from_any_place_on() {
+        for len in [1, 63, 64, 65, 200] {
+            let bits = BitShares::from_fn(len, |i| (i * i + i / 3) as u64);
+            for first in 0..len {
+                for count in 1..=64.min(len - first) {
+                    let read = bits.read_at(first, count);
+                    let expected = (0..count).map(|i| bits.get(first + i) << i);
+                    assert_eq!(read, expected.sum::<u64>(), "{len} {first} {count}");
+                    let mut changed = BitShares::zeros(len);
+                    changed.add_at(first, count, read);
+                    let here = first..first + count;
+                    let kept = |i| if here.contains(&i) { bits.get(i) } else { 0 };
+                    assert_eq!(changed, BitShares::from_fn(len, kept));
+                }
+                let expected = BitShares::from_fn(first, |i| bits.get(i));
+                assert_eq!(bits.first(first), expected);
             }
         }
     }

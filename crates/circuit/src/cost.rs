@@ -8,8 +8,11 @@ use crate::arithmetic::{self, Elements, LONG_BITS, LONG_WINDOW, Ring, Row};
 use crate::compare::{gate_words, gates};
 use crate::cots::WIDTH;
 use crate::digits;
-use crate::functions::{self, Number, signed_size_ring, size_ring};
+use crate::functions::{Number, signed_size_ring, size_ring};
 use crate::membership::window;
+use crate::messages::PACKED;
+use crate::network::switches;
+use crate::rows::Width;
 
 /// COTs, entries, bytes and message flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,7 +240,7 @@ pub fn matches(bins: impl Into<Bins>) -> Cost {
         ..Cost::default()
     };
     let opened = Cost {
-        sender_bytes: framed(here, 1, functions::PIECE),
+        sender_bytes: framed(here, 1, PACKED),
         flows: here.min(1),
         ..Cost::default()
     };
@@ -288,6 +291,30 @@ pub fn sums_of_receiver(bins: impl Into<Bins>, columns: usize, minimum: u64) -> 
 pub fn sums_of_sender(bins: impl Into<Bins>, columns: usize, minimum: u64) -> Cost {
     let bins = bins.into();
     both_ways(bins.here, payloads(columns, minimum)) + counts_of_sender(bins, columns, minimum)
+}
+
+/// [`crate::Receiver::permute`].
+pub fn permutation(bits: usize) -> Cost {
+    let switches = switches(bits);
+    let settings = framed(switches, 1, PACKED);
+    Cost {
+        reverse_cots: switches,
+        receiver_bytes: settings,
+        sender_bytes: settings + framed(bits, 1, PACKED),
+        flows: switches.min(1) + bits.min(1),
+        ..Cost::default()
+    }
+}
+
+/// [`crate::Receiver::hand_over`].
+pub fn rows(slots: usize, width: Width) -> Cost {
+    Cost {
+        cots: slots,
+        receiver_bytes: slots * width.bytes(),
+        sender_bytes: framed(slots, 1, width.window()),
+        flows: 2 * slots.div_ceil(width.window()),
+        ..Cost::default()
+    }
 }
 
 /// [`crate::Receiver::inner_product`].
@@ -590,6 +617,31 @@ mod tests {
             );
             let both = string_of_sender(bins, bytes) + string_of_receiver(bins, bytes);
             check(found.2, both);
+        }
+    }
+
+    #[test]
+    fn orders_and_rows_cost_what_is_said() {
+        for bits in SIZES.into_iter().chain([40_000]) {
+            let shares = &BitShares::from_fn(bits, |i| i as u64);
+            let order: Vec<u32> = (0..bits as u32).rev().collect();
+            let found = measured(
+                |engine, channel| engine.permute(channel, &mut rng(1), &order, shares),
+                |engine, channel| engine.permute(channel, &mut rng(2), shares),
+            );
+            check(found.2, permutation(bits));
+            for bytes in [1, 16, 70] {
+                let width = Width::new(bytes, bits, 48);
+                let found = measured(
+                    |engine, channel| {
+                        let row = vec![7; bytes];
+                        let row = |_| (&row[..], true);
+                        engine.hand_over(channel, &mut rng(1), shares, width, row)
+                    },
+                    |engine, channel| engine.take_over(channel, &mut rng(2), shares, width),
+                );
+                check(found.2, rows(bits, width));
+            }
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::bits::BitShares;
 use crate::cots::{ChoiceEnd, Direction, ValueEnd, WIDTH};
 use crate::membership::{Compared, Drawn, DrawnPads};
 
-/// Why a function of the sender's payloads panics.
-const NO_REVERSE: &str = "COTs of the reverse direction";
+/// Why what takes COTs of the reverse direction panics without.
+pub(crate) const NO_REVERSE: &str = "COTs of the reverse direction";
 
 /// The engine of the PSI receiver, who did the cuckoo hashing. It is the COT sender of the main direction.
 ///

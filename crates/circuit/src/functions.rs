@@ -59,9 +59,6 @@ use crate::messages::{BitReader, BitWriter, OUTCOME, SHARES, receive_bits};
 use crate::triples::{Party, and};
 pub(crate) use matches::OpensMatches;
 
-/// Opened bits in one frame.
-pub(crate) const PIECE: usize = 1 << 20;
-
 /// What the receiver learns.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Answer {

@@ -28,6 +28,8 @@
 //! | sum of the receiver's payloads | 0 | 1 | 0 | 64 | 1 | 3 |
 //! | sum of the sender's payloads | 0 | 1 | 1 | 65 | 65 | 3 |
 //! | inner product | 0 | 65 | 1 | 2145 | 129 | 5 |
+//! | order that the receiver chooses, l = ⌈log₂ bins⌉ | 0 | 0 | below l | below l | below l + 1 | 2 |
+//! | row of w bits that the receiver hands over, or not | 0 | 1 | 0 | w + 72 | 1 | 2 |
 //!
 //! Sizes, sums and products of one run add up, and are opened together. A minimum adds one or two bits per bin to a size,
 //! and a size to any other number, with two more COTs and four bits for each of the sender's payloads; besides some fourteen
@@ -53,7 +55,10 @@ mod functions;
 mod harness;
 mod membership;
 pub mod messages;
+mod network;
+mod permute;
 mod pipeline;
+mod rows;
 mod triples;
 #[cfg(test)]
 mod views;
@@ -68,3 +73,4 @@ pub use pipeline::{
     CircuitPsi, MAX_PLACES, Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Recipe, Stages, Test,
     Twice,
 };
+pub use rows::Width;

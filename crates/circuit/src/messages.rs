@@ -3,6 +3,11 @@
 use vesica_wire::{Channel, Error, Kind, MAX_FRAME, Misbehaviour, recv_exact};
 use zeroize::Zeroizing;
 
+use crate::bits::BitShares;
+
+/// Packed bits in one frame.
+pub(crate) const PACKED: usize = 1 << 20;
+
 /// Frames with corrections of choice digits, one per 1-of-16 transfer.
 pub const DIGITS: Kind = Kind {
     code: 80,
@@ -55,6 +60,30 @@ pub const SHARES: Kind = Kind {
 pub const OUTCOME: Kind = Kind {
     code: 88,
     name: "outcome",
+};
+
+/// Frames with corrections of the settings of switches.
+pub const SETTINGS: Kind = Kind {
+    code: 89,
+    name: "switch corrections",
+};
+
+/// Frames with masked differences of the wires of switches.
+pub const SWITCHES: Kind = Kind {
+    code: 90,
+    name: "masked switches",
+};
+
+/// Frames with masked shares of bits that are put into another order.
+pub const WIRES: Kind = Kind {
+    code: 91,
+    name: "masked shares",
+};
+
+/// Frames with rows that are handed over.
+pub const ROWS: Kind = Kind {
+    code: 92,
+    name: "masked rows",
 };
 
 /// Writes a stream of bits, lowest first.
@@ -147,6 +176,41 @@ pub(crate) fn receive_bits(
     }
 }
 
+/// Sends bits, [`PACKED`] in every frame but the last.
+pub(crate) fn send_packed(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    bits: &BitShares,
+) -> Result<(), Error> {
+    let firsts = (0..bits.len()).step_by(PACKED);
+    for (words, first) in bits.words().chunks(PACKED / 64).zip(firsts) {
+        let len = PACKED.min(bits.len() - first);
+        let mut frame = Vec::with_capacity(len.div_ceil(64) * 8);
+        BitShares::write(words, len, &mut frame);
+        channel.send(kind, frame)?;
+    }
+    Ok(())
+}
+
+/// Takes so many bits of [`send_packed`].
+///
+/// # Errors
+/// The channel's; `PeerMisbehaved` for a frame of another length or a bit set after the last.
+pub(crate) fn receive_packed(
+    channel: &mut dyn Channel,
+    kind: Kind,
+    len: usize,
+) -> Result<BitShares, Error> {
+    let mut words = Zeroizing::new(Vec::with_capacity(len.div_ceil(64)));
+    for first in (0..len).step_by(PACKED) {
+        let count = PACKED.min(len - first);
+        let frame = recv_exact(channel, kind, BitShares::bytes(count))?;
+        let read = BitShares::read(&frame, count).ok_or_else(|| stray_bits(kind))?;
+        words.extend_from_slice(&read);
+    }
+    Ok(BitShares::from_words(words, len))
+}
+
 /// The error for bits set where there should be none.
 pub(crate) fn stray_bits(kind: Kind) -> Error {
     Misbehaviour::BadValue {
@@ -216,6 +280,31 @@ mod tests {
                 problem: "bits are set beyond the last one"
             }
         );
+    }
+
+    #[test]
+    fn packed_bits_come_back_and_strays_do_not() {
+        for len in [0, 1, 64, 65, PACKED, PACKED + 3] {
+            let bits = BitShares::from_fn(len, |i| (i * i) as u64 >> 3);
+            let mut tape = Tape::default();
+            send_packed(&mut tape, SWITCHES, &bits).unwrap();
+            assert_eq!(receive_packed(&mut tape, SWITCHES, len).unwrap(), bits);
+        }
+        let what = WIRES.name;
+        for (bytes, wrong) in [
+            (
+                &[1, 0x20][..],
+                Misbehaviour::BadValue {
+                    what,
+                    problem: "bits are set beyond the last one",
+                },
+            ),
+            (&[1], Misbehaviour::WrongLength { what, bytes: 1 }),
+        ] {
+            let mut tape = Tape::default();
+            tape.send(WIRES, bytes.to_vec()).unwrap();
+            assert_eq!(misbehaviour(receive_packed(&mut tape, WIRES, 13)), wrong);
+        }
     }
 
     #[test]

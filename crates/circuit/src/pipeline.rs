@@ -16,6 +16,9 @@
 //! 4. The function is computed on the shares. Its numbers stay shared until all parts of a run have theirs, and their sums
 //!    are opened to the receiver alone; or the shares are the result.
 //!
+//! **Rows.** Where the receiver learns the rows of the sender that it lacks, the two exchange their parts: the sender's items are
+//! in the table, and the receiver's in all bins where they could be (`pipeline/function/union.rs`).
+//!
 //! **Minimum.** What is compared with a minimum is the number of matches that add to each of the numbers: a match whose
 //! value is 0 adds nothing. Otherwise a receiver could bring a few keys with values and any number without. See *What one
 //! answer can carry* in `docs/protocols/circuit.md`.
@@ -572,6 +575,49 @@ impl<R: Recipe> CircuitPsi<R> {
     }
 }
 
+impl<R: Recipe> CircuitPsi<R> {
+    /// Runs a party in the part that it has.
+    fn run(
+        &self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        half: Half,
+        (params, task): (&Params, &Task),
+        input: Input<'_>,
+    ) -> Result<Output, Error> {
+        let params = &by_part(params, task);
+        let plan = Plan::new::<R>(params, self.table, task);
+        let output = if hashes(task, half) {
+            let (bins, received) = self.received(channel, rng, params, &plan, input)?;
+            channel.begin_phase("function");
+            plan.receive(plan.run::<R>(channel, rng), received, &bins, input)?
+        } else {
+            let sent = self.sent(channel, rng, params, &plan, input)?;
+            channel.begin_phase("function");
+            plan.send(plan.run::<R>(channel, rng), sent)?
+        };
+        channel.flush()?;
+        Ok(output)
+    }
+}
+
+/// Whether a party has the part of the one that puts its items into the table, which is the receiver's elsewhere here.
+fn hashes(task: &Task, half: Half) -> bool {
+    let [of_table, _] = task.reveal.by_part([Half::Receiver, Half::Sender]);
+    of_table == half
+}
+
+/// The parameters for the parties in these parts.
+fn by_part(params: &Params, task: &Task) -> Params {
+    let sizes = [params.receiver_size, params.sender_size];
+    let [receiver_size, sender_size] = task.reveal.by_part(sizes);
+    Params {
+        receiver_size,
+        sender_size,
+        ..params.clone()
+    }
+}
+
 impl<R: Recipe> Protocol for CircuitPsi<R> {
     fn spec(&self) -> &'static Spec {
         const { &recipes::spec::<R>() }
@@ -589,15 +635,24 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         recipes::bytes_per_column::<R>(receiver_size, sender_size)
     }
 
+    fn labels_per_item(&self) -> Option<u64> {
+        Some(1)
+    }
+
     fn traffic(&self, params: &Params, task: &Task, _: Option<u32>, _: bool) -> Option<Traffic> {
-        let lambda = self.spec().max_lambda_of(
-            [params.receiver_size, params.sender_size].map(|size| size as u64),
-            None,
-        );
-        match lambda.is_some_and(|most| params.lambda > most) {
-            true => None,
-            false => Plan::new::<R>(params, self.table, task).traffic::<R>(),
+        let params = &by_part(params, task);
+        let sizes = [params.receiver_size, params.sender_size].map(|size| size as u64);
+        let lambda = self.spec().max_lambda_of(sizes, None);
+        if lambda.is_some_and(|most| params.lambda > most) {
+            return None;
         }
+        let traffic = Plan::new::<R>(params, self.table, task).traffic::<R>()?;
+        let mut all = Traffic::default();
+        match hashes(task, Half::Receiver) {
+            true => all = traffic,
+            false => all.reversed(|part| *part = traffic),
+        }
+        Some(all)
     }
 
     fn prepare(&self, _: usize, _: &mut dyn CryptoRng) -> Prepared {
@@ -613,13 +668,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         _: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        let plan = Plan::new::<R>(params, self.table, task);
-        let (bins, received) = self.received(channel, rng, params, &plan, input)?;
-        channel.begin_phase("function");
-        let run = plan.run::<R>(channel, rng);
-        let output = plan.receive(run, received, &bins, input)?;
-        channel.flush()?;
-        Ok(output)
+        self.run(channel, rng, Half::Receiver, (params, task), input)
     }
 
     fn send(
@@ -631,13 +680,7 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         _: Prepared,
         rng: &mut dyn CryptoRng,
     ) -> Result<Output, Error> {
-        let plan = Plan::new::<R>(params, self.table, task);
-        let sent = self.sent(channel, rng, params, &plan, input)?;
-        channel.begin_phase("function");
-        let run = plan.run::<R>(channel, rng);
-        let output = plan.send(run, sent)?;
-        channel.flush()?;
-        Ok(output)
+        self.run(channel, rng, Half::Sender, (params, task), input)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::engine::{Receiver, Sender};
 use crate::functions::{Answer, Payloads};
 use crate::harness::blocks;
 use crate::membership::Compared;
+use crate::rows::Width;
 
 /// Runs per input.
 const RUNS: u64 = 120;
@@ -553,6 +554,64 @@ fn shares_of_strings_show_nothing() {
                     engine.string_of_receiver(channel, rng, &shares[1], BYTES)
                 },
             );
+            seen
+        });
+    }
+}
+
+/// The viewer has chosen the order, or the peer has: one of two.
+#[test]
+fn orders_show_nothing() {
+    for viewer in VIEWERS {
+        same_distribution(|other, seed| {
+            let shares = matching(viewer, if other { 0b1000_0001 } else { 0b11 });
+            let mut order: Vec<u32> = (0..BINS as u32).collect();
+            if other && viewer == Viewer::Sender {
+                order.reverse();
+            }
+            let (seen, ..) = view(
+                viewer,
+                seed,
+                |engine, channel| engine.permute(channel, &mut rng(1), &order, &shares[0]),
+                |engine, channel| engine.permute(channel, &mut rng(seed), &shares[1]),
+            );
+            seen
+        });
+    }
+}
+
+/// The rows of the first two slots are handed over. The peer has other rows beside them, or none; or other slots match.
+#[test]
+fn rows_that_are_not_handed_over_show_nothing() {
+    const WIDTH: Width = Width { row: 20, tag: 9 };
+    for viewer in VIEWERS {
+        same_distribution(|other, seed| {
+            let bits = match (viewer, other) {
+                (Viewer::Receiver, true) => 0b1000_0001,
+                _ => 0b11,
+            };
+            let shares = matching(viewer, bits);
+            let [first, text] = [[7; WIDTH.row], [0x61; WIDTH.row]];
+            let row = |slot: usize| match (slot, other) {
+                (0 | 1, _) | (2, false) => (&first[..], true),
+                (_, other) => (&text[..], other),
+            };
+            // Twice: a bit for each slot is little to compare.
+            let (seen, (), slots) = view(
+                viewer,
+                seed,
+                |engine, channel| {
+                    let rng = &mut rng(seed);
+                    engine.hand_over(channel, rng, &shares[0], WIDTH, row)?;
+                    engine.hand_over(channel, rng, &shares[0], WIDTH, row)
+                },
+                |engine, channel| {
+                    let rng = &mut rng(1);
+                    engine.take_over(channel, rng, &shares[1], WIDTH)?;
+                    engine.take_over(channel, rng, &shares[1], WIDTH)
+                },
+            );
+            assert!(viewer == Viewer::Receiver || slots.rows().eq([&first[..]; 2]));
             seen
         });
     }

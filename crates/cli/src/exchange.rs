@@ -131,7 +131,10 @@ fn output_file<'a>(side: &Side<'a>) -> Result<Option<&'a Path>, Failure> {
         (Some("--output-table"), Gets::Shares, _) => {
             Err(Failure::usage("shares go to a file: give --output"))
         }
-        (None, Gets::Rows | Gets::Shares, _) => Ok(Some(Path::new("-"))),
+        (Some("--output-table"), Gets::PeerRows, _) => Err(Failure::usage(
+            "the peer's rows go to a file: give --output",
+        )),
+        (None, Gets::Rows | Gets::Shares | Gets::PeerRows, _) => Ok(Some(Path::new("-"))),
         _ => Ok(result.output()),
     }
 }

@@ -251,7 +251,10 @@ mod tests {
     #[test]
     fn a_file_in_its_place_is_locked_by_nobody() {
         let place = tempfile::tempdir().unwrap();
-        for (name, persist) in [("other", persist as fn(&_, _, &_) -> _), ("new", persist_new)] {
+        for (name, persist) in [
+            ("other", persist as fn(&_, _, &_) -> _),
+            ("new", persist_new),
+        ] {
             let path = place.path().join(name);
             let (file, private) = create(&path, OWNER_ONLY).unwrap();
             assert!(!lock(&open_regular(&private).unwrap()));

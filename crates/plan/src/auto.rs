@@ -41,7 +41,7 @@ pub struct Open {
     pub exact: Option<u32>,
     /// Whether the messages of the run have to hide both sets from a later quantum computer.
     pub post_quantum: bool,
-    /// Whether the sender hands over columns with the matches.
+    /// Whether the sender hands over columns.
     pub has_labels: bool,
 }
 
@@ -107,7 +107,7 @@ impl Open {
             // A peer may claim any size, and λ is a function of sizes that there can be.
             && self.sizes.iter().all(|size| *size <= spec.max_items);
         let exact = spec.compares(self.exact).map(|(_, bits)| bits);
-        let most = || spec.max_lambda_of(self.sizes, exact);
+        let most = || spec.max_lambda_of(self.reveal.by_part(self.sizes), exact);
         is_able && most().is_none_or(|most| self.lambda <= most)
     }
 }

@@ -30,6 +30,9 @@ use crate::{Bytes, Memory, Open, Prices, Registry, Setting};
 /// Bytes that are on their way in one direction at most: the queue of a channel.
 pub const WINDOW: u64 = 4 << 20;
 
+/// Bytes of a row that is handed over in a union.
+const ROW_BYTES: usize = 64;
+
 /// The share of a run's work that more threads take part in.
 const PARALLEL: f64 = 0.7;
 
@@ -84,6 +87,7 @@ impl Request {
         Task {
             values: self.values,
             min_size: self.min_size,
+            label_bytes: if self.reveal.is_rows() { ROW_BYTES } else { 0 },
             optimize,
             ..Task::new(self.reveal)
         }
@@ -372,7 +376,8 @@ impl Machines {
     ) -> Option<Forecast> {
         let (spec, task) = (protocol.spec(), request.task(optimize));
         let exact = spec.compares(request.exact).map(|(_, bits)| bits);
-        let lambda = spec.max_lambda_of(request.sizes, exact);
+        let parts = request.reveal.by_part(request.sizes);
+        let lambda = spec.max_lambda_of(parts, exact);
         if request.sizes.iter().any(|size| *size > spec.max_items)
             || lambda.is_some_and(|most| request.lambda > most)
             || !request.reveal.takes_values(request.values)

@@ -19,7 +19,7 @@
 //! for that reason.
 
 use vesica_circuit::cost::{self, Bins};
-use vesica_circuit::{MAX_BITS, NARROW, Number, PADS_PER_KEY, WIDTH, entry_delta_bits};
+use vesica_circuit::{MAX_BITS, NARROW, Number, PADS_PER_KEY, WIDTH, Width, entry_delta_bits};
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
@@ -81,7 +81,9 @@ fn correlations(params: &Params) -> [u64; 4] {
         ..params.clone()
     };
     // No table has more bins than with the smallest share.
-    let bins = bins::table(params.receiver_size, each + LEAST_SHARE).bins;
+    // In a union the sender's items are there.
+    let items = params.receiver_size.max(params.sender_size);
+    let bins = bins::table(items, each + LEAST_SHARE).bins;
     // A shared bit for each bin or for each of its candidates. Short vectors are multiplied by COTs, and so more bits may
     // take fewer. Nothing takes more than under a minimum and with a size.
     let noisy = |shares| Bins {
@@ -119,11 +121,27 @@ fn tables<const W: u32>(strings: usize) -> usize {
     ((1 << W) - 1) * cost::transfers::<W>(strings, MAX_BITS, 1, false).entries
 }
 
+/// Upper bounds for a union over one bucket, in which the sender's items are in the table: of switches, of which each shows a bit of
+/// a pad at most, and of the blocks of pads that mask rows.
+fn of_union(params: &Params) -> [u64; 2] {
+    let slots = params.sender_size;
+    // No table has more bins than with the smallest share, nor a run more cells than candidates.
+    let each = params.lambda_each(OPPRFS);
+    let bins = bins::table(slots, each + LEAST_SHARE).bins;
+    let width = Width::new(MAX_ROW_BYTES, slots, u32::from(u8::MAX));
+    let blocks = (width.row + width.tag).div_ceil(16);
+    [cost::permutation(bins).reverse_cots, blocks * slots].map(|count| count as u64)
+}
+
+/// The most bytes of a row that is handed over.
+const MAX_ROW_BYTES: usize = 1 << 12;
+
 /// The uses of hashes in runs of these sizes and λ, where `exact` is the number of bits of an item in `ole-ot`. `None` if
 /// that has no tuples for such items.
-pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 9]> {
+pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 11]> {
     let tuples = Ole::<Ot>::shape(params, exact).ok()?;
     let [products, usual, narrow, ands] = correlations(params);
+    let [switches, rows] = of_union(params);
     Some([
         Use {
             // The sender's dummy is public, and most entries of a bin are dummies.
@@ -162,6 +180,21 @@ pub fn uses(params: &Params, exact: Option<u32>) -> Option<[Use; 9]> {
             secret_bits: DELTA_BITS,
             known: ands,
             known_bits: 1,
+        },
+        Use {
+            masked: "switches in circuits",
+            hash: Hash::OneKey,
+            secret_bits: DELTA_BITS,
+            known: switches,
+            known_bits: 1,
+        },
+        Use {
+            // The receiver has the rows of items in common, and zeros follow each. Each block has a key.
+            masked: "rows in circuits",
+            hash: Hash::KeyFor(1),
+            secret_bits: DELTA_BITS,
+            known: rows,
+            known_bits: 128,
         },
         Use {
             // Of a tree a party lacks one node in each level, and one of the two that follow from it is known: it is Δ
@@ -216,7 +249,7 @@ mod tests {
         }
     }
 
-    fn of(receiver_size: usize, sender_size: usize, exact: Option<u32>) -> [Use; 9] {
+    fn of(receiver_size: usize, sender_size: usize, exact: Option<u32>) -> [Use; 11] {
         uses(&params(receiver_size, sender_size), exact).unwrap()
     }
 
@@ -232,7 +265,7 @@ mod tests {
             (largest, 1),
         ] {
             let kappa = of(receiver, sender, Some(32)).map(|used| used.kappa());
-            let expected = [125, 127, 121, 120, 126, 127, 123, 128, 128];
+            let expected = [125, 127, 121, 120, 126, 126, 127, 127, 123, 128, 128];
             assert_eq!(kappa, expected, "{receiver} {sender}");
         }
         let hashed = of(1 << 20, 1 << 20, None);

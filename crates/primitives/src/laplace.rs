@@ -200,7 +200,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 /// A uniform number below `bound`, which is at least 1, by rejection.
-fn below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
+pub fn below(bound: u128, rng: &mut dyn CryptoRng) -> u128 {
     let bits = u128::BITS - (bound - 1).leading_zeros();
     if bits == 0 {
         return 0;

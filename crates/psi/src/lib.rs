@@ -63,7 +63,8 @@ pub struct Task {
     pub min_size: u64,
     /// How many values each party has for each of its items.
     pub values: Values,
-    /// Bytes of the label that the sender hands over with each item that matches; 0 if it does not.
+    /// Bytes of the label that the sender hands over with each item that matches, or, in a union, that does not; 0 if it hands
+    /// over none.
     pub label_bytes: usize,
     /// Bytes of the string that each party has for each of its items, of which both get shares.
     pub string_bytes: StringBytes,
@@ -121,7 +122,7 @@ pub struct Input<'a> {
     /// The contract bounds them so that no result exceeds 63 bits and a sign.
     pub values: Option<&'a [i64]>,
     /// The label of each item, one after the other, on a sender that hands over labels; or the string of each, of which
-    /// both parties get shares.
+    /// both parties get shares. In a union, items beyond the last label pad the set.
     pub labels: Option<&'a [u8]>,
 }
 
@@ -209,6 +210,8 @@ pub enum Output {
     Below(u64),
     /// This party's shares, of which it learns nothing.
     Shares(Shares),
+    /// The rows of the sender that this party lacks.
+    Rows(RowSlots),
     /// This party's shares of the numbers of a part, modulo 2^64 each, of which it learns nothing. [`AddsUp::open`] opens
     /// the sums of those of all parts.
     NumberShares(Zeroizing<Vec<u64>>),
@@ -224,6 +227,7 @@ impl std::fmt::Debug for Output {
             Output::Values(_) => "Values",
             Output::Below(_) => "Below",
             Output::Shares(_) => "Shares",
+            Output::Rows(_) => "Rows",
             Output::NumberShares(_) => "NumberShares",
         })
     }
@@ -238,8 +242,46 @@ impl Output {
             | Output::Values(_)
             | Output::Below(_)
             | Output::Shares(_)
+            | Output::Rows(_)
             | Output::NumberShares(_) => None,
         }
+    }
+}
+
+/// Slots of the rows that a sender hands over, one for each of its items and of what pads them, in random order. Those without a
+/// row are uniform.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RowSlots {
+    /// Bytes of a slot, at least one.
+    pub bytes: usize,
+    /// What is in the slots.
+    pub contents: Zeroizing<Vec<u8>>,
+    /// For each whether that is a row.
+    pub is_row: Zeroizing<Vec<bool>>,
+}
+
+vesica_primitives::opaque!(RowSlots);
+
+impl RowSlots {
+    /// None yet, with room for so many.
+    pub fn with_capacity(bytes: usize, slots: usize) -> RowSlots {
+        RowSlots {
+            bytes,
+            contents: Zeroizing::new(Vec::with_capacity(bytes * slots)),
+            is_row: Zeroizing::new(Vec::with_capacity(slots)),
+        }
+    }
+
+    /// Adds a slot.
+    pub fn push(&mut self, content: &[u8], is_row: bool) {
+        append(&mut self.contents, content);
+        append(&mut self.is_row, &[is_row]);
+    }
+
+    /// The rows. The time depends on which slots have one.
+    pub fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        let slots = self.contents.chunks_exact(self.bytes).zip(&*self.is_row);
+        slots.filter(|(_, is_row)| **is_row).map(|(row, _)| row)
     }
 }
 
@@ -616,10 +658,11 @@ impl dyn Protocol + '_ {
         // Each party has shares of both parties' columns.
         let columns =
             u64::from(task.values.receiver) + u64::from(task.values.sender) + words as u64;
+        let parts = task.reveal.by_part(sizes);
         let further = self
-            .bytes_per_column(receiver, sender)
+            .bytes_per_column(parts[0], parts[1])
             .saturating_mul(columns.saturating_sub(1));
-        let bytes = self.spec().working_bytes_of(sizes, bits, lambda);
+        let bytes = self.spec().working_bytes_of(parts, bits, lambda);
         let bytes = bytes.saturating_add(further);
         let Some(copies) = self.labels_per_item().filter(|_| task.label_bytes > 0) else {
             return bytes;

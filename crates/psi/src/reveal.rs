@@ -63,6 +63,7 @@ enum Answer {
     /// One for each column of values.
     NumberPerColumn(fn([i128; 2]) -> i128),
     Shares,
+    Rows,
 }
 
 reveals! {
@@ -79,6 +80,8 @@ reveals! {
     ThresholdMatches = "threshold-matches", 1.., (0, 0), Answer::Matches;
     /// Nothing: both parties get shares of which items match, and of the values of those.
     Shares = "shares", 0, (_, _), Answer::Shares;
+    /// The rows of the sender whose items it does not have, as labels; and so how many items match.
+    Union = "union", 0, (0, 0), Answer::Rows;
 }
 
 impl Reveal {
@@ -87,7 +90,7 @@ impl Reveal {
     pub fn adds(self, values: [i128; 2]) -> Option<i128> {
         match self.answer() {
             Answer::Number(adds) | Answer::NumberPerColumn(adds) => Some(adds(values)),
-            Answer::Matches | Answer::Shares => None,
+            Answer::Matches | Answer::Shares | Answer::Rows => None,
         }
     }
 
@@ -149,6 +152,26 @@ impl Reveals {
         matches!(self.last().answer(), Answer::Matches)
     }
 
+    /// Whether the receiver learns rows of the sender that it lacks: there is no such run without labels.
+    pub fn is_rows(self) -> bool {
+        matches!(self.last().answer(), Answer::Rows)
+    }
+
+    /// Whether the sender can hand over labels.
+    pub fn takes_labels(self) -> bool {
+        self == Reveal::Matches || self.is_rows()
+    }
+
+    /// What the party has whose items are in the table of a circuit, and what the other one has, of what receiver and sender
+    /// have. The sender's items are there where it hands over rows, of which it alone may know the bins.
+    pub fn by_part<T>(self, of: [T; 2]) -> [T; 2] {
+        let [receiver, sender] = of;
+        match self.is_rows() {
+            true => [sender, receiver],
+            false => [receiver, sender],
+        }
+    }
+
     /// Whether the result can depend on a minimum of this size.
     pub fn takes_minimum(self, min_size: u64) -> bool {
         self.last().takes_minimum(min_size)
@@ -177,7 +200,7 @@ impl Reveals {
             let count = match reveal.answer() {
                 Answer::Number(_) => 1,
                 Answer::NumberPerColumn(_) => values.receiver.max(values.sender),
-                Answer::Matches | Answer::Shares => 0,
+                Answer::Matches | Answer::Shares | Answer::Rows => 0,
             };
             let reveal = *reveal;
             (0..usize::from(count)).map(move |column| (reveal, column))
@@ -290,6 +313,7 @@ mod tests {
             "sizes",
             "size,matches",
             "size,shares",
+            "size,union",
             "sum,inner-product",
             "size,sum,sum",
         ] {

@@ -16,7 +16,7 @@ use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
-use crate::terms::{BUCKET_ATTEMPTS, KEY_BITS};
+use crate::terms::{BUCKET_ATTEMPTS, KEY_BITS, REVEAL};
 use crate::turns::{Turns, takes_two_messages};
 use crate::{
     Assignment, Begin, Checkpoint, Contract, Error, Fingerprint, Hello, Job, LocalFacts, Problem,
@@ -244,6 +244,10 @@ fn exchange(
         .into());
     }
     let brings = format!("the {their_role} brings {}", many(theirs.items, "item"));
+    if job.role == Role::Sender && contract.get(&REVEAL).is_rows() && theirs.items == 0 {
+        let reason = format!("{brings}: a union would be all rows of the sender");
+        return Err(WireError::limit(Limit::PeerItems, reason).into());
+    }
     let most = job.peer_limits.items;
     if theirs.items > most {
         let reason = format!("{brings}; this run allows {most}");

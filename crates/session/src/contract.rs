@@ -205,7 +205,7 @@ pub struct Contract {
     /// The noise that the sender adds to numbers, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_noise: Option<NoiseTerms>,
-    /// What the sender hands over with each match, if it does.
+    /// What the sender hands over with each match, or, in a union, with each of its items that the receiver lacks, if it does.
     pub labels: Option<LabelTerms>,
     /// Bytes of the string that the receiver has for each of its items, of which both get shares; 0 if it has none.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -343,8 +343,11 @@ impl Hello {
         }
         value::check_size(reveal, values, receiver.items.min(sender.items))?;
         let labels = self.local.labels.agree(&theirs.local.labels)?;
-        if labels.is_some() && (reveal != Reveal::Matches || protocol.labels_per_item().is_none()) {
+        if labels.is_some() && (!reveal.takes_labels() || protocol.labels_per_item().is_none()) {
             return Err(bad("protocol", "not one that hands over columns"));
+        }
+        if labels.is_none() && reveal.is_rows() {
+            return Err(bad("columns to hand over", "there are none"));
         }
         let strings = [receiver, sender].map(|local| local.labels.string_bytes());
         if strings != [0; 2] && reveal != Reveal::Shares {
@@ -616,7 +619,8 @@ impl Contract {
         let lambda = self.get(&LAMBDA);
         let each = self.lambda_of_attempt();
         let sizes = [self.receiver_bucket, self.sender_bucket];
-        let most = protocol.spec().max_lambda_of(sizes, self.get(&KEY_BITS))?;
+        let parts = self.get(&REVEAL).by_part(sizes);
+        let most = protocol.spec().max_lambda_of(parts, self.get(&KEY_BITS))?;
         (each > most).then(|| most.saturating_sub(each - lambda))
     }
 

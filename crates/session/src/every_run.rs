@@ -110,15 +110,7 @@ pub(crate) const CHANGES: [(&str, Change); 16] = [
     }),
     ("post-quantum", |job| job.terms.set(&POST_QUANTUM, true)),
     ("buckets", |job| job.memory = two_buckets(job)),
-    ("labels", |job| {
-        job.labels = match job.role {
-            Role::Receiver => LabelExchange::Wanted {
-                most_bytes: 8,
-                most_rows: 1,
-            },
-            Role::Sender => LabelExchange::Offered(LabelTerms::texts(5, vec!["city".into()])),
-        }
-    }),
+    ("labels", hand_over),
     ("payloads", |job| {
         job.labels = LabelExchange::Shared {
             bytes: match job.role {
@@ -128,6 +120,16 @@ pub(crate) const CHANGES: [(&str, Change); 16] = [
         }
     }),
 ];
+
+fn hand_over(job: &mut Job) {
+    job.labels = match job.role {
+        Role::Receiver => LabelExchange::Wanted {
+            most_bytes: 8,
+            most_rows: 1,
+        },
+        Role::Sender => LabelExchange::Offered(LabelTerms::texts(5, vec!["city".into()])),
+    };
+}
 
 fn noise() -> NoiseRequest {
     NoiseRequest {
@@ -166,7 +168,7 @@ fn columns(reveals: Reveals) -> &'static [[usize; 2]] {
         [Reveal::Size, Reveal::Sum] => &[[2, 0], [0, 2]],
         [.., Reveal::InnerProduct] => &[[1, 1]],
         [Reveal::Shares] => &[[0, 0], [1, 1]],
-        [Reveal::Matches | Reveal::Size | Reveal::ThresholdMatches] => &[[0, 0]],
+        [Reveal::Matches | Reveal::Size | Reveal::ThresholdMatches | Reveal::Union] => &[[0, 0]],
         _ => panic!("{reveals}: say how many values go with it"),
     }
 }
@@ -193,6 +195,9 @@ fn job(
     .with(&SECURITY, spec.security)
     .with(&REVEAL, reveal)
     .with(&MIN_SIZE, u64::from(reveal == Reveal::ThresholdMatches));
+    if reveal.is_rows() {
+        hand_over(&mut job);
+    }
     changes.iter().for_each(|change| change(&mut job));
     job
 }

@@ -162,11 +162,16 @@ impl Job {
                 return usage(format!("a payload goes with shares, not with {reveal}"));
             }
         } else if !self.labels.is_nothing()
-            && (reveal != Reveal::Matches || able.labels_per_item().is_none())
+            && (!reveal.takes_labels() || able.labels_per_item().is_none())
         {
             return usage(format!(
                 "protocol {} does not hand over columns where it reveals {}",
                 self.protocol, reveal
+            ));
+        }
+        if reveal.is_rows() && self.labels.is_nothing() {
+            return usage(format!(
+                "the {reveal} is of rows: the sender hands over columns, and the receiver takes them"
             ));
         }
         let spec = able.spec();

@@ -116,7 +116,13 @@ pub(crate) fn one_bucket_with(
     let values = keys.values.as_deref();
     let values = values.map(|values| padded(values, items.len() * columns.len()));
     let labels = keys.labels.as_deref().unwrap_or_default();
-    let labels = (label_bytes > 0).then(|| padded(labels, items.len() * label_bytes));
+    // What pads a union has no rows.
+    let labelled = if task.reveal.is_rows() {
+        own
+    } else {
+        items.len()
+    };
+    let labels = (label_bytes > 0).then(|| padded(labels, labelled * label_bytes));
     let numbers = keys.numbers.take();
     drop(keys);
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));

@@ -111,6 +111,9 @@ impl Report {
         let found: u64 = state.found.iter().sum();
         let enough = found >= contract.get(&MIN_SIZE);
         let learns_matches = knows && contract.get(&REVEAL).is_matches();
+        // What it lacks of the other's is the rest.
+        let rest = contract.sender_size.saturating_sub(found);
+        let of_rows = (knows && contract.get(&REVEAL).is_rows()).then_some(rest);
         Report {
             run: state.run_name(),
             protocol: contract.protocol.clone(),
@@ -124,7 +127,7 @@ impl Report {
             denied: 0,
             rows_written: None,
             peer_items,
-            matches: (learns_matches && enough).then_some(found),
+            matches: (learns_matches && enough).then_some(found).or(of_rows),
             value: None,
             values: None,
             below: (learns_matches && !enough).then_some(contract.get(&MIN_SIZE)),

@@ -385,7 +385,7 @@ fn run_agreed(
     let (state, opened) = protocol(lanes, job.role, agreement, stored, set)
         .inspect_err(|error| lanes.first.abort(error))?;
     // The peer does not hear of this: that a bit which it has changed is noticed would tell it that too few match.
-    state.check_found()?;
+    state.check_found(job.role)?;
     let phases = lanes.traffic();
     let mut report = Report {
         bytes_sent: phases.iter().map(|phase| phase.bytes_sent).sum(),

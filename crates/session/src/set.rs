@@ -6,14 +6,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use vesica_keys::{KeyBlock, KeyStore};
-use vesica_psi::{Output, Reveal, Shares, matched_items};
+use vesica_psi::{Output, Reveal, RowSlots, Shares, matched_items};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
 use crate::codec::bad;
 use crate::items::all_distinct;
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
-use crate::{Assignment, Attempted, BucketShares, Contract, Error, Learns};
+use crate::{Assignment, Attempted, BucketShares, Contract, Error, Learns, Role};
 
 /// The progress of a run, kept by a [`KeySet`] so that another run can resume it.
 ///
@@ -25,8 +25,8 @@ pub struct State {
     pub contract: Contract,
     /// Session of the first in the chain of resumed runs.
     pub origin: [u8; 32],
-    /// For each finished bucket, from the first on, how many matches it had; zero on a side that does not
-    /// learn them.
+    /// For each finished bucket, from the first on, how many matches it had, or rows that were handed over in a union; zero on
+    /// a side that does not learn them.
     pub found: Vec<u64>,
     /// Of numbers, this side's shares of each finished bucket, which are opened once all are finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +69,11 @@ impl State {
 
     /// One more bucket is finished, of which this side has learnt so much. The time does not depend on what matched.
     pub(crate) fn add(&mut self, attempted: &Attempted) {
-        self.found.push(attempted.output.matched().map_or(0, count));
+        let output = &attempted.output;
+        self.found.push(match output {
+            Output::Rows(slots) => count(&slots.is_row),
+            _ => output.matched().map_or(0, count),
+        });
         self.shares.extend(BucketShares::of(attempted));
     }
 
@@ -84,10 +88,18 @@ impl State {
         }
     }
 
-    /// Fails if rows above a threshold are too few, or more than a side has keys: such bits somebody has changed.
-    pub(crate) fn check_found(&self) -> Result<(), WireError> {
+    /// Fails if rows above a threshold are too few, or more than a side has keys, or rows of a union are not as many as there
+    /// can be: such bits somebody has changed.
+    pub(crate) fn check_found(&self, role: Role) -> Result<(), WireError> {
         let contract = &self.contract;
         let found: u64 = self.found.iter().sum();
+        let least = contract.sender_size.saturating_sub(contract.receiver_size);
+        if contract.get(&REVEAL).is_rows()
+            && role == Role::Receiver
+            && !(least..=contract.sender_size).contains(&found)
+        {
+            return Err(bad("rows of a union", "a number that cannot be"));
+        }
         let few = 1..contract.get(&MIN_SIZE);
         let most = contract.receiver_size.min(contract.sender_size);
         if contract.get(&REVEAL) == Reveal::ThresholdMatches
@@ -176,6 +188,8 @@ pub struct MemorySet {
     shares: Option<Shares>,
     /// Those of each bucket whose matches are not opened yet.
     withheld: Vec<Shares>,
+    /// What the sender has handed over of each bucket in a union.
+    handed_over: Vec<RowSlots>,
 }
 
 vesica_primitives::opaque!(MemorySet, keys);
@@ -205,6 +219,7 @@ impl MemorySet {
             matched: None,
             shares: None,
             withheld: Vec::new(),
+            handed_over: Vec::new(),
         })
     }
 
@@ -243,6 +258,11 @@ impl MemorySet {
         (self.keys.label_bytes() > 0).then(|| keys.flat_map(label).collect())
     }
 
+    /// In a union, the labels of the sender's keys that this side lacks, in random order within a bucket.
+    pub fn rows_of_peer(&self) -> impl Iterator<Item = &[u8]> {
+        self.handed_over.iter().flat_map(RowSlots::rows)
+    }
+
     /// This side's shares, if the run made some: those of one bucket after the other's.
     pub fn shares(&self) -> Option<&Shares> {
         self.shares.as_ref()
@@ -262,6 +282,7 @@ impl KeySet for MemorySet {
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
         self.keeps |= state.order_key().is_some();
         self.withheld.clear();
+        self.handed_over.truncate(state.found.len());
         let assign = |digests: &[[u8; 32]]| assignment.buckets_of(digests);
         let number = assignment.buckets() as usize;
         // Nothing is written there.
@@ -300,6 +321,10 @@ impl KeySet for MemorySet {
                 let nowhere = Path::new("");
                 let kept = self.keys.keep(bucket, &labels, bytes, u64::MAX, nowhere);
                 kept.map_err(limit)
+            }
+            Output::Rows(slots) => {
+                self.handed_over.push(slots);
+                Ok(())
             }
             Output::Shares(shares) if state.contract.get(&REVEAL) != Reveal::Shares => {
                 self.withheld.push(shares);

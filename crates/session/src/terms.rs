@@ -138,6 +138,10 @@ terms! {
                      more than N), threshold-matches:N (the matches, if they are more than N), or shares (nothing: both sides write shares of the matches and of their values to ",
                 ),
                 Part::Argument(Argument::Output),
+                Part::Words("), or union (the sender's "),
+                Part::Argument(Argument::Payload),
+                Part::Words(" of the keys that the receiver lacks, which go to "),
+                Part::Argument(Argument::Output),
                 Part::Words("). All but matches need "),
                 Part::Set(Argument::Security, Cow::Borrowed("semi-honest")),
                 Part::Words(", on both sides"),
@@ -271,7 +275,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 23;
+pub const VERSION: u16 = 24;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;
@@ -410,7 +414,7 @@ fn classes_problem(classes: &[String]) -> Option<&'static str> {
 }
 
 /// Reads what is revealed: `matches`, `size`, `sum`, `inner-product`, several of these numbers with commas between them,
-/// `threshold:N`, `threshold-matches:N` or `shares`.
+/// `threshold:N`, `threshold-matches:N`, `shares` or `union`.
 fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
     let (reveal, least) = match text.split_once(':') {
         Some(("threshold", above)) => (Reveal::Size.into(), parse_size(above)? + 1),

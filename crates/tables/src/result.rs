@@ -4,4 +4,5 @@ mod background;
 #[cfg(feature = "adbc")]
 pub(crate) mod ingest;
 pub(crate) mod output;
+pub(crate) mod peer_table;
 pub(crate) mod second_pass;

@@ -134,6 +134,7 @@ mod memory;
 mod observer;
 pub mod options;
 mod party;
+mod peer_rows;
 mod published;
 mod shares;
 mod split_job;

@@ -57,8 +57,8 @@ pub struct LabelRoom {
     pub rows: Option<u32>,
 }
 
-/// What becomes of a side's `payload`: columns that a sender hands over with the matches, or the column of which both sides
-/// get shares. `takes` says that a receiver wants what the sender hands over.
+/// What becomes of a side's `payload`: columns that a sender hands over with the matches or in a union, or the column of which
+/// both sides get shares. `takes` says that a receiver wants what the sender hands over, as every receiver of a union does.
 ///
 /// # Errors
 /// Usage: arguments that do not go together.
@@ -69,9 +69,10 @@ pub fn payload_exchange(
     takes: bool,
     room: LabelRoom,
 ) -> Result<(LabelExchange, Option<PayloadColumn>), Error> {
+    let takes = takes || role == Role::Receiver && reveal.is_rows();
     let (rows, bytes) = (room.rows.unwrap_or(1), room.bytes);
     let width = LabelTerms::bytes_of_rows(rows, bytes.unwrap_or(LABEL_BYTES));
-    let is_handed_over = takes || reveal == Reveal::Matches && !columns.is_empty();
+    let is_handed_over = takes || reveal.takes_labels() && !columns.is_empty();
     if room.rows.is_some() && !is_handed_over {
         return Err(usage(
             "rows per key are for columns that are handed over with the matches",
@@ -92,15 +93,20 @@ pub fn payload_exchange(
             let shared = PayloadColumn::new(&columns, bytes)?;
             return Ok((LabelExchange::Nothing, shared));
         }
+        _ if columns.is_empty() && reveal.is_rows() => {
+            let remedy = advice!["name them with ", Argument::Payload];
+            let problem = "a union is of columns that the sender hands over";
+            return Err(refused(problem, remedy));
+        }
         _ if columns.is_empty() && bytes.is_some() => {
             return Err(usage(
                 "a width is for columns that are handed over with the matches, or shared",
             ));
         }
         _ if columns.is_empty() => LabelExchange::Nothing,
-        _ if reveal != Reveal::Matches => {
+        _ if !reveal.takes_labels() => {
             return Err(usage(format!(
-                "columns are handed over with the matches, or shared with shares, and not with {reveal}"
+                "columns are handed over with the matches or in a union, or shared with shares, and not with {reveal}"
             )));
         }
         Role::Receiver => {

@@ -41,6 +41,8 @@ pub enum Gets {
     Rows,
     /// Its shares of the matches and of their values, in a file.
     Shares,
+    /// The rows of the sender whose keys it lacks, in a file.
+    PeerRows,
 }
 
 impl Gets {
@@ -49,6 +51,7 @@ impl Gets {
         let is_told = role == Role::Receiver || terms.get(&LEARNS).is_both();
         match terms.get(&REVEAL) {
             reveal if reveal == Reveal::Shares => Gets::Shares,
+            reveal if reveal.is_rows() && is_told => Gets::PeerRows,
             reveal if reveal.is_matches() && is_told => Gets::Rows,
             _ => Gets::Nothing,
         }
@@ -106,7 +109,8 @@ pub struct Party {
     /// The columns whose values are summed or multiplied, at most eight.
     pub values: Vec<ValueColumn>,
     /// The columns that the sender hands over with the rows that match; the receiver's result has them after its own,
-    /// each under its name with `peer_` before it.
+    /// each under its name with `peer_` before it. In a union, the columns of the rows that the receiver lacks, which are its
+    /// result.
     pub labels: LabelExchange,
     /// The column of texts of which both sides get shares.
     pub payload: Option<PayloadColumn>,
@@ -219,7 +223,7 @@ impl Party {
     pub fn passes(&self, role: Role) -> Passes {
         match Gets::of(role, &self.terms) {
             Gets::Rows => Passes::Two,
-            Gets::Nothing | Gets::Shares => Passes::One,
+            Gets::Nothing | Gets::Shares | Gets::PeerRows => Passes::One,
         }
     }
 

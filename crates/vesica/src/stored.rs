@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::memory::Budget;
+use crate::peer_rows::PeerRows;
 use crate::shares::ShareTable;
 use crate::withheld::Withheld;
 use crate::work_dir::{Head, Journal, WorkDir};
@@ -44,6 +45,9 @@ pub(crate) struct Stored {
     shares: Option<ShareTable>,
     /// Those of the buckets whose matches are not opened yet.
     withheld: Option<Withheld>,
+    /// What the peer has handed over in a union, and where that goes.
+    peer_rows: Option<PeerRows>,
+    peer_table: Option<TableFile>,
     checkpoints: Option<CheckpointStore>,
 }
 
@@ -104,6 +108,8 @@ impl Stored {
             order_key: None,
             shares: None,
             withheld: None,
+            peer_rows: None,
+            peer_table: None,
             checkpoints,
         }
     }
@@ -116,6 +122,16 @@ impl Stored {
     /// The file of the shares, if that is where they go.
     pub(crate) fn shared(&mut self) -> Option<TableFile> {
         self.shares.take().map(ShareTable::into_file)
+    }
+
+    /// Writes rows of the peer that this side lacks to this file, once the run is over.
+    pub(crate) fn write_rows_of_peer_to(&mut self, file: TableFile) {
+        self.peer_table = Some(file);
+    }
+
+    /// The file for these rows, if that is what a run is for, and the rows.
+    pub(crate) fn rows_of_peer(&mut self) -> Option<(TableFile, Option<PeerRows>)> {
+        Some((self.peer_table.take()?, self.peer_rows.take()))
     }
 
     /// The rows that match, with what the peer has handed over and [`Stored::arrange`] has arranged, and with the order that
@@ -267,6 +283,7 @@ impl KeySet for Stored {
 
     fn assign(&mut self, assignment: &Assignment, state: &State) -> Result<(), WireError> {
         self.order_key = state.order_key();
+        self.peer_rows = None;
         // The journal stays until this run has something to replace it with.
         if let Some(checkpoints) = &mut self.checkpoints
             && let Some(earlier) = checkpoints.earlier.take()
@@ -333,6 +350,13 @@ impl KeySet for Stored {
         }
         if let Some(matched) = output.matched() {
             self.mark(bucket, matched)?;
+        }
+        if let Output::Rows(slots) = &output {
+            let rows = match &mut self.peer_rows {
+                Some(rows) => rows,
+                none => none.insert(PeerRows::create(&self.directory).map_err(limit)?),
+            };
+            rows.add(slots).map_err(limit)?;
         }
         if let Output::Labelled { labels, bytes, .. } = &output {
             let (bucket, memory) = (bucket as usize, self.budget.keys);

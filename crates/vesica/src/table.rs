@@ -7,11 +7,12 @@ use vesica_files::{directory_of, many};
 use vesica_keys::KeyBytes;
 use vesica_session::{Error as SessionError, Interrupt};
 use vesica_tables::{
-    Destination, KeySpec, Matched, Output, Source, TableKeys, TextColumns, ValueColumn,
-    approximate_rows, is_address, layout, read_keys_within, write_rows,
+    Destination, KeySpec, Matched, Output, PeerColumn, PeerTable, Source, TableKeys, TextColumns,
+    ValueColumn, approximate_rows, is_address, layout, read_keys_within, write_rows,
 };
 
 use crate::memory::{Budget, Storage};
+use crate::peer_rows::PeerRows;
 use crate::{Error, Event, Observer};
 
 /// How the keys of a table are read.
@@ -131,11 +132,7 @@ pub(crate) fn write(
     observer: &mut dyn Observer,
 ) -> Result<Option<u64>, Error> {
     if let Some(unreadable) = matched.unreadable() {
-        let warning = format!(
-            "what goes with {} is not what was declared; their columns are empty",
-            many(unreadable as u64, "key"),
-        );
-        observer.event(Event::Warning(&warning.into()));
+        warn_of_unreadable(unreadable as u64, observer);
     }
     let Some(mut file) = file else {
         return Ok(None);
@@ -153,6 +150,41 @@ pub(crate) fn write(
     }
     observer.event(Event::Wrote(rows));
     Ok(Some(rows))
+}
+
+/// Writes rows of the peer, whose labels have these columns for up to so many rows of a key, as a table of their own, and puts
+/// that into its place. Returns how many they are.
+pub(crate) fn write_rows_of_peer(
+    file: Output,
+    columns: Vec<PeerColumn>,
+    rows_of_key: usize,
+    rows: Option<&PeerRows>,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<u64, Error> {
+    observer.event(Event::Writing);
+    let mut table = PeerTable::begin(file, columns, rows_of_key)?;
+    for rows in rows.iter() {
+        for bucket in 0..rows.buckets() {
+            table.add(rows.read(bucket)?.rows())?;
+            interrupt.check().map_err(SessionError::from)?;
+        }
+    }
+    let [written, unreadable] = table.commit()?;
+    if unreadable > 0 {
+        warn_of_unreadable(unreadable, observer);
+    }
+    observer.event(Event::Wrote(written));
+    Ok(written)
+}
+
+/// Warns of a peer that has not handed over what it declared.
+fn warn_of_unreadable(keys: u64, observer: &mut dyn Observer) {
+    let warning = format!(
+        "what goes with {} is not what was declared; their columns are empty",
+        many(keys, "key"),
+    );
+    observer.event(Event::Warning(&warning.into()));
 }
 
 /// The directory of an output that is a file, else the one for temporary files: standard output, `-`, is in none.

@@ -3,10 +3,10 @@
 use rand_core::CryptoRng;
 use vesica_wire::{Channel, Error};
 
-use super::{PIECE, enough, guarded_bits, signed_size_ring};
+use super::{enough, guarded_bits, signed_size_ring};
 use crate::bits::BitShares;
 use crate::engine::{Receiver, Sender};
-use crate::messages::{BitReader, BitWriter, SHARES, receive_bits};
+use crate::messages::{SHARES, receive_packed, send_packed};
 use crate::triples::Party;
 
 /// The steps of [`Receiver::matches`], which are taken for each part by themselves.
@@ -99,17 +99,9 @@ impl OpensMatches for Receiver {
         matches: &BitShares,
         enough: &BitShares,
     ) -> Result<Vec<bool>, Error> {
-        let bins = matches.len();
-        let bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
-        let mut opened = Vec::with_capacity(bins);
-        while opened.len() < bins {
-            let piece = PIECE.min(bins - opened.len());
-            let frame = receive_bits(channel, SHARES, piece)?;
-            let mut reader = BitReader::new(&frame);
-            let from = opened.len();
-            opened.extend((from..from + piece).map(|i| bits.get(i) ^ reader.next(1) == 1));
-        }
-        Ok(opened)
+        let mut bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
+        bits.add(&receive_packed(channel, SHARES, bits.len())?);
+        Ok(bits.bools().to_vec())
     }
 }
 
@@ -153,13 +145,7 @@ impl OpensMatches for Sender {
         matches: &BitShares,
         enough: &BitShares,
     ) -> Result<(), Error> {
-        let bins = matches.len();
         let bits = guarded_bits(&mut self.main, channel, rng, matches, enough)?;
-        for from in (0..bins).step_by(PIECE) {
-            let mut writer = BitWriter::with_capacity(PIECE);
-            (from..bins.min(from + PIECE)).for_each(|i| writer.push(bits.get(i), 1));
-            channel.send(SHARES, writer.finish())?;
-        }
-        Ok(())
+        send_packed(channel, SHARES, &bits)
     }
 }

@@ -23,6 +23,7 @@ mod matches;
 mod shares;
 mod size;
 mod sum;
+mod union;
 
 /// Declares the list of functions: in the module of each, a unit struct has the name of what it reveals.
 macro_rules! functions {
@@ -40,6 +41,7 @@ functions! {
     inner_product: InnerProduct;
     matches: ThresholdMatches;
     shares: Shares;
+    union: Union;
 }
 
 /// What computes something that a run reveals, from shares of which cells match.

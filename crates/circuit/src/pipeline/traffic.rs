@@ -5,6 +5,7 @@
 //! the other, and its frames as one for each flow.
 
 use vesica_correlations::bulk::traffic::{Cots, Entries};
+use vesica_psi::Reveal;
 use vesica_wire::{End, Frames, Traffic};
 
 use super::{Plan, Recipe, Stages};
@@ -118,6 +119,10 @@ impl Plan {
             R::Stages::traffic(self, &mut traffic);
         }
         test.traffic(&mut traffic, &mut main);
+        if self.task.reveal == Reveal::Union {
+            self.union_traffic(&mut traffic, &mut main, cells);
+            return traffic;
+        }
         extend(&mut main, &mut traffic, function.cots);
         if self.has_payloads() {
             let count = function.reverse_cots;
@@ -151,7 +156,7 @@ impl Plan {
 }
 
 /// Takes so many COTs from a source.
-fn extend<const W: u32>(main: &mut Entries<W>, traffic: &mut Traffic, count: usize) {
+pub(super) fn extend<const W: u32>(main: &mut Entries<W>, traffic: &mut Traffic, count: usize) {
     for first in (0..count).step_by(COTS) {
         main.extend(traffic, COTS.min(count - first));
     }

@@ -41,7 +41,8 @@ pub(crate) struct Bench {
     /// With --reveal sum or size,sum: columns of the sender's values, at most eight
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) value_columns: u8,
-    /// With --reveal shares: bytes of each side's payload; none if not given
+    /// With --reveal shares: bytes of each side's payload; none if not given. With --reveal union: bytes of a row, at least 3; 16
+    /// if not given
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_STRING_BYTES)))]
     payload_width: Option<u32>,
     #[command(flatten)]
@@ -75,6 +76,12 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with_all = ["protocol", "receiver_size", "sender_size"])]
     pub(crate) yardstick: bool,
 }
+
+/// Bytes of a row of a union, if others are not given.
+const ROW_BYTES: u32 = 16;
+
+/// Bytes of the length of a text that is handed over.
+const LENGTH_BYTES: u32 = 2;
 
 impl Bench {
     /// The protocol to measure; `None` is the one that runs of these sizes take by themselves.
@@ -137,13 +144,28 @@ impl Bench {
         Ok(terms)
     }
 
-    /// Bytes of each side's payload in a run on these terms; 0 if there is none.
+    /// Bytes of each side's payload in a run on these terms, in a union without those of its length; 0 if there is none.
     pub(crate) fn payload_bytes(&self, terms: &Terms) -> Result<usize, Failure> {
+        let reveal = terms.get(&REVEAL);
         match self.payload_width {
-            Some(_) if terms.get(&REVEAL) != Reveal::Shares => {
-                Err(Failure::usage("--payload-width is for --reveal shares"))
+            width if reveal.is_rows() => {
+                let text = width.unwrap_or(ROW_BYTES).checked_sub(LENGTH_BYTES);
+                let text = text.filter(|bytes| *bytes > 0);
+                text.map(|bytes| bytes as usize)
+                    .ok_or_else(|| Failure::usage("a row of a union has at least 3 bytes"))
             }
+            Some(_) if reveal != Reveal::Shares => Err(Failure::usage(
+                "--payload-width is for --reveal shares and --reveal union",
+            )),
             width => Ok(width.unwrap_or(0) as usize),
+        }
+    }
+
+    /// The width that a side names for a payload of so many bytes.
+    pub(crate) fn payload_width(&self, terms: &Terms, bytes: usize) -> usize {
+        match terms.get(&REVEAL).is_rows() {
+            true => bytes + LENGTH_BYTES as usize,
+            false => bytes,
         }
     }
 

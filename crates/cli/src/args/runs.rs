@@ -243,8 +243,9 @@ impl NoiseOptions {
 /// Columns that go with the keys as texts.
 #[derive(Debug, Args)]
 pub(crate) struct PayloadOptions {
-    /// Columns that the sender hands over with the matching rows, separated by commas as in --key. With --reveal shares: one
-    /// column of texts, of which both sides get shares, as UTF-8 bytes padded with zeros
+    /// Columns that the sender hands over with the matching rows, separated by commas as in --key. With --reveal union: of its
+    /// rows that the receiver lacks, the key column too if the receiver is to have it. With --reveal shares: one column of texts,
+    /// of which both sides get shares, as UTF-8 bytes padded with zeros
     #[arg(help_heading = "Values", long, value_name = "COL[,COL…]")]
     payload: Option<String>,
     /// Bytes per key for these columns: their texts, and two bytes per column; 64 if not given. The peer learns this number.

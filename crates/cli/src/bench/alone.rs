@@ -220,10 +220,10 @@ pub(super) fn measure(
     terms: &Terms,
     yardstick: u64,
 ) -> Result<String, Failure> {
-    let values = terms.get(&REVEAL).fewest_values(1);
-    if values != Values::NONE {
+    let reveal = terms.get(&REVEAL);
+    if reveal.fewest_values(1) != Values::NONE || reveal.is_rows() {
         return Err(Failure::usage(
-            "a party with values is not measured by itself",
+            "a party with values or rows is not measured by itself",
         ));
     }
     let side = |role| Side::new(role, options, protocol, terms);

@@ -138,6 +138,27 @@ impl Inputs {
         Ok(next(&mut output, &mut found)? == 0)
     }
 
+    /// Whether a receiver's output is the payloads of what the sender alone has, in any order.
+    pub(super) fn are_rows_of_sender(&self, output: &Path) -> io::Result<bool> {
+        let mut output = lines(output)?;
+        let (mut found, mut line) = (Vec::new(), Vec::new());
+        while next(&mut output, &mut line)? > 0 {
+            found.push(line.clone());
+        }
+        let payload = |item| match self.payload(Role::Sender, item) {
+            // A blank line would be no row.
+            empty if empty.is_empty() => b"\"\"\n".to_vec(),
+            text => format!("{text}\n").into_bytes(),
+        };
+        let mut right: Vec<_> = (self.shared()..self.sender_size).map(payload).collect();
+        right.sort_unstable();
+        let header = format!("{PAYLOAD}\n").into_bytes();
+        let is_header = found.first() == Some(&header);
+        found.drain(..found.len().min(1));
+        found.sort_unstable();
+        Ok(is_header && found == right)
+    }
+
     /// Whether both sides' shares open to the rows that both tables have, and to their payloads.
     pub(super) fn are_shares(&self, receiver: &Path, sender: &Path) -> io::Result<bool> {
         let [mut receiver, mut sender] = [lines(receiver)?, lines(sender)?];

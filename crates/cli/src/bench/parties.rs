@@ -57,7 +57,8 @@ impl Job<'_> {
 
     fn has_output(&self, role: Role) -> bool {
         let reveal = self.reveal();
-        reveal == Reveal::Shares || reveal.is_matches() && role == Role::Receiver
+        reveal == Reveal::Shares
+            || (reveal.is_matches() || reveal.is_rows()) && role == Role::Receiver
     }
 
     /// Whether generators show what they run; here by a simulation, which costs what hashing a transcript costs.
@@ -298,8 +299,13 @@ impl<'a> Parties<'a> {
             arguments.extend(words(&["--value-repeated", "refuse"]));
         }
         if self.job.inputs.payload_bytes > 0 {
-            let width = self.job.inputs.payload_bytes.to_string();
-            arguments.extend(words(&["--payload", PAYLOAD, "--payload-width", &width]));
+            let (terms, bytes) = (&self.job.terms, self.job.inputs.payload_bytes);
+            let width = self.job.options.payload_width(terms, bytes).to_string();
+            arguments.extend(words(&["--payload-width", &width]));
+            // The receiver of a union takes the sender's.
+            if !self.job.reveal().is_rows() || role == Role::Sender {
+                arguments.extend(words(&["--payload", PAYLOAD]));
+            }
         }
         if self.job.has_output(role) {
             arguments.extend(["--output".to_owned(), output(role)]);
@@ -376,6 +382,9 @@ impl<'a> Parties<'a> {
         }
         match reveal {
             reveal if reveal == Reveal::Shares => inputs.are_shares(&mine, &theirs),
+            reveal if reveal.is_rows() => {
+                Ok(*matches == Some(inputs.shared()) && inputs.are_rows_of_sender(&mine)?)
+            }
             reveal if reveal.is_matches() => {
                 let table = self.path(table(Role::Receiver));
                 Ok(*matches == Some(inputs.shared()) && inputs.are_matches(&table, &mine)?)

@@ -24,6 +24,7 @@ pub(crate) enum Question {
     SizeAndInnerProduct,
     ThresholdMatches,
     Shares,
+    Union,
 }
 
 impl Question {
@@ -41,6 +42,7 @@ impl Question {
             Reveal::InnerProduct => &[Question::InnerProduct, Question::SizeAndInnerProduct],
             Reveal::ThresholdMatches => &[Question::ThresholdMatches],
             Reveal::Shares => &[Question::Shares],
+            Reveal::Union => &[Question::Union],
             _ => panic!("{reveal} is not tested"),
         }
     }
@@ -53,6 +55,7 @@ impl Question {
             Question::InnerProduct => Reveal::InnerProduct,
             Question::ThresholdMatches => Reveal::ThresholdMatches,
             Question::Shares => Reveal::Shares,
+            Question::Union => Reveal::Union,
             Question::SeveralOfReceiver | Question::SeveralOfSender => {
                 return Reveals::of(&[Reveal::Size, Reveal::Sum]).unwrap();
             }
@@ -74,7 +77,8 @@ impl Question {
             Question::Matches
             | Question::Size
             | Question::Threshold
-            | Question::ThresholdMatches => [false, false],
+            | Question::ThresholdMatches
+            | Question::Union => [false, false],
         }
     }
 
@@ -89,7 +93,8 @@ impl Question {
     /// Whether a run needs a minimum, and whether it can have one.
     pub(crate) fn minimum(self) -> [bool; 2] {
         let needs = matches!(self, Question::Threshold | Question::ThresholdMatches);
-        [needs, !matches!(self, Question::Matches | Question::Shares)]
+        let has_none = matches!(self, Question::Matches | Question::Shares | Question::Union);
+        [needs, !has_none]
     }
 
     /// The name in tables and messages.
@@ -106,6 +111,7 @@ impl Question {
             Question::SizeAndInnerProduct => "size and inner product",
             Question::ThresholdMatches => "threshold-matches",
             Question::Shares => "shares",
+            Question::Union => "union",
         }
     }
 
@@ -135,6 +141,8 @@ pub(crate) enum Answer {
     Below(u64),
     /// What the shares say of all cells that say something.
     Shares(Vec<Cell>),
+    /// The texts of the sender's persons that the receiver lacks, in order.
+    Rows(Vec<String>),
 }
 
 impl Answer {
@@ -158,6 +166,7 @@ impl Answer {
                 };
                 Answer::Shares(common.into_iter().map(cell).collect())
             }
+            Question::Union => Answer::Rows(tables[1].texts_beside(tables[0])),
             Question::Size
             | Question::Threshold
             | Question::SumOfReceiver
@@ -208,7 +217,7 @@ impl Answer {
                 format!("size\t{}\n{sums}", all[0])
             }
             Answer::Below(least) => format!("fewer than {least}\n"),
-            Answer::Matches(_) | Answer::Shares(_) => String::new(),
+            Answer::Matches(_) | Answer::Shares(_) | Answer::Rows(_) => String::new(),
         }
     }
 
@@ -337,6 +346,14 @@ fn bytes(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
+/// The text in a label of one column, which is not null.
+fn text_of(label: &[u8]) -> String {
+    let length = usize::from(u16::from_le_bytes([label[0], label[1]])) - 1;
+    let (text, rest) = label[2..].split_at(length);
+    assert!(rest.iter().all(|byte| *byte == 0));
+    String::from_utf8(text.to_vec()).unwrap()
+}
+
 /// The cells that match, have values or have texts, in order.
 fn telling(cells: impl Iterator<Item = Cell>) -> Vec<Cell> {
     let has_texts = |cell: &Cell| cell.texts.iter().flatten().any(|byte| *byte != 0);
@@ -358,6 +375,8 @@ pub(crate) struct Learnt {
     /// Its items that match.
     pub(crate) matches: Option<Vec<u32>>,
     shares: Option<Shares>,
+    /// The texts of the peer's rows that it lacks.
+    rows: Vec<String>,
 }
 
 impl Learnt {
@@ -365,6 +384,7 @@ impl Learnt {
         Learnt {
             matches: set.matched().map(indices_vartime),
             shares: set.shares().cloned(),
+            rows: set.rows_of_peer().map(text_of).collect(),
             report,
         }
     }
@@ -383,6 +403,13 @@ impl Learnt {
                 let mut persons: Vec<u64> = matches.iter().map(|item| person(*item)).collect();
                 persons.sort_unstable();
                 Answer::Matches(persons)
+            }
+            (None, None, None, None) if report.reveal.is_rows() => {
+                let lacked = report.peer_items - self.rows.len() as u64;
+                assert_eq!(report.matches, Some(lacked));
+                let mut rows = self.rows.clone();
+                rows.sort_unstable();
+                Answer::Rows(rows)
             }
             (None, None, None, Some(near)) => {
                 let far = sender.and_then(|sender| sender.shares.as_ref());

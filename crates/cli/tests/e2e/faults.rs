@@ -27,6 +27,7 @@ use vesica_testing::digests;
 use vesica_wire::{ChannelOptions, FramedChannel, Spoil, Tamper, memory_pair_with};
 
 use crate::answers::{Answer, Learnt, Question};
+use crate::random::{lines, one_column};
 use crate::support::{Arguments, Ended, Place, Running};
 use crate::trial::{
     Dealt, Dice, Table, Variant, dealt_by_commands, is_dealt, part, publish, spec, split,
@@ -206,6 +207,10 @@ fn tables_of(numbers: [std::ops::Range<u64>; 2], question: Question) -> [Table; 
     ];
     match question {
         Question::Shares => tables.map(|table| table.with_texts(19, &mut dice)),
+        Question::Union => {
+            let [ours, theirs] = tables;
+            [ours.taking(), theirs.handing_over(19, &mut dice)]
+        }
         _ => tables,
     }
 }
@@ -234,7 +239,9 @@ fn settings(variant: Variant, tables: [&Table; 2]) -> Vec<Setting> {
     ];
     let setting = |buckets| move |minimum| Setting { buckets, minimum };
     let whole = minimums.into_iter().flatten().map(setting(false));
-    let in_buckets = !is_dealt(variant.protocol) && variant.question.values() == [false; 2];
+    let has_columns =
+        variant.question.values() != [false; 2] || variant.question == Question::Union;
+    let in_buckets = !is_dealt(variant.protocol) && !has_columns;
     // With a minimum a run that is killed begins anew.
     let least = if needs { met } else { 0 };
     whole
@@ -635,6 +642,15 @@ impl Scene {
             _ if self.variant.question.reveal().is_value() => None,
             Answer::Matches(_) => Some(ours.csv(&ours.matching(theirs))),
             _ => Some(ours.csv(&vec![false; ours.rows()])),
+        };
+        let (rows, file) = match &self.expected {
+            // In random order.
+            Answer::Rows(texts) => {
+                let ordered = |text: &str| lines(text).join("\n");
+                let expected = ordered(&one_column(texts));
+                (Some(expected), file.map(|text| ordered(&text)))
+            }
+            _ => (rows, file),
         };
         let printed = self.expected.printed([ours, theirs]);
         // A receiver that is killed may have written its rows and printed nothing.

@@ -103,6 +103,7 @@ fn tellings(question: Question) -> Vec<[&'static str; 3]> {
         ],
         Question::ThresholdMatches => vec![["", ours, ""]],
         Question::Shares => vec![["", ours, theirs]],
+        Question::Union => vec![["", ours, "--payload value"]],
         _ => vec![["", "", ""], ["--both", "", ""]],
     }
 }

@@ -66,6 +66,7 @@ mod tap;
 mod tasks;
 mod timing;
 mod trial;
+mod union;
 mod values;
 mod variables;
 mod vole;

@@ -24,10 +24,10 @@ use vesica_offline::{
 use vesica_plan::buckets::{self, Split};
 use vesica_psi::{Origin, Spec};
 use vesica_session::{
-    HalfSource, Intent, LabelExchange, Listener, OptimizeRequest, Registry, RepeatedKeys,
-    Transport, ValueTerms, connect,
+    HalfSource, Intent, LabelExchange, LabelTerms, Listener, OptimizeRequest, Registry,
+    RepeatedKeys, Transport, ValueTerms, connect,
 };
-use vesica_tables::ValueColumn;
+use vesica_tables::{KeySpec, TextColumns, ValueColumn};
 
 use crate::answers::{Answer, Question, decimal};
 use crate::support::{Ended, Place};
@@ -517,13 +517,17 @@ impl Amounts {
     }
 }
 
-/// The texts in a column to share: one for each person.
+/// The texts in a column to share or to hand over: one for each person.
 #[derive(Clone, Debug)]
 struct Texts {
     /// Bytes that each takes.
     bytes: u32,
     of: BTreeMap<u64, String>,
+    is_handed_over: bool,
 }
+
+/// Bytes of a text and of its length at most, for a side that takes those of the other.
+const MOST_TAKEN: u32 = 300;
 
 impl Texts {
     /// Texts of these persons, some of them empty and some as long as can be.
@@ -547,14 +551,27 @@ impl Texts {
                 .into_iter()
                 .map(|person| (person, text(dice)))
                 .collect(),
+            is_handed_over: false,
         }
     }
 
-    /// That of a person in UTF-8, with zeros after it.
+    /// Bytes for each person, with those of the length of a text that is handed over.
+    fn width(&self) -> u32 {
+        self.bytes + if self.is_handed_over { 2 } else { 0 }
+    }
+
+    /// That of a person in UTF-8, with zeros after it, and before it what comes before a text that is handed over.
     fn padded(&self, person: u64) -> Vec<u8> {
-        let mut text = self.of[&person].clone().into_bytes();
-        text.resize(self.bytes as usize, 0);
-        text
+        let text = self.of[&person].as_bytes();
+        let length = (text.len() as u16 + 1).to_le_bytes();
+        let length = if self.is_handed_over {
+            &length[..]
+        } else {
+            &[]
+        };
+        let mut padded = [length, text].concat();
+        padded.resize(self.width() as usize, 0);
+        padded
     }
 }
 
@@ -570,6 +587,8 @@ pub(crate) struct Table {
     /// The columns of values.
     amounts: Vec<Amounts>,
     texts: Option<Texts>,
+    /// Whether this side takes the texts of the other.
+    takes: bool,
 }
 
 impl Table {
@@ -583,7 +602,25 @@ impl Table {
             header: vec!["k0".into()],
             amounts: Vec::new(),
             texts: None,
+            takes: false,
         }
+    }
+
+    /// The same for a side that takes texts of the other.
+    pub(crate) fn taking(self) -> Table {
+        Table {
+            takes: true,
+            ..self
+        }
+    }
+
+    /// The same with a column of texts to hand over, of so many bytes each.
+    pub(crate) fn handing_over(self, bytes: u32, dice: &mut Dice) -> Table {
+        let mut table = self.with_texts(bytes, dice);
+        if let Some(texts) = &mut table.texts {
+            texts.is_handed_over = true;
+        }
+        table
     }
 
     /// The same with so many columns of amounts.
@@ -601,8 +638,41 @@ impl Table {
 
     /// What is to be done about its texts.
     pub(crate) fn labels(&self) -> LabelExchange {
-        let shared = |texts: &Texts| LabelExchange::Shared { bytes: texts.bytes };
-        self.texts.as_ref().map_or(LabelExchange::Nothing, shared)
+        match &self.texts {
+            Some(texts) if texts.is_handed_over => {
+                LabelExchange::Offered(LabelTerms::texts(texts.width(), vec![TEXTS.into()]))
+            }
+            Some(texts) => LabelExchange::Shared { bytes: texts.bytes },
+            None if self.takes => LabelExchange::Wanted {
+                most_bytes: MOST_TAKEN,
+                most_rows: 1,
+            },
+            None => LabelExchange::Nothing,
+        }
+    }
+
+    /// Its texts as they are read.
+    pub(crate) fn text_columns(&self, key: &KeySpec) -> Option<TextColumns> {
+        let texts = self.texts.as_ref()?;
+        let width = texts.width() as usize;
+        let columns = match texts.is_handed_over {
+            true => TextColumns::labels(key, &[TEXTS.into()], width),
+            false => TextColumns::payload(key, TEXTS, width),
+        };
+        Some(columns.unwrap())
+    }
+
+    /// The texts of its persons that the other table lacks, in order.
+    pub(crate) fn texts_beside(&self, other: &Table) -> Vec<String> {
+        let others = other.distinct();
+        let texts = self.texts.as_ref().expect("texts to hand over");
+        let lacked = texts
+            .of
+            .iter()
+            .filter(|(person, _)| !others.contains(person));
+        let mut lacked: Vec<String> = lacked.map(|(_, text)| text.clone()).collect();
+        lacked.sort_unstable();
+        lacked
     }
 
     /// The text of a person in UTF-8, with zeros up to its width after it; nothing if there are no texts.
@@ -613,8 +683,12 @@ impl Table {
 
     /// The options that name its texts.
     pub(crate) fn text_words(&self) -> String {
-        let words = |texts: &Texts| format!("--payload {TEXTS} --payload-width {}", texts.bytes);
-        self.texts.as_ref().map_or(String::new(), words)
+        let words = |texts: &Texts| format!("--payload {TEXTS} --payload-width {}", texts.width());
+        let taking = || match self.takes {
+            true => format!("--payload-width {MOST_TAKEN}"),
+            false => String::new(),
+        };
+        self.texts.as_ref().map_or_else(taking, words)
     }
 
     /// The names of these columns.
@@ -792,6 +866,10 @@ impl Trial {
         if is_large {
             sizes[0] = 10_500 + dice.below(1500);
         }
+        if question == Question::Union {
+            // Without any key it would be the other table.
+            sizes[0] = sizes[0].max(1);
+        }
         let mut tables = sizes.map(|size| Self::table(&columns, size, range, dice));
         // So that no inner product of 300 exceeds 63 bits.
         let largest = match question {
@@ -810,6 +888,11 @@ impl Trial {
                 let bytes = dice.pick(&[1, 8, 15, 17, 256]);
                 *table = table.clone().with_texts(bytes, dice);
             }
+        }
+        if question == Question::Union {
+            let bytes = dice.pick(&[1, 8, 15, 17, 256]);
+            let [ours, theirs] = tables;
+            tables = [ours.taking(), theirs.handing_over(bytes, dice)];
         }
         let [needs, may] = question.minimum();
         let minimum = match needs || may && dice.once_in(2) {
@@ -844,7 +927,8 @@ impl Trial {
         let limit = dice.pick(&[full - full / 16, full.saturating_sub(1)]);
         let split = split(protocol, sizes, bits, lambda, limit);
         // A pair is for a whole run, and columns take more memory.
-        let whole = is_dealt || question.values() != [false; 2];
+        let takes_more = question.values() != [false; 2] || question == Question::Union;
+        let whole = is_dealt || takes_more;
         let limited = !whole && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);
         let other = limit.filter(|_| dice.once_in(2));
@@ -909,6 +993,7 @@ impl Trial {
             header: (0..columns.len()).map(|i| format!("k{i}")).collect(),
             amounts: Vec::new(),
             texts: None,
+            takes: false,
         }
     }
 

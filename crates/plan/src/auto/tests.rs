@@ -140,7 +140,8 @@ fn another_table_is_another_version() {
     assert_eq!((auto_version(), hash), (2, HASH));
 }
 
-/// By the mean of both links, the choice takes at most a quarter more than any protocol that serves and was measured.
+/// By the mean of both links, the choice takes at most a quarter more than any protocol that serves and was measured, or two
+/// milliseconds.
 #[test]
 fn the_choice_is_that_of_the_forecasts() {
     for reveal in [Reveal::Matches, Reveal::Size] {
@@ -159,7 +160,7 @@ fn the_choice_is_that_of_the_forecasts() {
                 let chosen = &mean(&order[0]).unwrap();
                 let fastest = all.iter().copied().fold(f64::INFINITY, f64::min);
                 assert!(
-                    *chosen <= 1.25 * fastest,
+                    *chosen <= 1.25 * fastest + 0.002,
                     "{open:?}: {chosen} and {fastest}"
                 );
             }

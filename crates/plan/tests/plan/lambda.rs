@@ -5,7 +5,7 @@
 //! registry, and everything that it reveals.
 
 use num_bigint::BigUint;
-use vesica_circuit::{OneOfThree, Plain, Stages, Twice};
+use vesica_circuit::{OneOfThree, Plain, Stages, Twice, Width};
 use vesica_correlations::ole::lattice::{Parameters, inner_product};
 use vesica_encodings::two_choice;
 use vesica_oprf::compact_dh::CompactDh;
@@ -13,7 +13,9 @@ use vesica_oprf::dh::Dh;
 use vesica_oprf::kkrt::{self, Kkrt};
 use vesica_oprf::oprf_dh::OprfDh;
 use vesica_oprf::programmable::bins::{self, HASHES};
-use vesica_oprf::programmable::{LEAST_SHARE, OkvsHint, Opprf, RelaxedHint, Shape, TableHint};
+use vesica_oprf::programmable::{
+    LEAST_SHARE, LEFT_SHARE, OkvsHint, Opprf, RelaxedHint, Shape, TableHint,
+};
 use vesica_oprf::sparse::{self, Bins, Message, Slices, Sparse, Store};
 use vesica_oprf::vole::{self, Vole};
 use vesica_plan::Registry;
@@ -252,7 +254,7 @@ fn of_opprf(protocol: &str, shape: &Shape, items: Option<usize>) -> Vec<BigUint>
 }
 
 /// The events of what is computed over so many shared bits, each run having λ bits.
-fn of_function(reveal: Reveal, bits: usize, lambda: u32) -> BigUint {
+fn of_function(reveal: Reveal, (items, bits): (usize, usize), lambda: u32) -> BigUint {
     match reveal {
         // Products of COTs are always right, and show nothing.
         Reveal::Size | Reveal::Sum | Reveal::ThresholdMatches | Reveal::Shares => {
@@ -266,6 +268,11 @@ fn of_function(reveal: Reveal, bits: usize, lambda: u32) -> BigUint {
             chance(entries * 43 + 1, 84)
         }
         Reveal::InnerProduct => BigUint::from(0u8),
+        // A slot for each item of the party that hashes, and what its tag is by accident.
+        Reveal::Union => {
+            let tag = Width::new(1, items, lambda + LEFT_SHARE).tag;
+            chance(items as u128, 8 * tag)
+        }
         other => panic!("list the events of {other} here"),
     }
 }
@@ -293,7 +300,8 @@ fn circuits(protocol: &dyn Protocol, params: &Params) -> Vec<Vec<BigUint>> {
         let of = |reveals: Reveals| {
             let lambda = shapes[0].params.lambda;
             let function = reveals.each().iter();
-            let function = function.map(|reveal| of_function(*reveal, bits, lambda));
+            let sizes = (params.receiver_size, bits);
+            let function = function.map(|reveal| of_function(*reveal, sizes, lambda));
             opprfs.iter().cloned().chain(function).collect()
         };
         let reveals = Reveals::all().filter(|reveals| protocol.can_reveal(*reveals));

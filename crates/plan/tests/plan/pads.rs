@@ -1,6 +1,6 @@
 //! What runs of the circuits hash, counted on the wire, against the bounds of `vesica_plan::pads`.
 
-use vesica_circuit::messages::{CHOICES, FACTORS, GATES, TABLES};
+use vesica_circuit::messages::{CHOICES, FACTORS, GATES, ROWS, SETTINGS, TABLES};
 use vesica_plan::{Registry, pads};
 use vesica_psi::{
     Half, Input, KeyAgreement, Optimize, Params, Prepared, Reveal, Reveals, Security, Task, Values,
@@ -109,6 +109,73 @@ fn circuits_hash_no_more_than_is_said() {
                 check(name, reveal, values, items, 40);
             }
         }
+    }
+}
+
+/// In a union the sender is the value end of the main direction.
+#[test]
+fn unions_hash_no_more_than_is_said() {
+    for (name, [ours, theirs]) in [
+        ("circuit-okvs", [40, 40]),
+        ("circuit-okvs", [1, 60]),
+        ("circuit-rb-psm1", [50, 40]),
+        ("circuit-rb-psm2", [40, 1]),
+    ] {
+        let protocol = Registry::standard().get(name).unwrap();
+        let params = &Params {
+            security: Security::SemiHonest,
+            lambda: 40,
+            receiver_size: ours,
+            sender_size: theirs,
+            key_agreement: KeyAgreement::default(),
+            session: [7; 32],
+        };
+        let task = &Task {
+            label_bytes: 30,
+            ..Task::new(Reveal::Union)
+        };
+        let [ours, all] = [ours, theirs].map(|items| digests(0..items as u64));
+        let labels = vec![3; 30 * theirs];
+        let (near, far) = memory_pair();
+        let [mut near, mut far] = [near, far].map(Recorder::new);
+        let (received, sent) = run_both(
+            (&mut near, &mut far),
+            |channel| {
+                let (input, nothing) = (Input::new(&ours), Prepared::nothing());
+                protocol.receive(channel, params, task, input, nothing, &mut rng(1))
+            },
+            |channel| {
+                let input = Input::new(&all).with_labels(Some(&labels));
+                protocol.send(
+                    channel,
+                    params,
+                    task,
+                    input,
+                    Prepared::nothing(),
+                    &mut rng(2),
+                )
+            },
+        );
+        received.unwrap();
+        sent.unwrap();
+        let bits = |frames: &[(Kind, Vec<u8>)], kind: Kind| -> u64 {
+            let frames = frames.iter().filter(|(of, _)| *of == kind);
+            frames.map(|(_, payload)| 8 * payload.len() as u64).sum()
+        };
+        let uses = pads::uses(params, Some(32)).unwrap();
+        let known = |masked: &str| {
+            uses.iter()
+                .find(|used| used.masked == masked)
+                .unwrap()
+                .known
+        };
+        let switches = bits(&far.sent, SETTINGS);
+        assert!(
+            switches <= known("switches in circuits").next_multiple_of(8),
+            "{name}"
+        );
+        let blocks = bits(&far.sent, ROWS).div_ceil(128);
+        assert!(0 < blocks && blocks <= known("rows in circuits"), "{name}");
     }
 }
 

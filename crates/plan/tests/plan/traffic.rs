@@ -189,13 +189,14 @@ fn other_levels_of_security_count() {
     }
 }
 
-/// A size sends exactly what is said; other functions, whose frames are not counted one by one, within a thousandth.
+/// A size and a union send exactly what is said; other functions, whose frames are not counted one by one, within a thousandth.
 #[test]
 fn circuits_send_what_they_say() {
     let values = |receiver, sender| Values { receiver, sender };
     let tasks = [
         (Reveal::Size, values(0, 0), 0, 0),
         (Reveal::Shares, values(0, 0), 0, 0),
+        (Reveal::Union, values(0, 0), 0, 0),
         (Reveal::Sum, values(2, 0), 0, 0),
         (Reveal::Sum, values(0, 1), 0, 0),
         (Reveal::InnerProduct, values(1, 1), 0, 0),
@@ -220,17 +221,19 @@ fn circuits_send_what_they_say() {
         ] {
             for (reveal, values, min_size, noise_span) in tasks {
                 // The others at one pair of sizes.
-                if reveal != Reveal::Size && sizes != [100, 100] {
+                let is_counted = reveal == Reveal::Size || reveal == Reveal::Union;
+                if !is_counted && sizes != [100, 100] {
                     continue;
                 }
                 let mut case = Case::of(protocol, sizes, reveal);
                 (case.task.values, case.task.min_size) = (values, min_size);
                 case.task.noise_span = noise_span;
+                case.task.label_bytes = if reveal == Reveal::Union { 9 } else { 0 };
                 case.task.both = reveal.adds([1; 2]).is_some() && min_size == 0;
                 for optimize in [Optimize::Time, Optimize::Traffic] {
                     case.task.optimize = optimize;
                     let (share, delays) = match (reveal, min_size) {
-                        (Reveal::Size | Reveal::Shares, _) => (0.0, 1),
+                        (Reveal::Size | Reveal::Shares | Reveal::Union, _) => (0.0, 1),
                         (_, 0) => (0.001, 4),
                         _ => (0.06, 12),
                     };

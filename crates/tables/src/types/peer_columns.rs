@@ -202,13 +202,13 @@ fn slot(label: &[u8], rows: usize, row: usize) -> Option<&[u8]> {
 }
 
 /// The same for each row, up to the first that it has nothing for.
-fn slots(label: &[u8], rows: usize) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn slots(label: &[u8], rows: usize) -> impl Iterator<Item = &[u8]> {
     (0..).map_while(move |row| slot(label, rows, row))
 }
 
 /// Whether a label has only zeros after the last row that it has something for. That of a key that does not match is all
 /// zeros.
-fn is_of_rows(label: &[u8], rows: usize) -> bool {
+pub(crate) fn is_of_rows(label: &[u8], rows: usize) -> bool {
     let taken = slots(label, rows).count();
     let rest = label.chunks_exact((label.len() / rows).max(1)).skip(taken);
     rest.flatten().all(|byte| *byte == 0)
@@ -243,7 +243,7 @@ pub fn arrange(
 }
 
 /// The texts in a label; `None` if it is none of these columns.
-fn decode<'l>(label: &'l [u8], columns: &[PeerColumn]) -> Option<Vec<Option<&'l str>>> {
+pub(crate) fn decode<'l>(label: &'l [u8], columns: &[PeerColumn]) -> Option<Vec<Option<&'l str>>> {
     let mut rest = label;
     let mut texts = Vec::with_capacity(columns.len());
     for column in columns {

@@ -68,6 +68,9 @@ impl Party {
     /// has them, and [`select_rows`](crate::select_rows) makes record batches of them, reading the table once more. There
     /// are none if fewer keys match than [`Reveal::ThresholdMatches`] asks for, which the report says.
     ///
+    /// In a union the `output` is a CSV table with the columns that the sender hands over of its keys that this side lacks. Rows are
+    /// in random order, and a key that the sender has in several rows is there once, unless it hands over more.
+    ///
     /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
     /// The columns are `row` (the first row of the table with the key in the cell, counted from 1; empty if there is none,
     /// and on the receiver alone), `match` (a bit; the two sides' differ where the cell matches), and `receiver_value` and
@@ -180,6 +183,9 @@ impl Party {
             (Gets::Shares, output, _) if output.and_then(Destination::path).is_none() => {
                 "shares go to a file"
             }
+            (Gets::PeerRows, output, _) if output.and_then(Destination::path).is_none() => {
+                "the peer's rows go to a file"
+            }
             (_, _, rows) if rows != Rows::Matching && reveal != Reveal::Matches => {
                 "the rest, or all rows with a mark, are for runs that reveal the matches in any case"
             }
@@ -242,6 +248,7 @@ impl Party {
         observer.event(Event::Agreed(agreed.contract()));
         observer.consent().inspect_err(|_| give_up(&mut agreed))?;
         check_columns_of_peer(role, ready.source, ready.file.as_ref(), &mut agreed)?;
+        check_buckets_of_union(role, key, &mut agreed)?;
         let mut opening = ready.opening.take();
         self.begin_account(opening.as_mut(), role, &mut agreed, observer)
             .inspect_err(|_| give_up(&mut agreed))?;
@@ -276,6 +283,11 @@ impl Party {
         let file = match Gets::of(job.role, &job.terms) {
             Gets::Shares => {
                 file.into_iter().for_each(|file| keys.share_to(file));
+                None
+            }
+            Gets::PeerRows => {
+                file.into_iter()
+                    .for_each(|file| keys.write_rows_of_peer_to(file));
                 None
             }
             Gets::Nothing | Gets::Rows => file,
@@ -335,7 +347,7 @@ impl Party {
             None => beside(output),
         };
         let file = match (gets, output.and_then(Destination::path)) {
-            (Gets::Shares, Some(path)) => Some(Output::create_csv(path, source)?),
+            (Gets::Shares | Gets::PeerRows, Some(path)) => Some(Output::create_csv(path, source)?),
             _ => table::open(source, output, &scratch, self.adds_texts())?,
         };
         Ok(Ready {
@@ -349,7 +361,7 @@ impl Party {
 
     /// Whether rows of the result have columns of the peer.
     fn adds_texts(&self) -> bool {
-        matches!(self.labels, LabelExchange::Wanted { .. })
+        matches!(self.labels, LabelExchange::Wanted { .. }) && !self.terms.get(&REVEAL).is_rows()
     }
 
     /// Refuses an output in the place of what is read, or in a directory that belongs to the run.
@@ -427,9 +439,18 @@ impl Party {
             report.clamp();
         }
         let labels = report.contract.labels.clone();
-        keys.arrange(labels.as_ref())?;
-        let (matched, interrupt) = (keys.matched_rows(), &self.connect.interrupt);
-        report.rows_written = table::write(source, file, matched, interrupt, observer)?;
+        let interrupt = &self.connect.interrupt;
+        let of_peer = keys.rows_of_peer().zip(labels.as_ref());
+        report.rows_written = if let Some(((file, rows), terms)) = of_peer {
+            let (columns, each) = (columns_of_peer(terms), terms.rows as usize);
+            let rows = rows.as_ref();
+            let written =
+                table::write_rows_of_peer(file, columns, each, rows, interrupt, observer)?;
+            Some(written)
+        } else {
+            keys.arrange(labels.as_ref())?;
+            table::write(source, file, keys.matched_rows(), interrupt, observer)?
+        };
         if let Some(shared) = keys.shared() {
             self.connect.interrupt.check().map_err(SessionError::from)?;
             shared.commit()?;
@@ -462,14 +483,42 @@ fn check_columns_of_peer(
     file: Option<&Output>,
     agreed: &mut Agreed,
 ) -> Result<(), Error> {
-    let (Role::Receiver, Some(file), Some(terms)) = (role, file, &agreed.contract().labels) else {
+    let contract = agreed.contract();
+    let (Role::Receiver, Some(file), Some(terms)) = (role, file, &contract.labels) else {
         return Ok(());
     };
+    if contract.get(&REVEAL).is_rows() {
+        // They are a table of their own.
+        return Ok(());
+    }
     let checked = file.check_columns(source, &columns_of_peer(terms));
     checked.map_err(|error| {
         // Which columns the result's table has is not for the peer.
         give_up(agreed);
         error.into()
+    })
+}
+
+/// Fails if rows of this side would come bucket by bucket and their keys not with them. The bucket of a row is a hash of its key,
+/// which the peer could compare with guesses.
+fn check_buckets_of_union(role: Role, key: &KeySpec, agreed: &mut Agreed) -> Result<(), Error> {
+    let contract = agreed.contract();
+    let (Role::Sender, Some(terms)) = (role, &contract.labels) else {
+        return Ok(());
+    };
+    let has_key = key.names().iter().all(|name| terms.columns.contains(name));
+    if has_key || contract.buckets == 1 || !contract.get(&REVEAL).is_rows() {
+        return Ok(());
+    }
+    give_up(agreed);
+    Err(Error::Usage {
+        problem: "in several buckets the rows of a union would tell of their keys, which are not handed over".into(),
+        remedy: Some(advice![
+            "name the key columns in ",
+            Argument::Payload,
+            " too, or give both sides more ",
+            Argument::Memory,
+        ]),
     })
 }
 
