@@ -174,7 +174,8 @@ impl Run {
             Reveal::Shares => return true,
             Reveal::Union => {
                 let all = self::labels(self.params.sender_size);
-                let mut expected: Vec<_> = all[common * LABEL_BYTES..].chunks(LABEL_BYTES).collect();
+                let mut expected: Vec<_> =
+                    all[common * LABEL_BYTES..].chunks(LABEL_BYTES).collect();
                 expected.sort_unstable();
                 return match output {
                     Output::Rows(slots) => {

@@ -243,7 +243,7 @@ mod tests {
 
     /// The rows of this width, every seventh slot without one.
     fn rows(count: usize, bytes: usize) -> Vec<Option<Vec<u8>>> {
-        let row = |slot: usize| (slot % 7 > 0).then(|| row(slot, bytes));
+        let row = |slot: usize| (!slot.is_multiple_of(7)).then(|| row(slot, bytes));
         (0..count).map(row).collect()
     }
 

@@ -6,8 +6,10 @@ use std::time::SystemTime;
 
 use qrcodegen::{QrCode, QrCodeEcc};
 use serde_json::json;
-use vesica::{Endpoint, KeySpec, Party};
+use vesica::options::{LabelRoom, payload_exchange};
+use vesica::{Endpoint, KeySpec, Party, Role};
 use vesica_files::holds_key;
+use vesica_session::terms::REVEAL;
 use vesica_session::{Invitation, rfc3339};
 
 use crate::args::Invite;
@@ -32,9 +34,24 @@ pub(crate) fn run(options: &Invite) -> Result<(), Failure> {
         );
         return Err(Failure::usage(line).hint("give the name or address at which others reach it"));
     }
+    let terms = options.agreed.terms();
+    let reveal = terms.get(&REVEAL);
+    // The columns of a union are named by the sender's own options.
+    let columns = match options.invited {
+        Role::Sender if reveal.is_rows() => vec!["column".to_owned()],
+        _ => Vec::new(),
+    };
+    let (labels, _) = payload_exchange(
+        options.invited,
+        reveal,
+        columns,
+        false,
+        LabelRoom::default(),
+    )?;
     let party = Party {
         protocol: options.agreed.protocol()?,
-        terms: options.agreed.terms(),
+        terms,
+        labels,
         ..Party::new(&identity, identity.fingerprint(), Endpoint::Courier)
     };
     // What a run would refuse whatever the tables are.

@@ -246,7 +246,7 @@ fn exchange(
     let brings = format!("the {their_role} brings {}", many(theirs.items, "item"));
     if job.role == Role::Sender && contract.get(&REVEAL).is_rows() && theirs.items == 0 {
         let reason = format!("{brings}: a union would be all rows of the sender");
-        return Err(WireError::limit(Limit::PeerItems, reason).into());
+        return Err(WireError::limit(Limit::Size, reason).into());
     }
     let most = job.peer_limits.items;
     if theirs.items > most {

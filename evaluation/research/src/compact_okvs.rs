@@ -37,7 +37,7 @@ use vesica_wire::{
 
 /// Frames with slots.
 pub const SLOTS: Kind = Kind {
-    code: 92,
+    code: 70,
     name: "slots of key-agreement messages",
 };
 

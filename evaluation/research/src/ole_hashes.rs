@@ -26,13 +26,13 @@ use crate::runs::{Comparison, Run, both};
 
 /// Frames with c of all bins, and of the stash.
 pub const QUERIES: Kind = Kind {
-    code: 90,
+    code: 71,
     name: "queries of bins or of the stash",
 };
 
 /// Frames with d of all comparisons.
 pub const ANSWERS: Kind = Kind {
-    code: 91,
+    code: 72,
     name: "answers to bins or to the stash",
 };
 

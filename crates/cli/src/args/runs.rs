@@ -698,9 +698,10 @@ pub(crate) struct OwnSide {
 }
 
 impl OwnSide {
-    /// The side that it is of. What both sides can do is the same for either.
+    /// The side that it is of. What both sides can do is the same for either. A sender names the columns of a union.
     pub(crate) fn role(&self) -> Role {
-        match self.take_payload {
+        let is_of_rows = self.agreed.terms().get(&REVEAL).is_rows();
+        match self.take_payload || is_of_rows && self.payload.payload.is_none() {
             true => Role::Receiver,
             false => Role::Sender,
         }

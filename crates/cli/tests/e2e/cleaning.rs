@@ -16,7 +16,7 @@ fn denied_values_match_nothing_and_the_peer_hears_nothing() {
     let pair = exchange(&place, &denying.output("found.csv"), &side());
     pair.expect_success();
     assert_eq!(place.read("found.csv"), "mail,n\nann@x.org,3\n");
-    let warning = "warning: 2 of 3 rows have a key that is denied, and never match";
+    let warning = "warning: 2 of 3 rows have a key that is denied, and take no part";
     assert!(pair.receiver.err.contains(warning), "{}", pair.receiver.err);
     assert!(!pair.sender.err.contains("denied"), "{}", pair.sender.err);
     let report: serde_json::Value = serde_json::from_str(&place.read("r.json")).unwrap();

@@ -235,7 +235,7 @@ fn tables_without_a_usable_key() {
         "is empty",
     );
 
-    let warning = "warning: 2 of 3 rows have no usable key and never match (1 blank, 1 invalid)";
+    let warning = "warning: 2 of 3 rows have no usable key and take no part (1 blank, 1 invalid)";
     for (input, output, left) in [
         ("none.csv", "out.csv", "id,mail\n"),
         ("header.csv", "out.csv", "id,mail\n"),

@@ -500,3 +500,16 @@ fn a_code_is_printed_below_the_line() {
         assert!(ended.out.is_empty());
     }
 }
+
+#[test]
+fn an_invitation_to_a_union_leaves_its_columns_to_the_sender() {
+    let invited = Invited::new();
+    let terms = "--reveal union --security semi-honest";
+    let hash = invited.invite(terms);
+    let sender = format!("--accept {hash} {terms} --payload id");
+    let all = invited.meet("--output new.csv", &sender);
+    for ended in &all {
+        ended.expect_success();
+    }
+    assert_eq!(invited.place.read("new.csv"), "id\n3\n");
+}

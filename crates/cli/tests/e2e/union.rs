@@ -198,3 +198,27 @@ fn sides_that_differ_do_not_run() {
     pair.expect_failures(6, "columns handed over");
     assert!(!place.path("out.csv").exists());
 }
+
+#[test]
+fn check_is_of_the_side_that_its_options_are_of() {
+    let place = place();
+    let check = |file: &str, more: &str| {
+        let text = format!("check --input {file} --key mail {WORDS} {more}");
+        place.run(&text).expect_success();
+    };
+    check("ours.csv", "--rows-per-key 2 --terms ours.json");
+    check(
+        "theirs.csv",
+        "--payload mail,name --rows-per-key 2 --against ours.json",
+    );
+}
+
+#[test]
+fn a_result_with_commas_has_no_name_that_stands_for_tabs() {
+    let place = place();
+    for name in ["out.tsv", "out.psv.gz", "out.jsonl"] {
+        let arguments = ours("").output(name);
+        let ended = place.receiver(&arguments, "--connect 127.0.0.1:1").wait();
+        ended.expect_failure(2, "the name is of ");
+    }
+}

@@ -416,6 +416,10 @@ fn check_name(name: &str, container: &Container) -> Result<()> {
         let reason = format!("the name is of {other}, but results are {format}");
         return Err(Error::usage_with(reason, hint));
     }
+    if sniff::delimiter(name).is_some_and(|named| container.delimiter != Some(named)) {
+        let reason = "the name is of CSV without commas, but results have them";
+        return Err(Error::usage_with(reason, hint));
+    }
     if let (stem, Some(compression)) = Compression::split_name(name)
         && !format.is_text()
     {

@@ -67,14 +67,14 @@ impl Counts {
         let unusable = self.blanks + self.invalid;
         if unusable > 0 {
             let warning = format!(
-                "{unusable} of {} rows have no usable key and never match ({} blank, {} invalid)",
+                "{unusable} of {} rows have no usable key and take no part ({} blank, {} invalid)",
                 self.rows, self.blanks, self.invalid
             );
             warnings.push(warning.into());
         }
         if self.denied > 0 {
             let warning = format!(
-                "{} of {} rows have a key that is denied, and never match",
+                "{} of {} rows have a key that is denied, and take no part",
                 self.denied, self.rows
             );
             warnings.push(warning.into());

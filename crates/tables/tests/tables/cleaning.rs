@@ -284,7 +284,7 @@ fn placeholders_are_found_and_denied() {
     let warned: Vec<String> = counts.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(
         warned,
-        ["2 of 3 rows have a key that is denied, and never match"]
+        ["2 of 3 rows have a key that is denied, and take no part"]
     );
     // Values of a type are denied by their text.
     let days: ArrayRef = Arc::new(Date32Array::from(vec![-25567, 0, 5]));
