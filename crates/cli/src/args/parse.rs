@@ -108,7 +108,7 @@ const WORDS: [(&[&str], &str, &str); 24] = [
         &["receive"],
         "output",
         "File or object (s3://bucket/key, gs://, az://, abfs://) for the matching rows; its name decides the format, else it is \
-         that of the input. Shares are CSV. `-`, the default, is standard output. Numbers are only printed",
+         that of the input. Shares and unions are CSV. `-`, the default, is standard output. Numbers are only printed",
     ),
     (
         &["receive"],

@@ -105,7 +105,7 @@ pub(crate) struct Table {
     /// Text that means null in the key, such as NULL or \N. May be given several times
     #[arg(help_heading = "Table", long, value_name = "TEXT")]
     null: Vec<String>,
-    /// File of values that never match, one a line, such as test@test.com; they are normalised as the key is, which has one
+    /// File of values that take no part, one a line, such as test@test.com; they are normalised as the key is, which has one
     /// column, or as each identifier of one column. The peer is told nothing of them
     #[arg(help_heading = "Table", long, value_name = "FILE")]
     deny: Option<InputPath>,

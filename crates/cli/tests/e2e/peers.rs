@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use crate::support::{Arguments, Place, Running, csv_of, exchange};
+use crate::support::{Arguments, NOBODY, Place, Running, csv_of, exchange};
 
 const LISTEN: &str = "--listen 127.0.0.1:0";
 const SLOW: &str = "--protocol compact-dh";
@@ -106,16 +106,11 @@ fn seven_bytes_do_not_end_the_wait() {
 fn nobody_there() {
     let (place, receiver, sender) = short_place();
     let before = place.names();
-    // A port that was free a moment ago, and on which nobody listens any more.
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
     let wait = "--wait 1";
     place
-        .receiver(&receiver.with(wait), &format!("--connect {free}"))
+        .receiver(&receiver.with(wait), &format!("--connect {NOBODY}"))
         .wait()
-        .expect_failure(4, &free.to_string());
+        .expect_failure(4, NOBODY);
     place
         .sender(&sender.with(wait), LISTEN)
         .wait()

@@ -16,7 +16,7 @@ use vesica_session::{
 };
 use vesica_wire::{Channel, Kind};
 
-use crate::support::{Ended, Place, Running};
+use crate::support::{Ended, NOBODY, Place, Running};
 use crate::trial::{Dice, part};
 
 const PUBLISH: &str =
@@ -139,7 +139,8 @@ fn a_table_is_published_once_and_looked_up_many_times() {
     // Without the server: what is known is found, and what is not waits for it.
     let known = look_up(&place, &endpoint, words);
     assert_eq!(report(&known)["asked"], 0);
-    let unknown = look_up(&place, &endpoint, "--input mine.csv --key id --wait 1");
+    let nobody = format!("--connect {NOBODY}");
+    let unknown = look_up(&place, &nobody, "--input mine.csv --key id --wait 1");
     unknown.expect_failure(4, "nobody listens");
     // The quota is still the same.
     let mut server = serve(&place, "--quota 10");

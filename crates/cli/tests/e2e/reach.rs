@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-use crate::support::{Arguments, Ended, Place, Running};
+use crate::support::{Arguments, Ended, NOBODY, Place, Running};
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
@@ -539,10 +539,6 @@ fn doctor_names_what_is_wrong() {
             let _ = io::copy(&mut stream, &mut io::sink());
         }
     });
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let (me, peer) = (
@@ -551,7 +547,7 @@ fn doctor_names_what_is_wrong() {
     );
     let (own, nobody) = (
         format!("--peer {}", place.receiver),
-        format!("--connect {gone} --wait 1"),
+        format!("--connect {NOBODY} --wait 1"),
     );
     let cases = [
         (format!("{me} {peer} {nobody}"), 4, "port", "nobody listens"),
@@ -568,7 +564,7 @@ fn doctor_names_what_is_wrong() {
             "cannot look up the name",
         ),
         (
-            format!("{me} {peer} --connect 192.0.2.1:7340 --proxy http://{gone} --wait 1"),
+            format!("{me} {peer} --connect 192.0.2.1:7340 --proxy http://{NOBODY} --wait 1"),
             4,
             "proxy",
             "nobody listens",

@@ -12,6 +12,9 @@ use vesica::{Fingerprint, Identity};
 
 use crate::tap::Tap;
 
+/// An address on which nobody listens. A port that was free a moment ago may be another test's now.
+pub(crate) const NOBODY: &str = "127.0.0.1:1";
+
 /// Longest time that any process of these tests may take.
 const PATIENCE: Duration = Duration::from_secs(180);
 
