@@ -31,10 +31,21 @@ use crate::engine::{NO_REVERSE, Receiver, Sender};
 use crate::messages::{SETTINGS, SWITCHES, WIRES, receive_packed, send_packed};
 use crate::network::{Part, route, switches, walk};
 
-/// The lowest bit of each of up to 64 blocks.
-fn lowest(blocks: &[Block]) -> u64 {
-    let bits = blocks.iter().rev();
-    bits.fold(0, |bits, block| bits << 1 | (*block as u64 & 1))
+/// The lowest bits of as many blocks of two kinds, the first of them number `start`: where each run of up to 64 begins, how long it
+/// is, and the bits of either kind.
+fn lowest<'b>(
+    start: usize,
+    one: &'b [Block],
+    two: &'b [Block],
+) -> impl Iterator<Item = (usize, usize, [u64; 2])> + use<'b> {
+    let pairs = one.chunks(64).zip(two.chunks(64));
+    (start..).step_by(64).zip(pairs).map(|(first, (one, two))| {
+        let bits = [one, two].map(|blocks| {
+            let blocks = blocks.iter().rev();
+            blocks.fold(0, |bits, block| bits << 1 | (*block as u64 & 1))
+        });
+        (first, one.len(), bits)
+    })
 }
 
 impl ChoiceEnd {
@@ -53,10 +64,9 @@ impl ChoiceEnd {
         assert_eq!(settings.len(), count);
         let (mut corrections, mut pads) = (settings.clone(), BitShares::zeros(count));
         let collect = |start: usize, rows: &[Block], hashes: &[Block]| {
-            let firsts = (start..).step_by(64);
-            for (first, (rows, hashes)) in firsts.zip(rows.chunks(64).zip(hashes.chunks(64))) {
-                corrections.add_at(first, rows.len(), lowest(rows));
-                pads.add_at(first, rows.len(), lowest(hashes));
+            for (first, count, [row, hash]) in lowest(start, rows, hashes) {
+                corrections.add_at(first, count, row);
+                pads.add_at(first, count, hash);
             }
         };
         self.pads(channel, rng, Masked::Bits, count, collect)?;
@@ -92,11 +102,9 @@ impl ValueEnd {
         let (wires, count) = (shares.len(), switches(shares.len()));
         let (mut zeros, mut messages) = (BitShares::zeros(count), BitShares::zeros(count));
         let collect = |start: usize, zero: &[Block], one: &[Block]| {
-            let firsts = (start..).step_by(64);
-            for (first, (zero, one)) in firsts.zip(zero.chunks(64).zip(one.chunks(64))) {
-                let [zero, one] = [zero, one].map(|pads| (pads.len(), lowest(pads)));
-                zeros.add_at(first, zero.0, zero.1);
-                messages.add_at(first, one.0, zero.1 ^ one.1);
+            for (first, count, [zero, one]) in lowest(start, zero, one) {
+                zeros.add_at(first, count, zero);
+                messages.add_at(first, count, zero ^ one);
             }
         };
         self.pads(channel, rng, Masked::Bits, count, collect)?;
