@@ -29,9 +29,10 @@ use vesica_fuzz::transfers::Party;
 use vesica_ledger::{Begun, Ended, Ledger};
 use vesica_offline::{DealerRequest, Evidence, OfflineTerms, Platform};
 use vesica_session::{
-    Admission, Fingerprint, Hello, Identity, Intent, Introduction, InvitableTerm, Invitation, Job,
-    LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT, NoiseRequest, Opened, ProtocolRequest,
-    Registry, Resume, Reveal, Role, Tally, TaskKeys, Terms, read_web_socket,
+    Admission, Fingerprint, GroupMinimum, GroupTerms, Hello, Identity, Intent, Introduction,
+    InvitableTerm, Invitation, Job, LabelExchange, LabelTerms, Learns, LocalFacts, NO_LIMIT,
+    NoiseRequest, Opened, ProtocolRequest, Registry, Resume, Reveal, Role, Tally, TaskKeys, Terms,
+    read_web_socket,
     terms::{LEARNS, REVEAL},
 };
 
@@ -261,6 +262,7 @@ fn session(seeds: &Seeds) -> Result<()> {
             protocol,
             values: Vec::new(),
             max_peer_value_bound: NO_LIMIT,
+            groups: None,
             labels: LabelExchange::Nothing,
             noise: None,
             is_padded: false,
@@ -290,7 +292,17 @@ fn session(seeds: &Seeds) -> Result<()> {
         split: vec![("size".into(), 1)],
     });
     noisy.local.is_padded = true;
+    let mut grouped = hello(Role::Receiver, ProtocolRequest::named("circuit-okvs"));
+    grouped.terms.set(&REVEAL, Reveal::Size.into());
+    grouped.local.groups = Some(GroupTerms {
+        count: 2,
+        minimum: GroupMinimum::Each,
+        sizes: Some(vec![2, 1]),
+        is_padded: false,
+        has_rest: false,
+    });
     for (name, ours, hello) in [
+        ("groups", 0, grouped),
         ("receiver", 1, hello(Role::Receiver, ProtocolRequest::Auto)),
         ("sender", 0, hello(Role::Sender, named())),
         ("columns-handed-over", 1, handing_over),

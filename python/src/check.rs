@@ -21,6 +21,14 @@ pub(crate) struct Checking {
 }
 
 impl Checking {
+    /// Both sides can do the same, but that the receiver has groups.
+    fn role(&self) -> Role {
+        match self.columns.has_groups() {
+            true => Role::Receiver,
+            false => Role::Sender,
+        }
+    }
+
     /// A side of a run with this table, whoever its peer is.
     fn party(&self, memory: Option<u64>) -> Result<Party, Failure> {
         let own = vesica::Identity::generate()?;
@@ -29,12 +37,13 @@ impl Checking {
         set_terms(&mut terms, &self.terms)?;
         // Whatever the peer may be; the run says what is weaker than it asks for.
         terms.set(&SECURITY, Security::SemiHonest);
-        let columns = self.columns.of(Role::Sender, &terms)?;
+        let columns = self.columns.of(self.role(), &terms)?;
         Ok(Party {
             terms,
             labels: columns.labels,
             payload: columns.payload,
             values: columns.values,
+            group: columns.group,
             resources: Resources {
                 memory,
                 ..Resources::default()
@@ -54,8 +63,8 @@ pub(crate) fn check(
     options: Checking,
 ) -> PyResult<(String, String, Option<Py<PyAny>>)> {
     let key = reading.key()?;
-    let party = options.party(reading.memory()?)?;
-    party.check(Role::Sender, &key).map_err(Failure::from)?;
+    let (role, party) = (options.role(), options.party(reading.memory()?)?);
+    party.check(role, &key).map_err(Failure::from)?;
     let source = reading.source(party.options_of_check())?;
     let table = Table::of(table, &reading)?;
     let checked = supervise(
@@ -64,7 +73,7 @@ pub(crate) fn check(
         || Ok(()),
         move || {
             let source = table.open(&key, &party.values, source)?;
-            Ok(party.check_table(Role::Sender, &source, &key, options.show, &mut NoProgress)?)
+            Ok(party.check_table(role, &source, &key, options.show, &mut NoProgress)?)
         },
     )?;
     let checked = checked.map_err(|failure: Failure| PyErr::from(failure))?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use vesica::options::{
-    LabelRoom, PayloadColumn, adbc_database, half_of_the_machine, noise_request, parse_bandwidth,
-    parse_bytes, parse_character, parse_delimiter, parse_duration, parse_protocol,
+    GroupColumn, LabelRoom, PayloadColumn, adbc_database, half_of_the_machine, noise_request,
+    parse_bandwidth, parse_bytes, parse_character, parse_delimiter, parse_duration, parse_protocol,
     payload_exchange, value_columns,
 };
 use vesica::session::terms::{LEARNS, REVEAL, parse_max_items};
@@ -300,6 +300,10 @@ pub(crate) struct ColumnOptions {
     value_scale: Vec<u8>,
     value_bound: Vec<String>,
     value_repeated: String,
+    group: Option<String>,
+    groups: Vec<String>,
+    group_sizes: Option<String>,
+    group_minimum: Option<String>,
 }
 
 /// The columns that go with the keys of a run.
@@ -307,9 +311,31 @@ pub(crate) struct Columns {
     pub(crate) labels: LabelExchange,
     pub(crate) payload: Option<PayloadColumn>,
     pub(crate) values: Vec<ValueColumn>,
+    pub(crate) group: Option<GroupColumn>,
 }
 
 impl ColumnOptions {
+    /// Whether they are a receiver's.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.group.is_some()
+    }
+
+    fn group(&self) -> Result<Option<GroupColumn>, Failure> {
+        let (sizes, minimum) = (self.group_sizes.as_deref(), self.group_minimum.as_deref());
+        match &self.group {
+            Some(name) => Ok(Some(GroupColumn::new(
+                name,
+                self.groups.clone(),
+                sizes,
+                minimum,
+            )?)),
+            None if sizes.is_some() || minimum.is_some() || !self.groups.is_empty() => Err(
+                Failure::usage("groups, group_sizes and group_minimum go with group"),
+            ),
+            None => Ok(None),
+        }
+    }
+
     /// Those of a side with this role.
     pub(crate) fn of(&self, role: Role, terms: &Terms) -> Result<Columns, Failure> {
         let sums_repeated = match self.value_repeated.as_str() {
@@ -337,6 +363,7 @@ impl ColumnOptions {
             labels,
             payload,
             values: value_columns(&self.value, scales, bounds, sums_repeated)?,
+            group: self.group()?,
         })
     }
 }
@@ -377,6 +404,7 @@ pub(crate) struct Options {
     max_peer_items: String,
     max_peer_value_bound: Option<u64>,
     max_peer_values: u8,
+    max_peer_groups: u16,
     epsilon: Option<String>,
     /// Of each number its name and its share, as the command reads them.
     epsilon_split: Vec<String>,
@@ -414,6 +442,7 @@ impl Options {
             items: named("max_peer_items", parse_max_items(&self.max_peer_items))?,
             value_bound: self.max_peer_value_bound,
             values: self.max_peer_values,
+            groups: self.max_peer_groups,
         })
     }
 

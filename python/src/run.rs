@@ -210,6 +210,7 @@ pub(crate) fn party(
         values: columns.values,
         labels: columns.labels,
         payload: columns.payload,
+        group: columns.group,
         noise: options.noise()?,
         clamp: options.clamp,
         pad_to: options.pad_to,

@@ -133,6 +133,10 @@ class ValueOptions(TypedDict, total=False):
     value_scale: int | Sequence[int]
     value_bound: Number | Sequence[Number] | None
     value_repeated: Literal["sum", "refuse"]
+    group: str | None
+    groups: Texts | None
+    group_sizes: str | None
+    group_minimum: Literal["each", "all"] | None
 
 
 class ColumnOptions(PayloadOptions, ValueOptions, total=False):
@@ -213,6 +217,7 @@ class OnlineOptions(RevealOptions, total=False):
     bandwidth: str | None
     max_peer_value_bound: int | None
     max_peer_values: int
+    max_peer_groups: int
     epsilon: Number | None
     epsilon_split: Mapping[str, int] | None
 
@@ -334,6 +339,7 @@ DEFAULTS: Options = {
     "optimize": "time",
     "max_peer_items": 2**28,
     "max_peer_values": 8,
+    "max_peer_groups": 1,
     "lambda_": 40,
     "wait": 120,
     "timeout": 120,
@@ -351,10 +357,11 @@ DEFAULTS: Options = {
 # As `help` shows them.
 ORDER = (
     "task_memory task_threads slots attempts valid_for output output_table output_table_mode reveal rows matched_by "
-    "columns take_payload payload payload_width rows_per_key value value_scale value_bound value_repeated show "
+    "columns take_payload payload payload_width rows_per_key value value_scale value_bound value_repeated group "
+    "groups group_sizes group_minimum show "
     "epsilon epsilon_split clamp pad_to ledger ledger_answers rules purpose normalize protocol offline offline_store "
     "attested security post_quantum both align min_size optimize bandwidth max_peer_items "
-    "max_peer_value_bound max_peer_values lambda_ memory threads wait timeout deadline work_dir allow_empty null deny "
+    "max_peer_value_bound max_peer_values max_peer_groups lambda_ memory threads wait timeout deadline work_dir allow_empty null deny "
     "split query database database_file driver format delimiter header quote escape skip_initial_space skip_rows "
     "skip_footer sheet encoding progress"
 ).split()

@@ -102,9 +102,17 @@ class Result:
         """The numbers that this side learned, if there are several for it and enough keys match: `size`, and `sum`, or
         `sum-1` and so on in the order of the columns."""
         values: dict[str, int | str] | None = self.report["values"]
-        if values is None:
+        return None if values is None else _decimals(values)
+
+    @property
+    def groups(self) -> dict[str, dict[str, int | Decimal] | None] | None:
+        """The numbers of each `group`, by its name, as those of `values`; `None` in the place of those that are withheld, and if
+        there are no groups."""
+        groups = self.report.get("groups")
+        if groups is None:
             return None
-        return {name: Decimal(v) if isinstance(v, str) else v for name, v in values.items()}
+        numbers = {group["group"]: group["values"] for group in groups}
+        return {name: None if of is None else _decimals(of) for name, of in numbers.items()}
 
     @property
     def size(self) -> int | None:
@@ -126,6 +134,7 @@ class Result:
             "size": self.size,
             "value": self.value,
             "values": self.values,
+            "groups": self.groups,
             "below": self.below,
         }
         return {name: value for name, value in learned.items() if value is not None}
@@ -248,6 +257,11 @@ def receive(
     value_bound   the largest absolute value of a key, written as the values are, for all columns or one for each; the
                peer is told. If None, 2**31 - 1 units of the last digit
     value_repeated   what counts for a key that several rows have: their sum, or nothing: such a table is refused
+    group      a column of the receiver's table that says in which group a key is: a size, or the sums of its values, is then
+               learnt of each group (`Result.groups`). Rows without a text there are in none
+    groups     the groups that are wanted, in this order; all that the column has if None
+    group_sizes   what the sender learns of how many keys each has: "hidden", "told", or "padded:N", that none has more
+    group_minimum   whether `min_size` withholds the numbers of "each" group with fewer matches, or "all"
 
     Noise, which makes numbers differentially private:
 
@@ -279,6 +293,7 @@ def receive(
     work_dir   a directory from which a run goes on after a failure, if the same call is made again on both sides
     max_peer_items   the most distinct keys that the peer may bring
     max_peer_values   the most columns of values that the peer may have, 1 to 8
+    max_peer_groups   the most groups of which the receiver may learn numbers, 1 to 1024; as many groups are as many answers
     max_peer_value_bound   the largest `value_bound` that the peer may declare, in units; any if None
 
     Raises a subclass of `Error`. Ctrl-C raises KeyboardInterrupt within some 100 ms, and the peer is told.
@@ -351,6 +366,14 @@ def send(
     ...     charity, shop | {"value": ["spent", "id"]}, reveal=["size", "sum"], security="semi-honest")
     >>> received.values
     {'size': 2, 'sum-1': 50, 'sum-2': 5}
+
+    Numbers of each group of the receiver's keys, which the sender allows:
+
+    >>> seen = {"table": polars.DataFrame({"id": [2, 3, 4], "campaign": ["may", "june", "june"]}), "on": "id"}
+    >>> received, _ = vesica.rehearse(
+    ...     seen | {"group": "campaign"}, shop | {"max_peer_groups": 2}, reveal="size", security="semi-honest")
+    >>> received.groups
+    {'june': {'size': 1}, 'may': {'size': 1}}
     """
     return _run("sender", table, link, {"on": on, **options})
 
@@ -377,6 +400,11 @@ def arguments_of(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     return reading, arguments
 
 
+def _decimals(values: Mapping[str, int | str]) -> dict[str, int | Decimal]:
+    """Numbers as a report has them."""
+    return {name: Decimal(v) if isinstance(v, str) else v for name, v in values.items()}
+
+
 def columns_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Takes the options that name columns beside the key."""
     columns = {name: arguments.pop(name) for name in ColumnOptions.__annotations__}
@@ -387,6 +415,7 @@ def columns_of(arguments: dict[str, Any]) -> dict[str, Any]:
         "value": texts(columns["value"]),
         "value_scale": _numbers(columns["value_scale"]),
         "value_bound": [str(bound) for bound in _numbers(columns["value_bound"])],
+        "groups": texts(columns["groups"]),
     }
 
 

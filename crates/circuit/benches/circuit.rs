@@ -105,13 +105,23 @@ fn functions(c: &mut Criterion) {
             both(
                 |channel| {
                     let size = receiver.size(channel, &mut rng(1), bits, 100).unwrap();
-                    let opened = receiver.open(channel, &mut rng(1), &[size], (100, BINS));
+                    let opened = receiver.open(
+                        channel,
+                        &mut rng(1),
+                        &[size],
+                        vesica_circuit::Least::of_all(100, BINS),
+                    );
                     opened.map(drop).unwrap();
                 },
                 |channel| {
                     let size = sender.size(channel, &mut rng(2), bits, 100).unwrap();
                     sender
-                        .open(channel, &mut rng(2), &[size], (100, BINS))
+                        .open(
+                            channel,
+                            &mut rng(2),
+                            &[size],
+                            vesica_circuit::Least::of_all(100, BINS),
+                        )
                         .unwrap();
                 },
             )

@@ -4,7 +4,7 @@
 //! iff the top bit of A − K modulo 2^k is 0; A may be below 0, where it has noise. That bit is the sum of the top bits of both shares and the carry into them.
 //! Each side knows its share, so every bit has g = AND and p = XOR of one bit from each; a tree joins neighbours by
 //! (g, p)∘(g′, p′) = (g ⊕ p·g′, p·p′). Several integers are compared side by side, and a tree of ANDs says whether all of
-//! them reach K.
+//! them, or all of each of several sets, reach K.
 //!
 //! **Guard.** v = v_R + v_S is multiplied by a shared bit c: c·v_R is a product of a value by a shared bit, and
 //! c·v_S = c_S·v_S + c_R·(1 − 2c_S)·v_S one of two integers. Both use the main direction.
@@ -67,30 +67,31 @@ impl Carries {
     }
 }
 
-/// The numbers of ANDs of [`all_at_least`], flow by flow, for so many integers of a ring; each with how many rows of them
-/// there are.
-pub(crate) fn gates(ring: Ring, integers: usize) -> Vec<(usize, usize)> {
+/// The numbers of ANDs of [`all_at_least`], flow by flow, for so many integers of a ring in so many sets; each with how many
+/// rows of them there are.
+pub(crate) fn gates(ring: Ring, integers: usize, sets: usize) -> Vec<(usize, usize)> {
     let mut gates = vec![(1, integers * (ring.bits() as usize - 1))];
     let mut groups = ring.bits() as usize - 1;
     while groups > 1 {
         gates.push((2, integers * (groups / 2)));
         groups = groups.div_ceil(2);
     }
-    let mut bits = integers;
-    while bits > 1 {
-        gates.push((1, bits / 2));
-        bits = bits.div_ceil(2);
+    let mut each = integers / sets;
+    while each > 1 {
+        gates.push((1, sets * (each / 2)));
+        each = each.div_ceil(2);
     }
     gates
 }
 
 /// Words of triples of [`all_at_least`].
-pub(crate) fn gate_words(ring: Ring, integers: usize) -> usize {
+pub(crate) fn gate_words(ring: Ring, integers: usize, sets: usize) -> usize {
     let words = |(rows, bits): (usize, usize)| rows * bits.div_ceil(64);
-    gates(ring, integers).into_iter().map(words).sum()
+    gates(ring, integers, sets).into_iter().map(words).sum()
 }
 
-/// A share of the bit that every Aᵢ ≥ `threshold`, from shares of the Aᵢ, of which there is at least one.
+/// For each of so many sets a share of the bit that every Aᵢ of it ≥ `threshold`, from shares of the Aᵢ. A set has at least
+/// one, each has as many, and Aᵢ is of set i modulo their number.
 ///
 /// # Panics
 /// If the ring has one bit only, or `threshold` is not below 2^(k−1).
@@ -99,7 +100,7 @@ pub(crate) fn all_at_least<P: Party>(
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,
     ring: Ring,
-    shares: &[u64],
+    (shares, sets): (&[u64], usize),
     threshold: u64,
 ) -> Result<BitShares, Error> {
     let low = ring.bits() as usize - 1;
@@ -107,7 +108,7 @@ pub(crate) fn all_at_least<P: Party>(
     let less = |share: &u64| ring.reduce(share.wrapping_sub(party.public(threshold)));
     let shares: Vec<u64> = shares.iter().map(less).collect();
     let integers = shares.len();
-    let mut triples = party.triples(channel, rng, gate_words(ring, integers))?;
+    let mut triples = party.triples(channel, rng, gate_words(ring, integers, sets))?;
     let own = BitShares::from_fn(integers * low, |i| shares[i / low] >> (i % low));
     let none = BitShares::zeros(own.len());
     // x·y with x known to one party and y to the other: their shares of the peer's bits are 0.
@@ -126,20 +127,22 @@ pub(crate) fn all_at_least<P: Party>(
     }
     let not_negative = |i: usize| carries.g.get(i) ^ shares[i] >> low ^ party.public(1);
     let mut all = BitShares::from_fn(integers, not_negative);
-    while all.len() > 1 {
-        let pairs = all.len() / 2;
-        let of = |odd| BitShares::from_fn(pairs, |i| all.get(2 * i + odd));
-        let mut joined = and(channel, &mut triples, &[&of(0)], &[&of(1)])?.remove(0);
-        if all.len() % 2 == 1 {
-            joined.append(&BitShares::from_fn(1, |_| all.get(2 * pairs)));
-        }
+    while all.len() > sets {
+        // The first half of each set with the second; the middle one of an odd number is left.
+        let pairs = all.len() / sets / 2 * sets;
+        let of = |first| BitShares::from_fn(pairs, |i| all.get(first + i));
+        let (one, other) = (of(0), of(all.len() - pairs));
+        let mut joined = and(channel, &mut triples, &[&one], &[&other])?.remove(0);
+        let left = all.len() - 2 * pairs;
+        joined.append(&BitShares::from_fn(left, |i| all.get(pairs + i)));
         all = joined;
     }
     Ok(all)
 }
 
 impl ValueEnd {
-    /// Shares modulo 2^64 of the shared values if the shared bit is 1, of 0 otherwise.
+    /// Shares modulo 2^64 of the shared values, each if the shared bit of its set is 1, of 0 otherwise. Value i is of set i modulo
+    /// the number of bits.
     pub(crate) fn guard(
         &mut self,
         channel: &mut dyn Channel,
@@ -147,10 +150,10 @@ impl ValueEnd {
         shares: &[u64],
         condition: &BitShares,
     ) -> Result<Shares, Error> {
-        let (count, bit) = (shares.len(), condition.get(0));
-        let conditions = BitShares::from_fn(count, |_| bit);
+        let conditions = repeated(condition, shares.len());
         let mut own = self.select(channel, rng, Ring::FULL, shares, &conditions)?;
-        let other = self.integer_products(channel, rng, &vec![bit; count])?;
+        let bits: Vec<u64> = (0..shares.len()).map(|i| conditions.get(i)).collect();
+        let other = self.integer_products(channel, rng, &bits)?;
         add(&mut own, &other);
         Ok(own)
     }
@@ -165,18 +168,27 @@ impl ChoiceEnd {
         shares: &[u64],
         condition: &BitShares,
     ) -> Result<Shares, Error> {
-        let bit = condition.get(0);
-        let conditions = BitShares::from_fn(shares.len(), |_| bit);
+        let conditions = repeated(condition, shares.len());
         let mut all = self.multiply(channel, rng, Ring::FULL, &conditions)?;
-        let mask = bit.wrapping_neg();
-        let negated = shares.iter().map(|share| (share ^ mask).wrapping_sub(mask));
-        let negated: Shares = Zeroizing::new(negated.collect());
+        let masked = |of: fn(u64, u64) -> u64| -> Shares {
+            let masks = (0..shares.len()).map(|i| conditions.get(i).wrapping_neg());
+            let masked = shares
+                .iter()
+                .zip(masks)
+                .map(|(share, mask)| of(*share, mask));
+            Zeroizing::new(masked.collect())
+        };
+        let negated = masked(|share, mask| (share ^ mask).wrapping_sub(mask));
         let own = self.integer_products(channel, rng, &negated)?;
         add(&mut all, &own);
-        let shares: Shares = Zeroizing::new(shares.iter().map(|share| share & mask).collect());
-        add(&mut all, &shares);
+        add(&mut all, &masked(|share, mask| share & mask));
         Ok(all)
     }
+}
+
+/// The shared bit of each of so many values, whose sets follow each other over and over.
+fn repeated(bits: &BitShares, count: usize) -> BitShares {
+    BitShares::from_fn(count, |i| bits.get(i % bits.len()))
 }
 
 /// Sums modulo 2^64.
@@ -191,8 +203,13 @@ mod tests {
     use crate::harness::{opened, run};
     use vesica_testing::rng;
 
-    /// Whether all values, shared as `mask` and the rest, are at least `threshold`.
-    fn compare_all(ring: Ring, values: &[u64], mask: u64, threshold: u64) -> bool {
+    /// For each of so many sets whether all of its values, shared as `mask` and the rest, are at least `threshold`.
+    fn compare_sets(
+        ring: Ring,
+        (values, sets): (&[u64], usize),
+        mask: u64,
+        threshold: u64,
+    ) -> Vec<bool> {
         let rest = |value: &u64| ring.reduce(value.wrapping_sub(mask));
         let rest: Vec<u64> = values.iter().map(rest).collect();
         let mask = vec![mask; values.len()];
@@ -200,14 +217,18 @@ mod tests {
             12,
             |engine, channel| {
                 let main = &mut engine.main;
-                all_at_least(main, channel, &mut rng(1), ring, &mask, threshold)
+                all_at_least(main, channel, &mut rng(1), ring, (&mask, sets), threshold)
             },
             |engine, channel| {
                 let main = &mut engine.main;
-                all_at_least(main, channel, &mut rng(2), ring, &rest, threshold)
+                all_at_least(main, channel, &mut rng(2), ring, (&rest, sets), threshold)
             },
         );
-        opened(&one, &two) == [true]
+        opened(&one, &two)
+    }
+
+    fn compare_all(ring: Ring, values: &[u64], mask: u64, threshold: u64) -> bool {
+        compare_sets(ring, (values, 1), mask, threshold) == [true]
     }
 
     fn compare(ring: Ring, value: u64, mask: u64, threshold: u64) -> bool {
@@ -227,6 +248,26 @@ mod tests {
                     let found = compare_all(ring, &values, mask, max);
                     assert_eq!(found, below == count, "{bits} bits, {below} of {count}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn sets_are_compared_each_by_itself() {
+        let (ring, threshold) = (Ring::new(7), 20);
+        for sets in [1, 2, 3, 64, 65] {
+            for each in 1..6 {
+                // One value of every third set is below.
+                let below = |set: usize| set % 3 == 1;
+                let value = |i: usize| match below(i % sets) && i / sets == i % each {
+                    true => threshold - 1,
+                    false => threshold + i as u64 % 30,
+                };
+                let values: Vec<u64> = (0..sets * each).map(value).collect();
+                let reach = |set: usize| (0..each).all(|row| values[row * sets + set] >= threshold);
+                let expected: Vec<bool> = (0..sets).map(reach).collect();
+                let found = compare_sets(ring, (&values, sets), 0x2b, threshold);
+                assert_eq!(found, expected, "{sets} sets of {each}");
             }
         }
     }
@@ -295,5 +336,25 @@ mod tests {
                 assert!(opened.eq(expected), "{count} {bits}");
             }
         }
+    }
+
+    #[test]
+    fn values_of_each_set_have_a_guard_of_their_own() {
+        let (values, masks) = ([1, 2, 3, 4, 5, 6, 7], 0xabcd);
+        let conditions = [0b110, 0b011].map(|bits: u64| BitShares::from_fn(3, |i| bits >> i & 1));
+        let rest = values.map(|value: u64| value.wrapping_sub(masks));
+        let (one, two) = run(
+            14,
+            |engine, channel| {
+                let main = &mut engine.main;
+                main.guard(channel, &mut rng(1), &[masks; 7], &conditions[0])
+            },
+            |engine, channel| {
+                let main = &mut engine.main;
+                main.guard(channel, &mut rng(2), &rest, &conditions[1])
+            },
+        );
+        let opened = one.iter().zip(&*two).map(|(a, b)| a.wrapping_add(*b));
+        assert!(opened.eq([1, 0, 3, 4, 0, 6, 7]));
     }
 }

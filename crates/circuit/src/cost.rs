@@ -169,14 +169,14 @@ impl Bins {
     }
 }
 
-/// A comparison of so many counts of all bins.
-fn comparison(bins: Bins, counts: usize) -> Cost {
+/// A comparison of so many counts of all bins in so many sets.
+fn comparison(bins: Bins, counts: usize, sets: usize) -> Cost {
     let ring = bins.count_ring();
-    let gates = gates(ring, counts);
+    let gates = gates(ring, counts, sets);
     let bytes = gates.iter().map(|(rows, bits)| 2 * rows * bits.div_ceil(8));
     let bytes = bytes.sum();
     Cost {
-        cots: 128 * gate_words(ring, counts),
+        cots: 128 * gate_words(ring, counts, sets),
         receiver_bytes: bytes,
         sender_bytes: bytes,
         flows: gates.len(),
@@ -193,14 +193,14 @@ pub(crate) fn fold(bins: usize, places: usize, fields: impl Iterator<Item = Row>
         .fold(bits, Cost::add)
 }
 
-/// [`crate::Receiver::open`] of these numbers.
-pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
+/// [`crate::Receiver::open`] of these numbers, in so many sets.
+pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64, sets: usize) -> Cost {
     let bins = bins.into();
     if numbers.is_empty() {
         return Cost::default();
     }
     let bits: u32 = numbers.iter().map(|number| number.ring().bits()).sum();
-    let bits = bits as usize + usize::from(minimum > 0);
+    let bits = bits as usize + if minimum > 0 { sets } else { 0 };
     let opening = Cost {
         sender_bytes: bits.div_ceil(8),
         flows: 1,
@@ -211,7 +211,11 @@ pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
         // A size is counted where there is nothing else.
         _ => {
             let counted = numbers.iter().filter(|number| number.is_counted());
-            comparison(bins, counted.count().max(1))
+            let counts = match counted.count() {
+                0 => numbers.len(),
+                counts => counts,
+            };
+            comparison(bins, counts, sets)
                 + products(numbers.len(), Ring::FULL)
                 + inner(numbers.len())
                 + opening
@@ -219,13 +223,14 @@ pub fn open(bins: impl Into<Bins>, numbers: &[Number], minimum: u64) -> Cost {
     }
 }
 
-/// [`crate::Receiver::size`].
-pub fn size(bins: impl Into<Bins>, minimum: u64) -> Cost {
+/// [`crate::Receiver::sizes`], of so many columns.
+pub fn sizes(bins: impl Into<Bins>, columns: usize, minimum: u64) -> Cost {
     let bins = bins.into();
-    match minimum {
-        0 => products(bins.here, size_ring(bins.all, bins.span)),
-        _ => products(bins.here, bins.count_ring()),
-    }
+    let ring = match minimum {
+        0 => size_ring(bins.all, bins.span),
+        _ => bins.count_ring(),
+    };
+    products(bins.here, Row::of(columns, ring))
 }
 
 /// [`crate::Receiver::matches`], or the same over all parts of a run.
@@ -246,7 +251,7 @@ pub fn matches(bins: impl Into<Bins>) -> Cost {
     };
     let part = products(here, bins.count_ring()) + gates + opened;
     let parts = all.checked_div(here).unwrap_or(1);
-    std::iter::repeat_n(part, parts).fold(comparison(bins, 1), Cost::add)
+    std::iter::repeat_n(part, parts).fold(comparison(bins, 1, 1), Cost::add)
 }
 
 /// [`crate::Receiver::shares_of_receiver`].
@@ -330,7 +335,7 @@ pub fn inner_product(bins: impl Into<Bins>, minimum: u64, lambda: u32) -> Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::OpensMatches;
+    use crate::functions::{Least, OpensMatches};
     use crate::harness::{blocks, measured};
     use crate::membership::Compared;
     use crate::{BitShares, Payloads};
@@ -371,7 +376,7 @@ mod tests {
         // One window of every operation in tests.
         let bins = 1 << 11;
         let k = 12;
-        let number = open(bins, &[Number::no_sum(0)], 0);
+        let number = open(bins, &[Number::no_sum(0)], 0, 1);
         for (cost, [entries, cots, reverse, receiver, sender, flows]) in [
             (equality(bins, 61), [20, 0, 0, 300, 80, 6]),
             (equality(bins, 63), [21, 0, 0, 307, 84, 6]),
@@ -379,7 +384,7 @@ mod tests {
             (membership(bins, 61), [30, 0, 0, 900, 120, 6]),
             (membership(bins, 64), [31, 0, 0, 945, 124, 6]),
             (
-                size(bins, 0) + open(bins, &[Number::no_size(bins, 0, 0)], 0),
+                sizes(bins, 1, 0) + open(bins, &[Number::no_size(bins, 0, 0)], 0, 1),
                 [0, 1, 0, k, 1, 3],
             ),
             (sums_of_receiver(bins, 1, 0) + number, [0, 1, 0, 64, 1, 3]),
@@ -489,7 +494,7 @@ mod tests {
                     ..Payloads::default()
                 };
                 let (payloads, payload) = (&of(columns), &of(1));
-                let of = (minimum, bins);
+                let of = Least::of_all(minimum, bins);
                 // A number at the end of a run, which is opened.
                 macro_rules! opened {
                     (|$engine:ident, $rng:ident, $channel:ident| $ours:expr, $theirs:expr) => {
@@ -510,20 +515,25 @@ mod tests {
                     };
                 }
                 let sums = |count| vec![Number::no_sum(minimum); count];
-                let open = |count| open(all, &sums(count), minimum);
+                let open = |count| open(all, &sums(count), minimum, 1);
                 let found = opened!(
                     |engine, rng, channel| engine.size(channel, rng, bits, minimum).map(|n| [n]),
                     engine.size(channel, rng, bits, minimum).map(|n| [n])
                 );
                 check(
                     found.2,
-                    size(all, minimum)
-                        + super::open(all, &[Number::no_size(bins, minimum, span)], minimum),
+                    sizes(all, 1, minimum)
+                        + super::open(all, &[Number::no_size(bins, minimum, span)], minimum, 1),
                 );
                 let found = opened!(
-                    |engine, rng, channel| engine
-                        .sums_of_receiver(channel, rng, bits, own, minimum),
-                    engine.sums_of_receiver(channel, rng, bits, columns, minimum)
+                    |engine, rng, channel| engine.sums_of_receiver(
+                        channel,
+                        rng,
+                        bits,
+                        (own, &[bins]),
+                        minimum
+                    ),
+                    engine.sums_of_receiver(channel, rng, bits, (columns, &[bins]), minimum)
                 );
                 check(
                     found.2,

@@ -1,7 +1,7 @@
 //! Functions over the intersection, from XOR shares b_i of which bins match. The receiver learns the result.
 //!
 //! **Functions.** CGS22, sections 5 and 6, computed as follows, with payloads as integers modulo 2^64.
-//! - *Size.* Σ b_i in the smallest ring that holds the number of bins: one product of 1 by a shared bit per bin.
+//! - *Size.* Σ b_i, or Σ b_i·e_i over the bins of a group, in the smallest ring that holds the number of bins: one product of 1 by a shared bit per bin.
 //! - *Sums of the receiver's payloads.* Σ b_i·v_i: one product per bin, of a row of all payloads.
 //! - *Sums of the sender's payloads.* The receiver has z_i = v_i + τ_i modulo 2^64 where b_i = 1, and anything
 //!   elsewhere; the sender has τ_i. Σ b_i·z_i − Σ b_i·τ_i: one product of a row per bin in each direction, both at the
@@ -190,6 +190,16 @@ impl Number {
         }
     }
 
+    /// Numbers like this one, whose shares are zeros, with these.
+    fn with_each(self, shares: &[u64]) -> Vec<Number> {
+        let ring = self.ring;
+        let with = |share: &u64| Number {
+            share: ring.reduce(*share),
+            ..self
+        };
+        shares.iter().map(with).collect()
+    }
+
     /// The value of an element of the ring.
     fn value(&self, element: u64) -> i64 {
         let above_least = self.ring.reduce(element.wrapping_add(self.span));
@@ -220,22 +230,37 @@ impl Number {
     }
 }
 
+/// What decides whether numbers are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Least {
+    /// As many bins have to match and add to each number.
+    pub minimum: u64,
+    /// Of so many, at least one.
+    pub bins: usize,
+    /// So many sets, each of equally many numbers, are opened each by itself; number i is of set i modulo these.
+    pub sets: usize,
+}
+
+impl Least {
+    /// For all numbers together.
+    pub fn of_all(minimum: u64, bins: usize) -> Least {
+        Least {
+            minimum,
+            bins,
+            sets: 1,
+        }
+    }
+}
+
 /// A party's shares of numbers that are opened together.
 struct Opened<'a> {
     numbers: &'a [Number],
-    /// Of all parts, and how far noise reaches in what they count.
-    counted: (usize, u64),
+    least: Least,
+    /// How far noise reaches in what they count.
+    span: u64,
 }
 
-impl<'a> Opened<'a> {
-    /// Numbers of which nothing is compared.
-    fn alone(numbers: &'a [Number]) -> Opened<'a> {
-        Opened {
-            numbers,
-            counted: (0, 0),
-        }
-    }
-
+impl Opened<'_> {
     /// What is compared with a minimum. No number has more bins than the size.
     fn counts(&self) -> Vec<u64> {
         let counts: Vec<u64> = self.numbers.iter().filter_map(|n| n.count).collect();
@@ -261,29 +286,46 @@ impl<'a> Opened<'a> {
         values.map(|(number, sum)| number.value(sum)).collect()
     }
 
-    /// A share of whether every count is at least `minimum`.
+    /// For each set a share of whether every count is at least the minimum.
     fn enough(
         &self,
         party: &mut impl Party,
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
-        minimum: u64,
     ) -> Result<BitShares, Error> {
-        enough(party, channel, rng, &self.counts(), (minimum, self.counted))
+        enough(party, channel, rng, &self.counts(), (self.least, self.span))
+    }
+
+    /// What is told of each set, by whether it is.
+    fn answers(&self, values: &[i64], is_told: impl Fn(usize) -> bool) -> Vec<Answer> {
+        let sets = self.least.sets;
+        let of_set = |set| values.iter().skip(set).step_by(sets).copied().collect();
+        let answer = |set| match is_told(set) {
+            true => Answer::Values(of_set(set)),
+            false => Answer::TooFew,
+        };
+        (0..sets).map(answer).collect()
     }
 }
 
-/// Opens numbers to the receiver, without a minimum; the other party calls [`send_numbers`].
+/// Opens numbers to the receiver, without a minimum; the other party calls [`send_numbers`]. Returns what it learns of each
+/// set.
 ///
 /// # Errors
 /// The channel's; `PeerMisbehaved` for a frame of another length, or bits beyond the last.
 pub(crate) fn receive_numbers(
     channel: &mut dyn Channel,
     numbers: &[Number],
-) -> Result<Answer, Error> {
-    let opened = Opened::alone(numbers);
+    least: Least,
+) -> Result<Vec<Answer>, Error> {
+    let opened = Opened {
+        numbers,
+        least,
+        span: 0,
+    };
     let theirs = receive_shares(channel, opened.rings())?;
-    Ok(Answer::Values(opened.values(&opened.shares(), &theirs)))
+    let values = opened.values(&opened.shares(), &theirs);
+    Ok(opened.answers(&values, |_| true))
 }
 
 /// The other side of [`receive_numbers`].
@@ -291,15 +333,32 @@ pub(crate) fn receive_numbers(
 /// # Errors
 /// The channel's.
 pub(crate) fn send_numbers(channel: &mut dyn Channel, numbers: &[Number]) -> Result<(), Error> {
-    let opened = Opened::alone(numbers);
-    send_shares(channel, opened.rings().zip(opened.shares().iter().copied()))
+    let shares = numbers.iter().map(|number| (number.ring, number.share));
+    send_shares(channel, shares)
 }
 
 /// Sums modulo 2^64, with the counts that go with them.
-fn sums(shares: &[Shares], counts: Option<&[u64]>) -> Vec<Number> {
-    let number =
-        |(i, shares): (usize, &Shares)| Number::sum(sum(shares), counts.map(|counts| counts[i]));
+fn sums(shares: &[u64], counts: Option<&[u64]>) -> Vec<Number> {
+    let number = |(i, share): (usize, &u64)| Number::sum(*share, counts.map(|counts| counts[i]));
     shares.iter().enumerate().map(number).collect()
+}
+
+/// The sum of each segment of each column, segments of these lengths.
+fn segment_sums(columns: &[Shares], segments: &[usize]) -> Vec<u64> {
+    let of_column = |column: &Shares| {
+        // Bins beyond the last segment count nowhere.
+        let mut rest = &column[..];
+        let sums = segments
+            .iter()
+            .map(|length| sum(rest.split_off(..*length).unwrap_or_default()));
+        sums.collect::<Vec<u64>>()
+    };
+    columns.iter().flat_map(of_column).collect()
+}
+
+/// The sum of each column.
+fn column_sums(columns: &[Shares]) -> Vec<u64> {
+    columns.iter().map(|column| sum(column)).collect()
 }
 
 /// What a party has of the sender's payloads, for each bin.
@@ -474,9 +533,31 @@ impl Receiver {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Number, Error> {
+        let ones = vec![1; matches.len()];
+        let all = (&[&ones[..]][..], &[matches.len()][..]);
+        Ok(self.sizes(channel, rng, matches, all, minimum)?.remove(0))
+    }
+
+    /// For each column, and for each segment of so many bins of it, the number of matches where the column is 1, to be
+    /// [opened](Receiver::open) under `minimum`; 0 asks for no comparison. A column is 0 or 1 for each bin, and segments follow
+    /// each other from the first bin on.
+    ///
+    /// # Errors
+    /// As [`Receiver::size`].
+    ///
+    /// # Panics
+    /// If a column has more or fewer bins.
+    pub fn sizes(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        (columns, segments): (&[&[u64]], &[usize]),
+        minimum: u64,
+    ) -> Result<Vec<Number>, Error> {
         let size = Number::no_size(self.parts * matches.len(), minimum, self.span);
-        let share = self.size_share(channel, rng, size.ring, matches)?;
-        Ok(Number { share, ..size })
+        let shares = select(&mut self.main, channel, rng, size.ring, columns, matches)?;
+        Ok(size.with_each(&segment_sums(&shares, segments)))
     }
 
     /// For each column of values, shares of `values[i]` modulo 2^64 where bin i matches, and of 0 elsewhere.
@@ -523,8 +604,8 @@ impl Receiver {
         self.main.select(channel, rng, group, words, matches)
     }
 
-    /// For each column the sum of `values[i]` over the matching bins, to be [opened](Receiver::open) under `minimum`; 0
-    /// asks for no comparison.
+    /// For each column, and for each segment of so many bins of it as those of [`Receiver::sizes`], the sum of `values[i]` over
+    /// the matching bins, to be [opened](Receiver::open) under `minimum`; 0 asks for no comparison.
     ///
     /// # Errors
     /// As [`Receiver::size`].
@@ -536,12 +617,13 @@ impl Receiver {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        values: &[&[i64]],
+        (values, segments): (&[&[i64]], &[usize]),
         minimum: u64,
     ) -> Result<Vec<Number>, Error> {
         let shares = self.shares_of_receiver(channel, rng, matches, values)?;
+        let totals = segment_sums(&shares, segments);
         if minimum == 0 {
-            return Ok(sums(&shares, None));
+            return Ok(sums(&totals, None));
         }
         let ring = signed_size_ring(self.parts * matches.len(), self.span);
         let adding: Vec<Shares> = values.iter().map(|values| adding(values)).collect();
@@ -553,8 +635,7 @@ impl Receiver {
             &slices(&adding),
             matches,
         )?;
-        let counts: Vec<u64> = counts.iter().map(|counts| sum(counts)).collect();
-        Ok(sums(&shares, Some(&counts)))
+        Ok(sums(&totals, Some(&segment_sums(&counts, segments))))
     }
 
     /// A share of the number of matches.
@@ -570,8 +651,8 @@ impl Receiver {
         Ok(ring.reduce(sum(&shares)))
     }
 
-    /// Opens numbers over `bins` bins, of which there is at least one, if for each at least `minimum` bins match and add
-    /// to it; 0 asks for no comparison.
+    /// Opens the numbers of each set for which enough bins match and add to each of them; a minimum of 0 asks for no comparison.
+    /// Returns what it learns of each set.
     ///
     /// # Errors
     /// As [`Receiver::size`].
@@ -580,21 +661,24 @@ impl Receiver {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         numbers: &[Number],
-        (minimum, bins): (u64, usize),
-    ) -> Result<Answer, Error> {
-        if minimum == 0 {
-            return receive_numbers(channel, numbers);
+        least: Least,
+    ) -> Result<Vec<Answer>, Error> {
+        if least.minimum == 0 {
+            return receive_numbers(channel, numbers, least);
         }
-        let counted = (bins, self.span);
-        let opened = Opened { numbers, counted };
-        let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
+        let span = self.span;
+        let opened = Opened {
+            numbers,
+            least,
+            span,
+        };
+        let enough = opened.enough(&mut self.main, channel, rng)?;
         let own = self.main.guard(channel, rng, &opened.shares(), &enough)?;
-        let rings = std::iter::once(Ring::new(1)).chain(opened.rings());
-        let theirs = receive_shares(channel, rings)?;
-        Ok(match enough.get(0) ^ theirs[0] {
-            1 => Answer::Values(opened.values(&own, &theirs[1..])),
-            _ => Answer::TooFew,
-        })
+        let bits = std::iter::repeat_n(Ring::new(1), least.sets);
+        let theirs = receive_shares(channel, bits.chain(opened.rings()))?;
+        let (bits, theirs) = theirs.split_at(least.sets);
+        let values = opened.values(&own, theirs);
+        Ok(opened.answers(&values, |set| enough.get(set) ^ bits[set] == 1))
     }
 
     /// For each of the sender's payloads, shares of it modulo 2^64 where bin i matches, and of 0 elsewhere.
@@ -655,13 +739,13 @@ impl Receiver {
     ) -> Result<Vec<Number>, Error> {
         if minimum == 0 {
             let shares = self.shares_of_sender(channel, rng, matches, masked)?;
-            return Ok(sums(&shares, None));
+            return Ok(sums(&column_sums(&shares), None));
         }
         let all = (&slices(&masked.values)[..], &masked.adding[..]);
         let products = Products::new(self.ends(), channel, rng, matches, all)?;
         let ones = vec![1; matches.len()];
         let counts = self.counts(channel, rng, &ones, &products.adding)?;
-        Ok(sums(&products.unmasked(), Some(&counts)))
+        Ok(sums(&column_sums(&products.unmasked()), Some(&counts)))
     }
 
     /// For each column the share of the sum of `own[i]` where the column's shared bit i is 1.
@@ -739,9 +823,26 @@ impl Sender {
         matches: &BitShares,
         minimum: u64,
     ) -> Result<Number, Error> {
+        let all = (1, &[matches.len()][..]);
+        Ok(self.sizes(channel, rng, matches, all, minimum)?.remove(0))
+    }
+
+    /// The other side of [`Receiver::sizes`], of so many columns.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sizes(
+        &mut self,
+        channel: &mut dyn Channel,
+        rng: &mut dyn CryptoRng,
+        matches: &BitShares,
+        (columns, segments): (usize, &[usize]),
+        minimum: u64,
+    ) -> Result<Vec<Number>, Error> {
         let size = Number::no_size(self.parts * matches.len(), minimum, self.span);
-        let share = self.size_share(channel, rng, size.ring, matches)?;
-        Ok(Number { share, ..size })
+        let of = (matches, columns);
+        let shares = multiply(&mut self.main, channel, rng, size.ring, of)?;
+        Ok(size.with_each(&segment_sums(&shares, segments)))
     }
 
     /// The other side of [`Receiver::shares_of_receiver`], of so many columns.
@@ -782,17 +883,17 @@ impl Sender {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         matches: &BitShares,
-        columns: usize,
+        (columns, segments): (usize, &[usize]),
         minimum: u64,
     ) -> Result<Vec<Number>, Error> {
         let shares = self.shares_of_receiver(channel, rng, matches, columns)?;
+        let totals = segment_sums(&shares, segments);
         if minimum == 0 {
-            return Ok(sums(&shares, None));
+            return Ok(sums(&totals, None));
         }
         let ring = signed_size_ring(self.parts * matches.len(), self.span);
         let counts = multiply(&mut self.main, channel, rng, ring, (matches, columns))?;
-        let counts: Vec<u64> = counts.iter().map(|counts| sum(counts)).collect();
-        Ok(sums(&shares, Some(&counts)))
+        Ok(sums(&totals, Some(&segment_sums(&counts, segments))))
     }
 
     /// A share of the number of matches.
@@ -816,18 +917,22 @@ impl Sender {
         channel: &mut dyn Channel,
         rng: &mut dyn CryptoRng,
         numbers: &[Number],
-        (minimum, bins): (u64, usize),
+        least: Least,
     ) -> Result<(), Error> {
-        if minimum == 0 {
+        if least.minimum == 0 {
             return send_numbers(channel, numbers);
         }
-        let counted = (bins, self.span);
-        let opened = Opened { numbers, counted };
-        let enough = opened.enough(&mut self.main, channel, rng, minimum)?;
+        let span = self.span;
+        let opened = Opened {
+            numbers,
+            least,
+            span,
+        };
+        let enough = opened.enough(&mut self.main, channel, rng)?;
         let shares = self.main.guard(channel, rng, &opened.shares(), &enough)?;
-        let bit = (Ring::new(1), enough.get(0));
+        let bits = (0..least.sets).map(|set| (Ring::new(1), enough.get(set)));
         let shares = opened.rings().zip(shares.iter().copied());
-        send_shares(channel, std::iter::once(bit).chain(shares))
+        send_shares(channel, bits.chain(shares))
     }
 
     /// The other side of [`Receiver::shares_of_sender`].
@@ -886,12 +991,12 @@ impl Sender {
     ) -> Result<Vec<Number>, Error> {
         if minimum == 0 {
             let shares = self.shares_of_sender(channel, rng, matches, masks)?;
-            return Ok(sums(&shares, None));
+            return Ok(sums(&column_sums(&shares), None));
         }
         let all = (&slices(&masks.values)[..], &masks.adding[..]);
         let products = Products::new(self.ends(), channel, rng, matches, all)?;
         let counts = self.counts(channel, rng, &products.adding)?;
-        Ok(sums(&products.unmasked(), Some(&counts)))
+        Ok(sums(&column_sums(&products.unmasked()), Some(&counts)))
     }
 
     /// The other side of [`Receiver::counts`].
@@ -944,16 +1049,17 @@ impl Sender {
     }
 }
 
-/// A share of whether each of these counts of `bins` bins, with noise up to `span`, is at least `minimum`.
+/// For each set a share of whether each of its counts, with noise up to `span`, is at least the minimum.
 fn enough(
     party: &mut impl Party,
     channel: &mut dyn Channel,
     rng: &mut dyn CryptoRng,
     counts: &[u64],
-    (minimum, (bins, span)): (u64, (usize, u64)),
+    (least, span): (Least, u64),
 ) -> Result<BitShares, Error> {
-    let (ring, minimum) = (signed_size_ring(bins, span), clamp(minimum, bins));
-    all_at_least(party, channel, rng, ring, counts, minimum)
+    let ring = signed_size_ring(least.bins, span);
+    let minimum = clamp(least.minimum, least.bins);
+    all_at_least(party, channel, rng, ring, (counts, least.sets), minimum)
 }
 
 /// The shared bits where the shared bit `condition` is 1, and zeros otherwise.

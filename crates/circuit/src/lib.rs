@@ -67,7 +67,7 @@ pub use bits::BitShares;
 pub use cots::{NARROW, WIDTH, entry_delta_bits};
 pub use digits::{MAX_BITS, PADS_PER_KEY};
 pub use engine::{Receiver, Sender};
-pub use functions::{Answer, Number, Payloads};
+pub use functions::{Answer, Least, Number, Payloads};
 pub use membership::{Compared, Drawn, DrawnPads};
 pub use pipeline::{
     CircuitPsi, MAX_PLACES, Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Recipe, Stages, Test,

@@ -183,7 +183,7 @@ impl Plan {
             table: first.0,
             shape: first.1,
             second,
-            task: *task,
+            task: task.clone(),
             key_agreement: params.key_agreement,
             form,
             most_matches: params.receiver_size.min(params.sender_size),
@@ -241,7 +241,8 @@ impl Plan {
 
     /// Cost of the membership test and of the function.
     fn cost<R: Recipe>(&self) -> Cost {
-        let function = self.function_cost(self.cells::<R>());
+        let cells = self.cells::<R>();
+        let function = self.grouping_cost(cells) + self.function_cost(cells);
         let second = self.second.as_ref().map_or(Cost::default(), |second| Cost {
             // From a source of their own.
             reverse_cots: 0,

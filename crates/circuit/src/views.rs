@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::bits::BitShares;
 use crate::engine::{Receiver, Sender};
-use crate::functions::{Answer, Payloads};
+use crate::functions::{Answer, Least, Payloads};
 use crate::harness::blocks;
 use crate::membership::Compared;
 use crate::rows::Width;
@@ -361,15 +361,15 @@ fn sizes_show_nothing_else() {
                     |engine, channel| {
                         let rng = &mut rng(1);
                         let size = engine.size(channel, rng, &shares[0], minimum)?;
-                        engine.open(channel, rng, &[size], (minimum, BINS))
+                        engine.open(channel, rng, &[size], Least::of_all(minimum, BINS))
                     },
                     |engine, channel| {
                         let rng = &mut rng(1);
                         let size = engine.size(channel, rng, &shares[1], minimum)?;
-                        engine.open(channel, rng, &[size], (minimum, BINS))
+                        engine.open(channel, rng, &[size], Least::of_all(minimum, BINS))
                     },
                 );
-                assert_eq!(answer, expected);
+                assert_eq!(answer, [expected.clone()]);
                 seen
             });
         }
@@ -386,15 +386,15 @@ fn withheld_sizes_look_alike() {
             |engine, channel| {
                 let rng = &mut rng(1);
                 let size = engine.size(channel, rng, &shares[0], 8)?;
-                engine.open(channel, rng, &[size], (8, BINS))
+                engine.open(channel, rng, &[size], Least::of_all(8, BINS))
             },
             |engine, channel| {
                 let rng = &mut rng(1);
                 let size = engine.size(channel, rng, &shares[1], 8)?;
-                engine.open(channel, rng, &[size], (8, BINS))
+                engine.open(channel, rng, &[size], Least::of_all(8, BINS))
             },
         );
-        assert_eq!(answer, Answer::TooFew);
+        assert_eq!(answer, [Answer::TooFew]);
         seen
     });
 }
@@ -424,15 +424,15 @@ fn the_sender_does_not_see_whether_the_minimum_is_met() {
             |engine, channel| {
                 let rng = &mut rng(1);
                 let size = engine.size(channel, rng, &shares[0], 4)?;
-                engine.open(channel, rng, &[size], (4, BINS))
+                engine.open(channel, rng, &[size], Least::of_all(4, BINS))
             },
             |engine, channel| {
                 let rng = &mut rng(1);
                 let size = engine.size(channel, rng, &shares[1], 4)?;
-                engine.open(channel, rng, &[size], (4, BINS))
+                engine.open(channel, rng, &[size], Least::of_all(4, BINS))
             },
         );
-        assert_eq!(answer == Answer::TooFew, !met);
+        assert_eq!(answer == [Answer::TooFew], !met);
         seen
     });
 }
@@ -479,7 +479,7 @@ fn sums_and_products_show_nothing_else() {
                                 engine.sums_of_sender(channel, rng, matches, &masked, minimum)?
                             }
                         };
-                        engine.open(channel, rng, &numbers, (minimum, BINS))
+                        engine.open(channel, rng, &numbers, Least::of_all(minimum, BINS))
                     },
                     |engine, channel| {
                         let (rng, matches) = (&mut rng(1), &shares[1]);
@@ -492,18 +492,15 @@ fn sums_and_products_show_nothing_else() {
                                 engine.sums_of_sender(channel, rng, matches, &masks, minimum)?
                             }
                         };
-                        engine.open(channel, rng, &numbers, (minimum, BINS))
+                        engine.open(channel, rng, &numbers, Least::of_all(minimum, BINS))
                     },
                 );
                 let expected = Answer::Values(vec![if product { -126 } else { 42 }]);
-                assert_eq!(
-                    answer,
-                    if minimum == 0 {
-                        expected
-                    } else {
-                        Answer::TooFew
-                    }
-                );
+                let expected = match minimum {
+                    0 => expected,
+                    _ => Answer::TooFew,
+                };
+                assert_eq!(answer, [expected]);
                 seen
             });
         }

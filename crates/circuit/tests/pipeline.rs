@@ -8,8 +8,9 @@ use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
-    Half, Input, Item, KeyAgreement, Optimize, Output, Params, Prepared, Protocol, Reveal, Reveals,
-    RowSlots, Security, SharedMatches, Shares, StringBytes, Task, Values, matched_items,
+    Capacities, GroupMinimum, Groups, Half, Input, Item, KeyAgreement, NO_GROUP, Optimize, Output,
+    Params, Prepared, Protocol, Reveal, Reveals, RowSlots, Security, SharedMatches, Shares,
+    StringBytes, Task, Values, matched_items,
 };
 use vesica_testing::{
     Recorder, bad_value, digests, misbehaviour, rng, too_long, try_both, wrong_length,
@@ -110,6 +111,16 @@ impl Side {
         strings.collect()
     }
 
+    /// The group of each item, of so many, which are of different sizes; some are in none.
+    fn groups(&self, count: usize) -> Vec<u32> {
+        let items = 0..self.items.len();
+        let group = |item: usize| match item * item / 3 % (count + 1) {
+            group if group == count => NO_GROUP,
+            group => group as u32,
+        };
+        items.map(group).collect()
+    }
+
     fn input<'a>(&'a self, rows: &'a [i64], columns: u8, strings: &'a [u8]) -> Input<'a> {
         let input = Input::with_values(&self.items, (columns > 0).then_some(rows));
         input.with_labels((!strings.is_empty()).then_some(strings))
@@ -175,6 +186,11 @@ fn run_over(
             let rows = ours.rows(task.values.receiver);
             let strings = ours.strings(task.string_bytes.receiver);
             let input = ours.input(&rows, task.values.receiver, &strings);
+            let groups = task
+                .groups
+                .is_some()
+                .then(|| ours.groups(task.group_count()));
+            let input = input.with_groups(groups.as_deref());
             let output = protocol.receive(channel, &params, task, input, prepared, &mut rng)?;
             protocol.open_whole(channel, Half::Receiver, &params, task, output, &mut rng)
         },
@@ -287,7 +303,61 @@ fn lacked(bytes: usize, ours: &Side, theirs: &Side) -> Output {
     rows(bytes, lacked.map(row).collect())
 }
 
+/// A task that divides the receiver's items into so many groups. The sender learns no sizes, or those with so much added to
+/// each.
+fn grouped(
+    task: Task,
+    ours: &Side,
+    count: usize,
+    more: Option<u64>,
+    minimum: GroupMinimum,
+) -> Task {
+    let groups = ours.groups(count);
+    let size = |group: usize| groups.iter().filter(|of| **of as usize == group).count() as u64;
+    let capacities = more.map(|more| Capacities {
+        of_groups: (0..count).map(|group| size(group) + more).collect(),
+        rest: if more > 0 { ours.items.len() as u64 } else { 0 },
+    });
+    Task {
+        groups: Some(Groups {
+            count,
+            capacities,
+            minimum,
+        }),
+        ..task
+    }
+}
+
+/// The numbers of each group by themselves.
+fn plain_by_group(task: &Task, groups: &Groups, ours: &Side, theirs: &Side) -> Output {
+    let alone = Task {
+        groups: None,
+        ..task.clone()
+    };
+    let of_item = ours.groups(groups.count);
+    let numbers = |group: usize| {
+        let of = |item: &usize| of_item[*item] as usize == group;
+        let of: Vec<usize> = (0..of_item.len()).filter(of).collect();
+        let side = Side {
+            items: of.iter().map(|item| ours.items[*item]).collect(),
+            values: of.iter().map(|item| ours.values[*item]).collect(),
+        };
+        match plain(&alone, &side, theirs) {
+            Output::Values(values) => Some(values),
+            _ => None,
+        }
+    };
+    let mut all: Vec<_> = (0..groups.count).map(numbers).collect();
+    if groups.minimum == GroupMinimum::All && all.iter().any(Option::is_none) {
+        all.fill(None);
+    }
+    Output::Groups(all)
+}
+
 fn plain(task: &Task, ours: &Side, theirs: &Side) -> Output {
+    if let Some(groups) = &task.groups {
+        return plain_by_group(task, groups, ours, theirs);
+    }
     if task.reveal == Reveal::Union {
         return lacked(task.label_bytes, ours, theirs);
     }
@@ -413,6 +483,56 @@ const VALUES: [fn(u64) -> i64; 2] = [|i| i as i64 * 1000 - 77_777, |i| 5000 - (i
 fn sets_that_share_some_items() {
     let (ours, theirs) = (Side::new(0..300, VALUES[0]), Side::new(120..700, VALUES[1]));
     check_all(&TASKS, &RECIPES, 2, &ours, &theirs);
+}
+
+/// Numbers of each group, whose sizes the sender learns or not, under either minimum or none.
+#[test]
+fn numbers_by_group() {
+    let (ours, theirs) = (Side::new(0..300, VALUES[0]), Side::new(120..700, VALUES[1]));
+    let tasks = [("size", [0, 0]), ("sum", [1, 0]), ("size,sum", [2, 0])];
+    let mut turn = 0;
+    let mut withheld = [0; 2];
+    for of in tasks {
+        for count in [1, 2, 7, 40] {
+            for more in [None, Some(0), Some(9)] {
+                for (least, by) in [
+                    (0, GroupMinimum::Each),
+                    (5, GroupMinimum::Each),
+                    (5, GroupMinimum::All),
+                ] {
+                    turn += 1;
+                    let task = grouped(self::least(of, least), &ours, count, more, by);
+                    let recipe = [RECIPES, STASHED][turn / 3 % 2][turn % 3];
+                    check_one(recipe, &task, &ours, &theirs);
+                    let Output::Groups(groups) = plain(&task, &ours, &theirs) else {
+                        unreachable!("by group")
+                    };
+                    groups
+                        .iter()
+                        .for_each(|group| withheld[usize::from(group.is_none())] += 1);
+                }
+            }
+        }
+    }
+    assert!(withheld.iter().all(|count| *count > 100), "{withheld:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Of sets of any sizes, also where a group or a set has nothing.
+    #[test]
+    fn numbers_by_group_of_small_sets(
+        (sizes, first) in ((0u64..20, 0u64..20), 0u64..20),
+        (count, more, minimum) in (1usize..6, prop::option::of(0u64..4), 0u64..4),
+        (of, recipe, all) in (0usize..3, 0usize..3, any::<bool>()),
+    ) {
+        let ours = Side::new(0..sizes.0, VALUES[0]);
+        let theirs = Side::new(first..first + sizes.1, VALUES[1]);
+        let of = [("size", [0, 0]), ("sum", [1, 0]), ("size,sum", [2, 0])][of];
+        let by = if all { GroupMinimum::All } else { GroupMinimum::Each };
+        let task = grouped(least(of, minimum), &ours, count, more, by);
+        check_one(RECIPES[recipe], &task, &ours, &theirs);
+    }
 }
 
 /// Runs that save bytes have narrower digits.

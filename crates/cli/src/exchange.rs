@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use serde_json::json;
-use vesica::tables::TargetTable;
+use vesica::tables::{TargetTable, put_csv_line};
 use vesica::{
     ConnectOptions, Destination, Gets, Intent, KeySpec, Party, Report, Role, Rows, SourceOptions,
     no_match_hint,
 };
+use vesica_session::GroupNumbers;
 use vesica_session::terms::REVEAL;
 
 use crate::args::{Columns, Meeting, Opener, Receive, RunOptions, Send, Table};
@@ -19,7 +20,7 @@ use crate::log::{self, Level};
 use crate::progress::Progress;
 use crate::report::{Record, Reporting};
 use crate::signals::{self, Signals};
-use crate::stdout::{check_open, print_line};
+use crate::stdout::{check_open, print, print_line};
 use crate::summary::summary;
 
 pub(crate) fn receive(options: &Receive, conditions: Conditions) -> Result<(), Failure> {
@@ -267,12 +268,38 @@ pub(crate) fn tell(report: &Report) {
 }
 
 /// Prints the number that this side has learnt, or several with their names, or that there is none because too few matches
-/// count.
+/// count; or a table of those of each group.
 pub(crate) fn print_values(report: &Report) -> Result<(), Failure> {
+    if let Some(groups) = &report.groups {
+        return print(&table_of_groups(groups, report));
+    }
     let below = report.below.map(|least| format!("fewer than {least}"));
     let value = report.value.map(|value| value.to_string()).or(below);
     let values = report.values.iter().flatten();
     let values = values.map(|(name, value)| format!("{name}\t{value}"));
     let mut lines = value.into_iter().chain(values);
     lines.try_for_each(|line| print_line(&line))
+}
+
+/// A CSV table of the numbers of each group. Those that are withheld are `fewer than K`.
+fn table_of_groups(groups: &[GroupNumbers], report: &Report) -> Vec<u8> {
+    let withheld = format!("fewer than {}", report.below.unwrap_or(0));
+    let numbers = report.contract.numbers();
+    let names = numbers.iter().map(|(name, _)| &**name);
+    let mut table = Vec::new();
+    let mut line = |name: &str, cells: Vec<&str>| {
+        let all: Vec<_> = [name].into_iter().chain(cells).map(Some).collect();
+        put_csv_line(all.into_iter(), &mut table);
+    };
+    line("group", names.collect());
+    for GroupNumbers { group, values } in groups {
+        let known = values.iter().flatten().map(|(_, value)| value.to_string());
+        let known: Vec<String> = known.collect();
+        let cells = match values {
+            Some(_) => known.iter().map(|cell| &**cell).collect(),
+            None => vec![&*withheld; numbers.len()],
+        };
+        line(group, cells);
+    }
+    table
 }

@@ -38,10 +38,18 @@ pub(crate) fn summary(report: &Report) -> String {
     for (name, value) in report.values.iter().flatten() {
         line(name, value.to_string());
     }
+    if let Some(groups) = &report.groups {
+        let withheld = groups.iter().filter(|group| group.values.is_none()).count();
+        let of = match withheld {
+            0 => String::new(),
+            _ => format!(", {withheld} of them withheld"),
+        };
+        line("groups", format!("{}{of}", groups.len()));
+    }
     if let Some(noise) = &report.noise {
         line("noise", noise.to_string());
     }
-    if let Some(least) = report.below {
+    if let Some(least) = report.below.filter(|_| report.groups.is_none()) {
         let of = what_counts(report.reveal, report.contract.numbers().len());
         line("matches", format!("fewer than {least}{of}"));
     }

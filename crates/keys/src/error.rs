@@ -44,6 +44,22 @@ pub enum Error {
         /// The line of a text on which that starts, if it is known.
         line: Option<u64>,
     },
+    /// Two rows of one key are in different groups.
+    #[error("rows {first} and {row} have one key and different groups")]
+    GroupsDiffer {
+        /// The earlier one.
+        first: u64,
+        /// The later one.
+        row: u64,
+        /// The line of a text on which that starts, if it is known.
+        line: Option<u64>,
+    },
+    /// Keys are in more groups than there can be.
+    #[error("more than {}", many(*limit as u64, "group"))]
+    TooManyGroups {
+        /// The limit.
+        limit: usize,
+    },
     /// A key has more rows than labels can have slots.
     #[error("row {row} is one more of its key than {limit}")]
     TooManyOfKey {
@@ -94,6 +110,7 @@ impl Error {
     pub(crate) fn clashing(clash: Clash, [first, row]: [u64; 2], line: Option<u64>) -> Error {
         match clash {
             Clash::Labels => Error::LabelsDiffer { first, row, line },
+            Clash::Group => Error::GroupsDiffer { first, row, line },
             Clash::Rows(limit) => Error::TooManyOfKey {
                 limit,
                 first,

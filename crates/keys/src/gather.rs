@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use crate::blob::unwritable;
 use crate::columns::Columns;
 use crate::error::{Error, Result};
+use crate::groups::KeysOfGroups;
 use crate::identity::{RowKeys, RowValues};
 use crate::layout::{Clash, Labels, Layout};
 use crate::mix::{Mix, index};
@@ -315,7 +316,7 @@ impl Gather {
         for (index, first) in repeated {
             let [earlier, later] = [*first, index].map(|key| self.columns.beside.of(key as usize));
             let clash = match self.layout.labels {
-                Labels::Same => self.layout.clash(earlier, later),
+                Labels::Same | Labels::Group(_) => self.layout.clash(earlier, later),
                 // Of all rows so far, of which none is added yet.
                 Labels::Slots(slots) => {
                     let taken = taken.entry(*first);
@@ -435,6 +436,11 @@ impl Gather {
         };
         if self.spilled.is_none() && self.bytes(self.distinct) <= self.memory {
             self.judge()?;
+            let mut groups = KeysOfGroups::new(&self.layout);
+            self.columns
+                .beside
+                .iter()
+                .try_for_each(|beside| groups.add(beside))?;
             let items = self.columns.len() as u64;
             self.sorted = Vec::new();
             let row_items = self.row_items;
@@ -442,15 +448,17 @@ impl Gather {
             let frequent = Frequent::in_memory(rows, items, with_key - items, &row_items);
             let keys = self.columns.finish(&self.layout);
             let counts = counts(items, frequent);
-            return Ok(KeyStore::in_memory(keys, row_items, counts, values));
+            let store = KeyStore::in_memory(keys, row_items, counts, values);
+            return Ok(store.with_groups(groups));
         }
         self.spill()?;
         let (runs, keys) = self.spilled.take().expect("a run was written");
         // What the keys took so far is for other uses.
         drop(self);
-        let (items, frequent) = runs.count(rows)?;
+        let (items, frequent, groups) = runs.count(rows)?;
         let counts = counts(items, frequent);
-        Ok(KeyStore::on_disk(runs, counts, keys.finish(), values))
+        let store = KeyStore::on_disk(runs, counts, keys.finish(), values);
+        Ok(store.with_groups(groups))
     }
 
     /// Fails if the values of a key are beyond their bounds.
@@ -599,6 +607,63 @@ mod tests {
                 (1, repeated, Some(repeated + 5)),
                 "{repeated}"
             );
+        }
+    }
+
+    /// Wherever keys are, and whatever repeats.
+    #[test]
+    fn keys_of_groups_are_counted_once_and_clashes_are_found() {
+        let layout = |most| Layout {
+            label: 3,
+            labels: Labels::Group(most),
+            ..values([true, true], 9)
+        };
+        let gathered = |memory: u64, most: usize, other: Option<u64>| {
+            let layout = layout(most);
+            let directory = tempfile::tempdir().unwrap();
+            let mut gather = Gather::new(layout.clone(), memory, directory.path())?;
+            for row in 0..3000u64 {
+                let key = row % 700;
+                let group = match key % 4 + u64::from(other == Some(row)) {
+                    3 => [0; 3],
+                    group => [b'g', group as u8, 0],
+                };
+                let mut beside = Vec::new();
+                layout.put(&group, [0, 1].into_iter(), &mut beside);
+                let digest = *blake3::hash(&key.to_le_bytes()).as_bytes();
+                let record = Record {
+                    beside: &beside,
+                    ..Record::of(&digest)
+                };
+                gather.add(Some(&record))?;
+            }
+            gather.finish()
+        };
+        for memory in [u64::MAX, 20_000, 0] {
+            let keys = gathered(memory, 3, None).unwrap();
+            let found: Vec<(Vec<u8>, u64)> = keys
+                .groups()
+                .map(|(label, keys)| (label.to_vec(), keys))
+                .collect();
+            let expected = [0, 1, 2].map(|group: u8| (vec![b'g', group], 175));
+            let expected = expected.map(|(label, keys)| match label[1] {
+                0 => (b"g".to_vec(), keys),
+                _ => (label, keys),
+            });
+            assert_eq!(found, expected, "{memory}");
+            assert!(matches!(
+                gathered(memory, 2, None),
+                Err(Error::TooManyGroups { limit: 2 })
+            ));
+            for row in [700, 1401, 2998] {
+                let Err(Error::GroupsDiffer {
+                    first, row: found, ..
+                }) = gathered(memory, 3, Some(row))
+                else {
+                    panic!("{memory} {row}");
+                };
+                assert_eq!([first, found], [row % 700, row], "{memory}");
+            }
         }
     }
 

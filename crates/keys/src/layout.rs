@@ -36,6 +36,9 @@ pub enum Labels {
     /// All rows have the same.
     #[default]
     Same,
+    /// The same, and it says which group the key is in, of so many at most; zeros say that it is in none. How many keys each
+    /// group has is counted.
+    Group(usize),
     /// Each row has one of so many slots, all of the same length; a slot that begins with zero is free. Rows have the first
     /// slots, in their order.
     Slots(usize),
@@ -53,6 +56,8 @@ const VALUE_BYTES: usize = 8;
 pub(crate) enum Clash {
     /// Its labels are different.
     Labels,
+    /// It is in two groups.
+    Group,
     /// There are more rows than slots for their labels.
     Rows(usize),
     /// It is repeated, and this column's values must not be added.
@@ -116,7 +121,7 @@ impl Layout {
     /// How many slots of a label are taken.
     pub(crate) fn taken(&self, beside: &[u8]) -> usize {
         match self.labels {
-            Labels::Same => 0,
+            Labels::Same | Labels::Group(_) => 0,
             Labels::Slots(slots) => {
                 let slots = beside[..self.label].chunks_exact(self.label / slots);
                 slots.take_while(|slot| slot[0] != 0).count()
@@ -130,10 +135,13 @@ impl Layout {
             Labels::Same if beside[..self.label] != later[..self.label] => {
                 return Some(Clash::Labels);
             }
+            Labels::Group(_) if beside[..self.label] != later[..self.label] => {
+                return Some(Clash::Group);
+            }
             Labels::Slots(slots) if self.taken(beside) + self.taken(later) > slots => {
                 return Some(Clash::Rows(slots));
             }
-            Labels::Same | Labels::Slots(_) => {}
+            Labels::Same | Labels::Group(_) | Labels::Slots(_) => {}
         }
         let once = self.columns.iter().position(|column| !column.sums_repeated);
         once.map(Clash::Repeated)
@@ -155,7 +163,7 @@ impl Layout {
     /// Makes zeros of what the key that is last here adds to that of other rows: its sums, and slots.
     pub(crate) fn clear_sums(&self, beside: &mut [u8]) {
         let of_rows = match self.labels {
-            Labels::Same => SUM_BYTES * self.columns.len(),
+            Labels::Same | Labels::Group(_) => SUM_BYTES * self.columns.len(),
             Labels::Slots(_) => self.beside(),
         };
         let start = beside.len() - of_rows;

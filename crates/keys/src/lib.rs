@@ -22,6 +22,7 @@ mod columns;
 mod digests;
 mod error;
 mod gather;
+mod groups;
 mod identity;
 mod layout;
 mod mix;

@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 use crate::blob::{Blob, unwritable};
 use crate::columns::Columns;
 use crate::error::{Error, Result};
+use crate::groups::KeysOfGroups;
 use crate::layout::{Clash, Layout};
 use crate::mix::{Mix, PARTITIONS, REST_BITS, index, partition, sort_ties};
 use crate::repeated::{Frequent, Occurrences};
@@ -299,24 +300,25 @@ impl Runs {
         Ok(())
     }
 
-    /// How many distinct keys there are, and which of them are frequent among so many rows. Fails if one has different
-    /// labels, is repeated and must not be, or has values beyond their bounds.
-    pub(crate) fn count(&self, rows: u64) -> Result<(u64, Frequent)> {
+    /// How many distinct keys there are, which of them are frequent among so many rows, and how many are in each group. Fails
+    /// if one has different labels, is repeated and must not be, or has values beyond their bounds.
+    pub(crate) fn count(&self, rows: u64) -> Result<(u64, Frequent, KeysOfGroups)> {
         let parts = self.parts();
         let least = Frequent::least(rows);
         let counts = parts.par_iter().map_init(
             || (Merged::default(), Zeroizing::default()),
             |(merged, beside), part| {
                 let merged = self.merge(part, merged)?;
+                let mut groups = KeysOfGroups::new(&self.layout);
                 if !self.layout.is_bare() {
-                    self.check(part, merged, beside)?;
+                    self.check(part, merged, beside, &mut groups)?;
                 }
                 let frequent = self.frequent(part, merged, least)?;
-                Ok((merged.distinct().count() as u64, frequent))
+                Ok((merged.distinct().count() as u64, frequent, groups))
             },
         );
-        let none = || (0, Frequent::default());
-        counts.try_reduce(none, |a, b| Ok((a.0 + b.0, a.1.and(b.1))))
+        let none = || (0, Frequent::default(), KeysOfGroups::new(&self.layout));
+        counts.try_reduce(none, |a, b| Ok((a.0 + b.0, a.1.and(b.1), a.2.and(b.2)?)))
     }
 
     /// The keys of a part that at least so many rows have.
@@ -347,8 +349,14 @@ impl Runs {
         Ok(found)
     }
 
-    /// Checks what goes with the keys of a part.
-    fn check(&self, part: &Part, merged: &Merged, beside: &mut Vec<u8>) -> Result<()> {
+    /// Checks what goes with the keys of a part, and counts those of each group.
+    fn check(
+        &self,
+        part: &Part,
+        merged: &Merged,
+        beside: &mut Vec<u8>,
+        groups: &mut KeysOfGroups,
+    ) -> Result<()> {
         for same in merged.distinct() {
             let first = index(same[0]);
             if let Err((clash, other)) = self.join_all(merged, same, beside) {
@@ -368,6 +376,7 @@ impl Runs {
                     line: None,
                 });
             }
+            groups.add(beside)?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use crate::bucket_file::BucketFile;
 use crate::buckets::Buckets;
 use crate::by_row::{Kept, Ranges};
 use crate::error::{Error, Result};
+use crate::groups::KeysOfGroups;
 use crate::identity::{RowKeys, with_values};
 use crate::mix::index;
 use crate::repeated::{Frequent, Repeated, Top, occurrences};
@@ -53,6 +54,8 @@ pub struct KeyStore {
     counts: Counts,
     /// A hash of the values of all rows, if there are some.
     values: Option<[u8; 32]>,
+    /// How many keys are in each group.
+    groups: KeysOfGroups,
     /// What was handed over for keys, and bytes of each label of it.
     kept: Option<(Kept, usize)>,
     /// Labels of it that are none.
@@ -191,9 +194,22 @@ impl KeyStore {
             place,
             counts,
             values,
+            groups: KeysOfGroups::default(),
             kept: None,
             unreadable: 0,
         }
+    }
+
+    /// The same with how many keys are in each group.
+    pub(crate) fn with_groups(self, groups: KeysOfGroups) -> KeyStore {
+        KeyStore { groups, ..self }
+    }
+
+    /// The label of each group, without zeros at its end, and how many keys it has. Empty where
+    /// [labels do not say groups](crate::Labels::Group).
+    pub fn groups(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let found = self.groups.found().iter();
+        found.map(|(label, keys)| (&label[..], *keys))
     }
 
     /// Keys that are known to be distinct, one in each row, in memory.

@@ -55,6 +55,8 @@ struct Rule {
     least_peer_items: Option<u64>,
     /// The smallest minimum under which numbers are revealed.
     least_min_size: Option<u64>,
+    /// The most groups of which numbers are revealed.
+    most_groups: Option<u64>,
     /// What noise may cost in a period, for a table and all peers.
     epsilon: Option<Epsilon>,
     /// The fewest keys that a table and any other of the period may differ by, if they do.
@@ -78,6 +80,8 @@ pub struct Asked<'a> {
     pub peer_items: Option<u64>,
     /// The minimum under which numbers are revealed; 0 if there is none.
     pub min_size: u64,
+    /// Of how many groups numbers are revealed; 1 where there are none.
+    pub groups: u64,
     /// What this side's noise costs; none if it adds none.
     pub epsilon: Option<Epsilon>,
     /// Whether that is for one key more, since this side pads its set.
@@ -268,6 +272,10 @@ impl Rule {
             && asked.reveals.is_value()
         {
             return Err(format!("numbers need a minimum of {least} matches or more"));
+        }
+        if let Some(most) = self.most_groups.filter(|most| asked.groups > *most) {
+            let groups = many(asked.groups, "group");
+            return Err(format!("numbers are of {groups}, and {most} are the most"));
         }
         Ok(())
     }

@@ -510,6 +510,7 @@ fn asked(peer: Fingerprint, table: &str) -> Asked<'_> {
         items: 1000,
         peer_items: Some(1000),
         min_size: 0,
+        groups: 1,
         epsilon: None,
         is_padded: false,
     }
@@ -577,11 +578,13 @@ fn a_rule_names_itself_and_what_is_beyond_it() {
         ("least-items = 10", 10u64, 9u64),
         ("least-peer-items = 10", 10, 9),
         ("least-min-size = 10", 10, 9),
+        ("most-groups = 10", 10, 11),
     ] {
         let set = |count| {
             move |asked: &mut Asked<'_>| match rule {
                 "least-items = 10" => asked.items = count,
                 "least-peer-items = 10" => asked.peer_items = Some(count),
+                "most-groups = 10" => asked.groups = count,
                 _ => asked.min_size = count,
             }
         };

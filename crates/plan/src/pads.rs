@@ -23,7 +23,10 @@ use vesica_circuit::{MAX_BITS, NARROW, Number, PADS_PER_KEY, WIDTH, Width, entry
 use vesica_oprf::programmable::{LEAST_SHARE, bins};
 use vesica_primitives::block::Rekeyed;
 use vesica_psi::ole::{Ot, lambda_of_events};
-use vesica_psi::{MAX_STRING_BYTES, MAX_VALUE_COLUMNS, Ole, Params};
+use vesica_psi::{
+    MAX_GROUP_WIRES, MAX_GROUPS, MAX_HIDDEN_GROUPS, MAX_STRING_BYTES, MAX_VALUE_COLUMNS, Ole,
+    Params,
+};
 
 /// How hashes and permutations belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,20 +94,24 @@ fn correlations(params: &Params) -> [u64; 4] {
         ..Bins::from(shares)
     };
     let open = |shares| {
-        let mut numbers = vec![Number::no_sum(1); MAX_VALUE_COLUMNS];
-        numbers.push(Number::no_size(shares, 1, MAX_NOISE_SPAN));
-        cost::open(noisy(shares), &numbers, 1)
+        let mut numbers = vec![Number::no_sum(1); MAX_GROUPS * MAX_VALUE_COLUMNS];
+        numbers.resize(
+            numbers.len() + MAX_GROUPS,
+            Number::no_size(shares, 1, MAX_NOISE_SPAN),
+        );
+        cost::open(noisy(shares), &numbers, 1, 1)
     };
     let products = |shares| {
         let bins = noisy(shares);
-        let size = cost::size(bins, 1) + open(shares);
+        let size = cost::sizes(bins, MAX_HIDDEN_GROUPS, 1) + open(shares);
         let numbers = [
             cost::inner_product(bins, 1, each),
-            cost::sums_of_receiver(bins, MAX_VALUE_COLUMNS, 1),
+            cost::sums_of_receiver(bins, MAX_HIDDEN_GROUPS, 1),
             cost::sums_of_sender(bins, MAX_VALUE_COLUMNS, 1),
         ];
         // Pads of rows are of several blocks, with two values in each. A word of bits comes after the values.
-        let values = MAX_VALUE_COLUMNS.div_ceil(2) * shares;
+        // Groups have as many columns, at least.
+        let values = MAX_HIDDEN_GROUPS.div_ceil(2) * shares;
         let strings = MAX_STRING_BYTES.div_ceil(16) * shares;
         let cots = numbers.map(|number| (size + number).cots + values);
         // Shares of values and strings of both sides.
@@ -121,8 +128,8 @@ fn tables<const W: u32>(strings: usize) -> usize {
     ((1 << W) - 1) * cost::transfers::<W>(strings, MAX_BITS, 1, false).entries
 }
 
-/// Upper bounds for a union over one bucket, in which the sender's items are in the table: of switches, of which each shows a bit of
-/// a pad at most, and of the blocks of pads that mask rows.
+/// Upper bounds for a union over one bucket, in which the sender's items are in the table, and for numbers by group: of switches,
+/// of which each shows a bit of a pad at most, and of the blocks of pads that mask rows.
 fn of_union(params: &Params) -> [u64; 2] {
     let slots = params.sender_size;
     // No table has more bins than with the smallest share, nor a run more cells than candidates.
@@ -130,7 +137,8 @@ fn of_union(params: &Params) -> [u64; 2] {
     let bins = bins::table(slots, each + LEAST_SHARE).bins;
     let width = Width::new(MAX_ROW_BYTES, slots, u32::from(u8::MAX));
     let blocks = (width.row + width.tag).div_ceil(16);
-    [cost::permutation(bins).reverse_cots, blocks * slots].map(|count| count as u64)
+    let wires = bins.max(MAX_GROUP_WIRES as usize);
+    [cost::permutation(wires).reverse_cots, blocks * slots].map(|count| count as u64)
 }
 
 /// The most bytes of a row that is handed over.
@@ -283,7 +291,7 @@ mod tests {
                 Use { hash, ..used }.kappa()
             })
         });
-        assert_eq!(left, [[104, 103], [100, 99], [96, 99], [96, 93]]);
+        assert_eq!(left, [[104, 102], [100, 98], [96, 98], [96, 92]]);
     }
     /// Of the streams of 2^24 halves of the largest shapes no two have a block's number in common, but with probability
     /// below 2^-40. Two have one if their starts differ by a difference of two rows, in units of 2^64, and of two blocks in

@@ -31,6 +31,7 @@ macro_rules! mask_exchanges {
 /// The mask exchange of every OPRF.
 pub static MASK_EXCHANGES: &[&dyn Protocol] = vesica_oprf::for_oprfs!(mask_exchanges);
 
+mod groups;
 pub mod masks;
 pub mod ole;
 mod reveal;
@@ -46,12 +47,16 @@ pub use vesica_primitives::security::{KeyAgreement, Security, lambda_each};
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::{Zeroize, Zeroizing};
 
+pub use groups::{
+    Capacities, GroupMinimum, Groups, MAX_GROUP_WIRES, MAX_GROUPS, MAX_HIDDEN_GROUPS, NO_GROUP,
+    PADDING_GROUP,
+};
 pub use masks::MaskExchange;
 pub use ole::Ole;
 pub use reveal::{MAX_VALUE_COLUMNS, Reveal, Reveals, Values};
 
 /// What the parties of a run want to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// What the receiver learns.
     pub reveal: Reveals,
@@ -78,6 +83,9 @@ pub struct Task {
     /// neither adds any. Sizes and counts have room for it. The numbers that are opened are then from the negative of this
     /// on, and whoever calls [`AddsUp::open`] adds its noise to its shares.
     pub noise_span: u64,
+    /// The groups of the receiver's items, if there are numbers of each. Such a task is not for both parties, and needs no
+    /// values of the sender.
+    pub groups: Option<Groups>,
 }
 
 impl Task {
@@ -93,7 +101,13 @@ impl Task {
             optimize: Optimize::Time,
             parts: 1,
             noise_span: 0,
+            groups: None,
         }
+    }
+
+    /// How many groups there are; one, of all items, if the receiver does not divide them.
+    pub fn group_count(&self) -> usize {
+        self.groups.as_ref().map_or(1, |groups| groups.count)
     }
 }
 
@@ -124,6 +138,9 @@ pub struct Input<'a> {
     /// The label of each item, one after the other, on a sender that hands over labels; or the string of each, of which
     /// both parties get shares. In a union, items beyond the last label pad the set.
     pub labels: Option<&'a [u8]>,
+    /// The group of each item, counted from 0, on a receiver that divides its items; [`NO_GROUP`] if it is in none, and
+    /// [`PADDING_GROUP`] if it pads the set.
+    pub groups: Option<&'a [u32]>,
 }
 
 vesica_primitives::opaque!(Input<'_>);
@@ -136,6 +153,7 @@ impl<'a> Input<'a> {
             exact: None,
             values: None,
             labels: None,
+            groups: None,
         }
     }
 
@@ -160,6 +178,11 @@ impl<'a> Input<'a> {
     /// The same with labels, one after the other.
     pub fn with_labels(self, labels: Option<&'a [u8]>) -> Input<'a> {
         Input { labels, ..self }
+    }
+
+    /// The same with the group of each item.
+    pub fn with_groups(self, groups: Option<&'a [u32]>) -> Self {
+        Input { groups, ..self }
     }
 
     /// The same with numbers.
@@ -205,6 +228,8 @@ pub enum Output {
     },
     /// Numbers, such as the size of the intersection, in the order of [`Reveals::numbers`].
     Values(Vec<i128>),
+    /// The same of each group of the receiver's items; `None` for a group of which they are withheld.
+    Groups(Vec<Option<Vec<i128>>>),
     /// Fewer items match than this number, those of value 0 not counted, or for one of several numbers fewer do; nothing else
     /// is learnt.
     Below(u64),
@@ -225,6 +250,7 @@ impl std::fmt::Debug for Output {
             Output::Matches(_) => "Matches",
             Output::Labelled { .. } => "Labelled",
             Output::Values(_) => "Values",
+            Output::Groups(_) => "Groups",
             Output::Below(_) => "Below",
             Output::Shares(_) => "Shares",
             Output::Rows(_) => "Rows",
@@ -240,6 +266,7 @@ impl Output {
             Output::Matches(matched) | Output::Labelled { matched, .. } => Some(matched),
             Output::Nothing
             | Output::Values(_)
+            | Output::Groups(_)
             | Output::Below(_)
             | Output::Shares(_)
             | Output::Rows(_)
@@ -481,7 +508,7 @@ pub trait Protocol: Send + Sync {
 pub trait AddsUp {
     /// Opens numbers once all parts have run, in any order or at once. `shares` are the sums, modulo 2^64 each, of what this
     /// party has of all parts ([`Output::NumberShares`]), and the session in `params` is none of theirs. Returns what this
-    /// party learns: [`Output::Values`] or, under a minimum, [`Output::Below`]; a sender that is not told, nothing. Opened
+    /// party learns: [`Output::Values`] or, under a minimum, [`Output::Below`], or [`Output::Groups`]; a sender that is not told, nothing. Opened
     /// again, the same shares tell the same.
     ///
     /// # Errors
@@ -655,9 +682,16 @@ impl dyn Protocol + '_ {
             sender: theirs,
         } = task.string_bytes;
         let words = ours.div_ceil(8) + theirs.div_ceil(8);
+        // Where the sender does not learn their sizes, each group has columns of its own.
+        let hidden = task
+            .groups
+            .as_ref()
+            .filter(|groups| groups.capacities.is_none());
+        let hidden = hidden.map_or(1, |groups| groups.count as u64);
         // Each party has shares of both parties' columns.
         let columns =
-            u64::from(task.values.receiver) + u64::from(task.values.sender) + words as u64;
+            hidden * u64::from(task.values.receiver) + u64::from(task.values.sender) + words as u64;
+        let columns = columns.max(hidden);
         let parts = task.reveal.by_part(sizes);
         let further = self
             .bytes_per_column(parts[0], parts[1])

@@ -14,6 +14,7 @@ use vesica_wire::{Channel, Error as WireError, Kind, Limit};
 
 use crate::codec::{bad, offers_at_most};
 use crate::contract::{HELLO, MAX_HELLO, NO_LIMIT};
+use crate::groups::Grouping;
 use crate::offers::{MAX_OFFERS, Offer};
 use crate::random;
 use crate::terms::{BUCKET_ATTEMPTS, KEY_BITS, REVEAL};
@@ -48,6 +49,8 @@ pub struct Agreement {
     pub state: State,
     /// How this side takes part, if the two are never there at the same time.
     pub(crate) turns: Option<Turns>,
+    /// How this side divides its keys into groups, if it is the receiver and does.
+    pub(crate) grouping: Option<Grouping>,
 }
 
 impl Agreement {
@@ -116,6 +119,7 @@ impl Agreement {
             contract,
             peer_items,
             turns: None,
+            grouping: None,
         })
     }
 
@@ -208,6 +212,7 @@ fn exchange(
             protocol: job.protocol.clone(),
             values: job.values.clone(),
             max_peer_value_bound: job.peer_limits.value_bound.unwrap_or(NO_LIMIT),
+            groups: job.groups.as_ref().map(Grouping::terms),
             labels: job.labels.clone(),
             noise: job.noise.clone(),
             is_padded: job.noise.is_some() && job.pad_to.is_some(),
@@ -264,6 +269,18 @@ fn exchange(
                 "the {their_role} has {} of values; this run allows {}",
                 many(theirs.values.len() as u64, "column"),
                 job.peer_limits.values
+            ),
+        )
+        .into());
+    }
+    let groups = contract.groups.as_ref().map_or(1, |groups| groups.count);
+    if job.role == Role::Sender && groups > u32::from(job.peer_limits.groups) {
+        return Err(WireError::limit(
+            Limit::PeerGroups,
+            format!(
+                "the {their_role} wants numbers of {}; this run allows {}",
+                many(groups.into(), "group"),
+                job.peer_limits.groups
             ),
         )
         .into());
@@ -330,6 +347,7 @@ fn exchange(
     };
     let agreement = Agreement {
         turns: turns.cloned(),
+        grouping: job.groups.clone(),
         ..Agreement::new(protocol, session, theirs.items, begin, state)?
     };
     if turns.is_some() && !takes_two_messages(protocol, &agreement.params, &agreement.task) {

@@ -16,6 +16,7 @@ use vesica_wire::{Error as WireError, Kind, Limit, is_hidden};
 
 use crate::charges::{NoiseRequest, NoiseTerms};
 use crate::codec::{Reader, bad, differ, impossible, put_name};
+use crate::group_terms::GroupTerms;
 use crate::labels::{self, LabelExchange, LabelTerms};
 use crate::offers::{self, MAX_OFFERS, Offer};
 use crate::parties::Role;
@@ -86,6 +87,8 @@ pub struct LocalFacts {
     pub values: Vec<ValueTerms>,
     /// The largest bound that it allows for the peer's values, in units; [`NO_LIMIT`] for any.
     pub max_peer_value_bound: u64,
+    /// How a receiver divides its keys into groups, if it does.
+    pub groups: Option<GroupTerms>,
     /// What it wants to do about labels.
     pub labels: LabelExchange,
     /// The noise that it adds to numbers.
@@ -199,6 +202,9 @@ pub struct Contract {
     pub receiver_values: Vec<ValueTerms>,
     /// The sender's columns of values.
     pub sender_values: Vec<ValueTerms>,
+    /// The groups of the receiver's keys, of each of which it learns numbers, if it divides them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupTerms>,
     /// The noise that the receiver adds to numbers, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiver_noise: Option<NoiseTerms>,
@@ -259,6 +265,7 @@ impl Hello {
         put_name(&mut out, &local.protocol.to_string());
         ValueTerms::put(&local.values, &mut out);
         out.extend_from_slice(&local.max_peer_value_bound.to_le_bytes());
+        GroupTerms::put(local.groups.as_ref(), &mut out);
         local.labels.put(&mut out);
         NoiseRequest::put(local.noise.as_ref(), local.is_padded, &mut out);
         out.extend_from_slice(&local.items.to_le_bytes());
@@ -363,6 +370,7 @@ impl Hello {
             runs: protocol.spec().runs(terms.get(&SECURITY)),
             receiver_values: receiver.values.clone(),
             sender_values: sender.values.clone(),
+            groups: receiver.groups.clone(),
             receiver_noise: None,
             sender_noise: None,
             labels,
@@ -382,8 +390,10 @@ impl Hello {
             offline: stored.map(|offer| offer.name.to_string()),
             hash: String::new(),
         };
+        contract.check_groups()?;
         let noise = [receiver, sender].map(|local| (local.noise.as_ref(), local.is_padded));
         contract.add_noise(noise)?;
+        contract.check_noise_of_groups()?;
         let mut fitting = protocols
             .iter()
             .map(|other| (contract.with(*other), *other));
@@ -459,12 +469,17 @@ impl LocalFacts {
         };
         let values = ValueTerms::read(reader)?;
         let max_peer_value_bound = reader.u64()?;
+        let groups = GroupTerms::read(reader)?;
+        if groups.is_some() && role == Role::Sender {
+            return Err(bad("groups", "of a sender"));
+        }
         let labels = LabelExchange::read(reader, role)?;
         let (noise, is_padded) = NoiseRequest::read(reader)?;
         Ok(LocalFacts {
             protocol,
             values,
             max_peer_value_bound,
+            groups,
             labels,
             noise,
             is_padded,
@@ -518,6 +533,7 @@ impl Contract {
         }
         let strings = [self.receiver_string_bytes, self.sender_string_bytes];
         labels::put_agreed(self.labels.as_ref(), strings, &mut out);
+        GroupTerms::put(self.groups.as_ref(), &mut out);
         NoiseTerms::put(self.receiver_noise.as_ref(), &mut out);
         NoiseTerms::put(self.sender_noise.as_ref(), &mut out);
         out.extend_from_slice(&self.receiver_size.to_le_bytes());
@@ -576,6 +592,7 @@ impl Contract {
             optimize: self.get(&OPTIMIZE).choice(),
             parts: self.buckets,
             noise_span: self.span_of_counts(),
+            groups: self.groups_of_buckets(),
         }
     }
 
@@ -589,7 +606,8 @@ impl Contract {
 
     /// Approximate memory use of a run over these numbers of items, in bytes, on the side that needs more.
     fn working_bytes(&self, protocol: &dyn Protocol, sizes: [u64; 2], lambda: u32) -> u64 {
-        protocol.working_bytes(&self.task(), sizes, self.get(&KEY_BITS), lambda)
+        let bytes = protocol.working_bytes(&self.task(), sizes, self.get(&KEY_BITS), lambda);
+        bytes.saturating_add(self.bytes_of_groups(sizes[0]))
     }
 
     /// Whether what is revealed are matches, if enough are in all buckets together.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use vesica_files::Argument::{
-    Admit, Deadline, Key, Listen, Match, MaxPeerItems, MaxPeerValues, Memory, Normalize, Offline,
-    Payload, PayloadWidth, Peer, Protocol, RowsPerKey, Security, State, TakePayload, Timeout,
-    Value, ValueBound, Wait,
+    Admit, Deadline, Key, Listen, Match, MaxPeerGroups, MaxPeerItems, MaxPeerValues, Memory,
+    Normalize, Offline, Payload, PayloadWidth, Peer, Protocol, RowsPerKey, Security, State,
+    TakePayload, Timeout, Value, ValueBound, Wait,
 };
 use vesica_files::{Advice, Argument, Command, ErrorClass, Part, advice, is_exhausted};
 use vesica_wire::{Blame, Limit};
@@ -481,6 +481,13 @@ impl Error {
                 limit: Limit::PeerValues,
                 ..
             }) => advice!["if the peer may compute with so many, raise ", MaxPeerValues],
+            Error::Run(Wire::Resource {
+                limit: Limit::PeerGroups,
+                ..
+            }) => advice![
+                "if the peer may learn numbers of so many groups, raise ",
+                MaxPeerGroups
+            ],
             Error::Run(Wire::Resource {
                 limit: Limit::Queries,
                 ..

@@ -17,11 +17,12 @@ use zeroize::Zeroizing;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LAMBDA, LEARNS, MIN_SIZE, OPTIMIZE, POST_QUANTUM, REVEAL, SECURITY};
 use crate::{
-    Attempt, BucketShares, Checkpoint, Epsilon, Error, Fingerprint, HalfSource, Identity, Job,
-    KeySet, LabelExchange, LabelTerms, Learns, MemorySet, Name, NoProgress, Noise, NoiseRequest,
-    Offer, Opened, OptimizeRequest, PeerLimits, ProtocolRequest, Purpose, Registry, RepeatedKeys,
-    Report, Reveal, Reveals, Role, Security, Tally, Terms, ValueTerms, agree, agree_on_job,
-    confirm_done, exchange_openings, open_total, run_bucket, run_set_over,
+    Attempt, BucketShares, Checkpoint, Epsilon, Error, Fingerprint, GROUP_BYTES, GroupMinimum,
+    GroupSizes, Grouping, HalfSource, Identity, Job, KeySet, LabelExchange, LabelTerms, Learns,
+    MemorySet, Name, NoProgress, Noise, NoiseRequest, Offer, Opened, OptimizeRequest, PeerLimits,
+    ProtocolRequest, Purpose, Registry, RepeatedKeys, Report, Reveal, Reveals, Role, Security,
+    Tally, Terms, ValueTerms, agree, agree_on_job, confirm_done, exchange_openings, open_total,
+    run_bucket, run_set_over,
 };
 
 /// A half in memory.
@@ -84,7 +85,7 @@ pub(crate) const SHARED: u64 = 13;
 /// How a run differs from the usual one of its protocol and of what it reveals.
 pub(crate) type Change = fn(&mut Job);
 
-pub(crate) const CHANGES: [(&str, Change); 16] = [
+pub(crate) const CHANGES: [(&str, Change); 19] = [
     ("", |_| ()),
     ("both", |job| job.terms.set(&LEARNS, Learns::Both)),
     ("aligned", |job| job.terms.set(&LEARNS, Learns::Aligned)),
@@ -110,6 +111,12 @@ pub(crate) const CHANGES: [(&str, Change); 16] = [
     }),
     ("post-quantum", |job| job.terms.set(&POST_QUANTUM, true)),
     ("buckets", |job| job.memory = two_buckets(job)),
+    ("groups", |job| divide(job, GroupSizes::Hidden)),
+    ("groups of known sizes and a minimum", |job| {
+        job.terms.set(&MIN_SIZE, SHARED / 5);
+        divide(job, GroupSizes::Told);
+    }),
+    ("padded groups", |job| divide(job, GroupSizes::Padded(15))),
     ("labels", hand_over),
     ("payloads", |job| {
         job.labels = LabelExchange::Shared {
@@ -120,6 +127,25 @@ pub(crate) const CHANGES: [(&str, Change); 16] = [
         }
     }),
 ];
+
+/// Groups of the receiver's keys, and the most of them.
+const GROUPS: [&str; 4] = ["spring", "summer", "autumn", "winter"];
+
+/// Divides the receiver's keys into groups of equally many; as many keys are in none.
+fn divide(job: &mut Job, sizes: GroupSizes) {
+    let each = self::sizes(job)[0] / (GROUPS.len() as u64 + 1);
+    match job.role {
+        Role::Sender => job.peer_limits.groups = GROUPS.len() as u16,
+        Role::Receiver => {
+            job.groups = Some(Grouping {
+                groups: GROUPS.map(|name| (name.to_owned(), each)).to_vec(),
+                rest: each,
+                sizes,
+                minimum: GroupMinimum::Each,
+            });
+        }
+    }
+}
 
 fn hand_over(job: &mut Job) {
     job.labels = match job.role {
@@ -232,14 +258,26 @@ fn set(job: &Job, shared: u64) -> MemorySet {
         LabelExchange::Offered(terms) => terms.bytes as usize,
         labels => labels.string_bytes() as usize,
     };
-    let labels: Vec<u8> = (0..bytes * keys.len()).map(|i| i as u8).collect();
+    let mut labels: Vec<u8> = (0..bytes * keys.len()).map(|i| i as u8).collect();
+    if job.groups.is_some() {
+        labels = numbers.iter().flat_map(|number| group(*number)).collect();
+    }
     let mut keys = KeyBlock::from(&keys);
     keys.values = (columns > 0).then(|| Cow::from(&values));
     keys.numbers = Some(Cow::from(&numbers));
-    if bytes > 0 {
+    if !labels.is_empty() {
         keys.labels = Some(Cow::from(&labels));
     }
     MemorySet::new(keys.into_owned()).unwrap()
+}
+
+/// The label of a key with this number.
+fn group(number: u64) -> [u8; GROUP_BYTES] {
+    let mut label = [0; GROUP_BYTES];
+    if let Some(name) = GROUPS.get(number as usize % (GROUPS.len() + 1)) {
+        label[..name.len()].copy_from_slice(name.as_bytes());
+    }
+    label
 }
 
 /// One side of a run: its report, or why there is none.

@@ -15,7 +15,8 @@ use crate::terms::{
     POST_QUANTUM, REVEAL, SECURITY, Term, TermValue, Terms, lambda_problem,
 };
 use crate::{
-    Error, Fingerprint, LabelExchange, Learns, NoiseRequest, ProtocolRequest, Role, ValueTerms,
+    Error, Fingerprint, GroupSizes, Grouping, LabelExchange, Learns, NoiseRequest, ProtocolRequest,
+    Role, ValueTerms,
 };
 
 /// A job as one side wants it.
@@ -31,6 +32,8 @@ pub struct Job {
     pub terms: Terms,
     /// The columns of values that this side has for its items.
     pub values: Vec<ValueTerms>,
+    /// How this side divides its items into groups, if it is the receiver and wants numbers of each.
+    pub groups: Option<Grouping>,
     /// What the peer may bring.
     pub peer_limits: PeerLimits,
     /// What is to be done about labels, which the sender hands over with the matches, or about strings to share.
@@ -61,6 +64,9 @@ pub struct PeerLimits {
     pub value_bound: Option<u64>,
     /// Columns of values. Sums of two can differ by the weight of single items, however small the bound.
     pub values: u8,
+    /// Groups into which a receiver may divide its items. Numbers of each tell as much as so many answers, and those of a
+    /// dishonest one can differ by single items.
+    pub groups: u16,
 }
 
 impl Default for PeerLimits {
@@ -69,6 +75,7 @@ impl Default for PeerLimits {
             items: MAX_BUCKET_ITEMS,
             value_bound: None,
             values: MAX_VALUE_COLUMNS as u8,
+            groups: 1,
         }
     }
 }
@@ -93,6 +100,7 @@ impl Job {
             protocol: ProtocolRequest::Auto,
             terms: Terms::default(),
             values: Vec::new(),
+            groups: None,
             peer_limits: PeerLimits::default(),
             labels: LabelExchange::Nothing,
             noise: None,
@@ -194,6 +202,7 @@ impl Job {
             ));
         }
         self.check_values()?;
+        self.check_groups()?;
         self.check_noise()?;
         if let Some(problem) = lambda_problem(lambda) {
             return usage(problem);
@@ -295,7 +304,8 @@ impl Job {
         })
     }
 
-    /// Whether the peer learns a number under a minimum and may choose values of any size for it, or several columns.
+    /// Whether the peer learns a number under a minimum and may choose values of any size for it, or several columns, or
+    /// several groups.
     pub fn leaves_weights_free(&self) -> bool {
         let peer_learns = self.role == Role::Sender || self.get(&LEARNS).is_both();
         let columns = self
@@ -304,7 +314,39 @@ impl Job {
             .unwrap_or(0);
         let most = self.peer_limits;
         let is_free = most.value_bound.is_none() || columns.min(most.values) > 1;
-        peer_learns && self.get(&MIN_SIZE) > 1 && columns > 0 && is_free
+        let has_groups = self.role == Role::Sender && most.groups > 1;
+        peer_learns && self.get(&MIN_SIZE) > 1 && (columns > 0 && is_free || has_groups)
+    }
+
+    /// Checks what is asked of groups.
+    fn check_groups(&self) -> Result<(), Error> {
+        let Some(groups) = &self.groups else {
+            return Ok(());
+        };
+        let reveal = self.get(&REVEAL);
+        let are_counted = reveal
+            .each()
+            .iter()
+            .all(|of| matches!(of, Reveal::Size | Reveal::Sum));
+        let problem = match () {
+            () if self.role == Role::Sender => Some(
+                "the receiver divides its keys into groups, and the sender does not".to_owned(),
+            ),
+            () if !are_counted => {
+                Some(format!("sizes and sums are had by group, and not {reveal}"))
+            }
+            () if reveal.last() == Reveal::Sum && self.values.is_empty() => {
+                Some("sums by group are of the receiver's values".to_owned())
+            }
+            () if self.get(&LEARNS).is_both() => {
+                Some("numbers by group are for the receiver, and not for both sides".to_owned())
+            }
+            () if self.pad_to.is_some() && groups.sizes == GroupSizes::Told => {
+                Some("sizes of groups that are told would tell what a padded set hides".to_owned())
+            }
+            () => groups.problem(self.values.len().max(1)),
+        };
+        problem.map_or(Ok(()), |problem| Err(Error::Usage(problem)))
     }
 
     /// Checks what is asked of noise, and of padding.

@@ -65,8 +65,8 @@ fn changes_of_tasks() -> Vec<(String, Vec<Change>)> {
 fn found(report: &Result<Report, Error>) -> String {
     match report {
         Ok(report) => format!(
-            "{:?} {:?} {:?}",
-            report.matches, report.value, report.values
+            "{:?} {:?} {:?} {:?}",
+            report.matches, report.value, report.values, report.groups
         ),
         Err(error) => error.to_string(),
     }

@@ -37,6 +37,8 @@ mod every_run;
 mod examine;
 mod fingerprint;
 mod gateway;
+mod group_terms;
+mod groups;
 mod halves;
 mod identity;
 mod incident;
@@ -106,6 +108,8 @@ pub use error::{Again, Error, NoConnection, NotAdmitted, more_halves};
 pub use examine::{Introduction, MAX_TEXT, Measured, introduce, measure};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use gateway::{Admission, Gateway, GatewayFigures, GatewayOptions, Visit};
+pub use group_terms::GroupTerms;
+pub use groups::{GROUP_BYTES, GroupNumbers, GroupSizes, Grouping};
 pub use halves::{HalfSource, Purpose};
 pub use identity::{Identity, PublicKey, SIGNATURE_BYTES};
 pub use incident::{Incident, OnIncident, Refused};
@@ -145,7 +149,9 @@ pub use vesica_keys::KeyBlock;
 pub use vesica_plan::Registry;
 pub use vesica_plan::buckets::MAX_BUCKETS;
 pub use vesica_primitives::laplace::Epsilon;
-pub use vesica_psi::{MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security};
+pub use vesica_psi::{
+    GroupMinimum, MAX_GROUPS, MAX_VALUE_COLUMNS, Optimize, Reveal, Reveals, Security,
+};
 pub use vesica_wire::{Interrupt, InterruptGuard, Link, POLL, ReadHalf, WriteHalf, discard};
 pub use watched::{Watch, WatchedChannel};
 #[doc(hidden)]

@@ -10,7 +10,8 @@
 //! **Sensitivity.** What is told of a set is its size, so neighbours are sets of one size that differ by one key with its
 //! values: a size changes by 1, and a sum of values up to B in absolute value by 2·B. Of a side that pads its set to a declared
 //! number, neighbours are sets that differ by one key more: 1 and B. For an inner product B is the product of both bounds. It
-//! does not matter whose key it is. A test has all of this by exhaustion over small tables.
+//! does not matter whose key it is. Of numbers by group these are sums over all groups: a size changes by 2 there, or by 1 where
+//! the set is padded. A test has all of this by exhaustion over small tables.
 //!
 //! **Time.** Drawing noise takes a time that depends on it. A run draws on a thread of its own ([`Drawing`]), for which no
 //! message waits but that of the opening; the drivers of tasks draw before they meet.
@@ -31,7 +32,7 @@ use vesica_psi::{Reveal, lambda_each};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
-use crate::charges::{Charge, MAX_CHARGES, NOISE, NoiseRequest, NoiseTerms};
+use crate::charges::{Charge, NOISE, NoiseRequest, NoiseTerms};
 use crate::codec::{bad, impossible};
 use crate::random::fresh_rng;
 use crate::terms::{LAMBDA, LEARNS, MIN_SIZE, REVEAL};
@@ -53,9 +54,14 @@ impl Charged {
     }
 
     /// The most that it changes by between neighbours, in units of its last digit.
-    fn sensitivity(self, columns: [&[ValueTerms]; 2], is_padded: bool) -> u128 {
+    fn sensitivity(
+        self,
+        columns: [&[ValueTerms]; 2],
+        (is_padded, has_groups): (bool, bool),
+    ) -> u128 {
         match self.counts() {
-            true => 1,
+            // Of two keys one leaves the count of its group, and the other enters that of another one.
+            true => 1 + u128::from(has_groups && !is_padded),
             false => {
                 value::largest(self.number, columns, 1).saturating_mul(2 - u128::from(is_padded))
             }
@@ -118,7 +124,7 @@ impl Contract {
             return Vec::new();
         };
         let scale = |(charged, charge): (Charged, &Charge)| {
-            let sensitivity = charged.sensitivity(self.values(), terms.is_padded);
+            let sensitivity = self.sensitivity(charged, terms);
             Scale::new(sensitivity, charge.epsilon)
         };
         self.charged()
@@ -128,11 +134,24 @@ impl Contract {
             .collect()
     }
 
+    /// The most that all numbers of a charge change by between neighbours, together.
+    fn sensitivity(&self, charged: Charged, terms: &NoiseTerms) -> u128 {
+        charged.sensitivity(self.values(), (terms.is_padded, self.groups.is_some()))
+    }
+
+    /// How many numbers there are of each charge: one for each group.
+    fn numbers_of_charge(&self) -> usize {
+        self.groups
+            .as_ref()
+            .map_or(1, |groups| groups.count as usize)
+    }
+
     /// T of each charge: how far the noise of both sides together is from 0 at most, in all charges of the run but with
     /// probability 2^-λ.
     pub(crate) fn noise_spans(&self) -> Vec<u64> {
         let charged = self.charged();
-        let lambda = lambda_each(self.get(&LAMBDA), charged.len().max(1) as u32);
+        let drawn = charged.len() * self.numbers_of_charge();
+        let lambda = lambda_each(self.get(&LAMBDA), drawn.max(1) as u32);
         let mut spans = vec![0u64; charged.len()];
         for role in [Role::Receiver, Role::Sender] {
             for (span, scale) in spans.iter_mut().zip(self.scales_of(role)) {
@@ -230,12 +249,20 @@ impl Noise {
         role: Role,
         rng: &mut dyn CryptoRng,
     ) -> Result<Noise, WireError> {
-        let mut words = Zeroizing::new(Vec::with_capacity(MAX_CHARGES));
-        for scale in contract.scales_of(role) {
-            let drawn = scale.and_then(|scale| scale.laplace_vartime(rng));
-            let drawn =
-                drawn.ok_or_else(|| WireError::limit(Limit::Values, "noise out of range"))?;
-            words.push(drawn as u64);
+        let (scales, groups) = (contract.scales_of(role), contract.numbers_of_charge());
+        let mut words = Zeroizing::new(Vec::with_capacity(scales.len() * groups));
+        // A number and its count are shared one after the other, for each group.
+        let charged = contract.charged();
+        let of_number = charged.chunk_by(|_, next| next.is_count);
+        let mut rest = &scales[..];
+        for count in of_number.map(<[Charged]>::len) {
+            let of_number = rest.split_off(..count).unwrap_or_default();
+            for scale in of_number.iter().cycle().take(count * groups) {
+                let drawn = scale.and_then(|scale| scale.laplace_vartime(rng));
+                let drawn =
+                    drawn.ok_or_else(|| WireError::limit(Limit::Values, "noise out of range"))?;
+                words.push(drawn as u64);
+            }
         }
         Ok(Noise(words))
     }
@@ -255,7 +282,7 @@ impl Noise {
         Noise::draw_vartime(contract, role, &mut ChaCha20Rng::from_seed(*seed))
     }
 
-    /// Eight bytes for each charge.
+    /// Eight bytes for each number of each charge.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(self.0.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
@@ -263,9 +290,9 @@ impl Noise {
     /// Reads what [`Noise::encode`] gives of the noise of a side under this contract; `None` for another length.
     pub fn decode(bytes: &[u8], contract: &Contract, role: Role) -> Option<Noise> {
         let (words, rest) = bytes.as_chunks::<8>();
-        let count = contract
-            .noise_of(role)
-            .map_or(0, |terms| terms.charges.len());
+        let count = contract.noise_of(role).map_or(0, |terms| {
+            terms.charges.len() * contract.numbers_of_charge()
+        });
         let is_whole = rest.is_empty() && words.len() == count;
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
         is_whole.then(|| Noise(Zeroizing::new(words.collect())))
@@ -410,7 +437,7 @@ impl Contract {
         scale: Option<Scale>,
     ) -> Option<NoiseScale> {
         let terms = self.noise_of(role)?;
-        let sensitivity = charged.sensitivity(self.values(), terms.is_padded);
+        let sensitivity = self.sensitivity(charged, terms);
         Some(NoiseScale {
             epsilon: terms.charges.get(i)?.epsilon,
             sensitivity: decimal(Some(sensitivity), self.digits_of(charged)),

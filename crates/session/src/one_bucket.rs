@@ -9,7 +9,9 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::buckets::pad;
 use crate::random::fresh_rng;
 use crate::terms::{KEY_BITS, LEARNS};
-use crate::{Agreement, Attempted, Learns, Role, ValueTerms, halves, order, salt_items};
+use crate::{
+    Agreement, Attempted, GROUP_BYTES, Learns, Role, ValueTerms, halves, order, salt_items,
+};
 
 /// A run over one bucket, which both sides have reached.
 pub(crate) struct BucketRun<'a> {
@@ -93,6 +95,7 @@ pub(crate) fn one_bucket_with(
     check_values(columns, own, keys.values.as_deref())?;
     // What is handed over, or shared: a contract has one of these at most.
     let label_bytes = match role {
+        Role::Receiver if task.groups.is_some() => GROUP_BYTES,
         Role::Receiver => task.string_bytes.receiver,
         Role::Sender => task.label_bytes.max(task.string_bytes.sender),
     };
@@ -122,11 +125,20 @@ pub(crate) fn one_bucket_with(
     } else {
         items.len()
     };
-    let labels = (label_bytes > 0).then(|| padded(labels, labelled * label_bytes));
+    let groups = match (&task.groups, role) {
+        (Some(groups), Role::Receiver) => {
+            let all = agreement.grouping.as_ref().ok_or_else(no_groups)?;
+            Some(all.groups_of(labels, groups.capacities.as_ref(), items.len())?)
+        }
+        _ => None,
+    };
+    let is_handed_in = label_bytes > 0 && groups.is_none();
+    let labels = is_handed_in.then(|| padded(labels, labelled * label_bytes));
     let numbers = keys.numbers.take();
     drop(keys);
     let input = Input::with_values(&items, values.as_deref().map(Vec::as_slice));
     let input = input.with_labels(labels.as_deref().map(Vec::as_slice));
+    let input = input.with_groups(groups.as_deref().map(Vec::as_slice));
     let exact = compared.zip(numbers.as_deref());
     let input = exact.map_or(input, |((_, bits), numbers)| {
         input.with_exact(Exact { bits, numbers })
@@ -173,6 +185,13 @@ pub(crate) fn one_bucket_with(
         order::confirm(channel, role, &params.session, &items[..own], matched)?;
     }
     Ok(run.ended(output))
+}
+
+fn no_groups() -> WireError {
+    WireError::limit(
+        Limit::Input,
+        "the run has groups, and this side does not know them",
+    )
 }
 
 /// Refuses values that are not what this side has declared.

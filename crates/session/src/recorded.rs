@@ -37,7 +37,9 @@ fn in_words(report: Result<Report, Error>, is_usual: bool) -> String {
         report.value.map(|value| value.units),
         report.below,
     );
-    let several = report.values.iter().flatten();
+    let by_group = report.groups.iter().flatten();
+    let by_group = by_group.flat_map(|group| group.values.iter().flatten());
+    let several = report.values.iter().flatten().chain(by_group);
     let several: String = several
         .map(|(name, value)| format!("{name} {} ", value.units))
         .collect();

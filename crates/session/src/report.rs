@@ -8,7 +8,10 @@ use vesica_psi::{Output, Reveal, Reveals, Security};
 use vesica_wire::PhaseTraffic;
 
 use crate::terms::{LEARNS, MIN_SIZE, REVEAL};
-use crate::{Agreement, Contract, Decimal, Fingerprint, NoiseReport, Role, State};
+use crate::value::by_name;
+use crate::{
+    Agreement, Contract, Decimal, Fingerprint, GroupNumbers, Grouping, NoiseReport, Role, State,
+};
 
 /// A finished run, as `--report` writes it. The caller fills in what only the reader of the table knows:
 /// `rows`, `duplicates`, `blanks`, `invalid`, `denied` and `rows_written`.
@@ -46,6 +49,9 @@ pub struct Report {
     /// so on in the order of the columns of the side that has values. Written as an object.
     #[serde(serialize_with = "by_name")]
     pub values: Option<Vec<(String, Decimal)>>,
+    /// The numbers of each group, if the receiver divides its items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<GroupNumbers>>,
     /// Fewer matches than this count, for one of the numbers if there are several: those of value 0 do not. Nothing more is
     /// known. `None` if a value or the matches are known.
     pub below: Option<u64>,
@@ -89,16 +95,6 @@ fn optional_time<S: Serializer>(time: &Option<SystemTime>, to: S) -> Result<S::O
     time.map(rfc3339).serialize(to)
 }
 
-fn by_name<S: Serializer>(
-    values: &Option<Vec<(String, Decimal)>>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    match values {
-        None => to.serialize_none(),
-        Some(values) => to.collect_map(values.iter().map(|(name, value)| (name, value))),
-    }
-}
-
 impl Report {
     /// The report of a run that ended in this state, without the table's figures.
     pub(crate) fn of(state: &State, role: Role) -> Report {
@@ -130,6 +126,7 @@ impl Report {
             matches: (learns_matches && enough).then_some(found).or(of_rows),
             value: None,
             values: None,
+            groups: None,
             below: (learns_matches && !enough).then_some(contract.get(&MIN_SIZE)),
             noise: NoiseReport::of(&contract),
             bytes_sent: 0,
@@ -146,13 +143,20 @@ impl Report {
     /// table's figures are zero.
     pub fn of_job(agreement: &Agreement, role: Role, opened: &Output) -> Report {
         let mut report = Report::of(&agreement.state, role);
-        report.tell(opened);
+        report.tell(opened, None);
         report
     }
 
-    /// Adds what this side has learnt beside matches.
-    pub(crate) fn tell(&mut self, opened: &Output) {
+    /// Adds what this side has learnt beside matches, of its groups if it has some.
+    pub(crate) fn tell(&mut self, opened: &Output, grouping: Option<&Grouping>) {
         let all = match opened {
+            Output::Groups(all) => {
+                let names = self.contract.numbers();
+                self.groups = grouping.map(|grouping| grouping.report(all, &names));
+                let is_withheld = all.iter().any(Option::is_none);
+                self.below = is_withheld.then(|| self.contract.get(&MIN_SIZE));
+                return;
+            }
             Output::Values(all) => all,
             Output::Below(least) => {
                 self.below = Some(*least);
@@ -180,6 +184,9 @@ impl Report {
         let alone = alone.zip(self.value.as_mut());
         let alone = alone.map(|((name, _), value)| (name.as_str(), value));
         let several = self.values.iter_mut().flatten();
+        let by_group = self.groups.iter_mut().flatten();
+        let by_group = by_group.flat_map(|group| group.values.iter_mut().flatten());
+        let several = several.chain(by_group);
         let several = several.map(|(name, value)| (name.as_str(), value));
         for (_, value) in alone
             .into_iter()

@@ -396,7 +396,7 @@ fn run_agreed(
         items,
         ..Report::of(&state, job.role)
     };
-    report.tell(&opened);
+    report.tell(&opened, agreement.grouping.as_ref());
     Ok(report)
 }
 

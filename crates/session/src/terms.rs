@@ -275,7 +275,7 @@ terms! {
 }
 
 /// Version of these terms, and of all messages of a session.
-pub const VERSION: u16 = 24;
+pub const VERSION: u16 = 25;
 
 /// What makes one value of what the two sides want, or the error that names both.
 pub type Rule<T> = fn(&Term<T>, &T, &T) -> Result<T, WireError>;

@@ -143,7 +143,7 @@ impl TryCryptoRng for Randomness<'_> {}
 pub(crate) fn takes_two_messages(protocol: &dyn Protocol, params: &Params, task: &Task) -> bool {
     let alone = Task {
         both: false,
-        ..*task
+        ..task.clone()
     };
     let traffic = protocol.traffic(params, &alone, None, false);
     traffic.is_some_and(|traffic| traffic.delays() == 2)

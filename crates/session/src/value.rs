@@ -123,6 +123,17 @@ impl Serialize for Decimal {
     }
 }
 
+/// Named numbers as an object.
+pub(crate) fn by_name<S: Serializer>(
+    values: &Option<Vec<(String, Decimal)>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match values {
+        None => to.serialize_none(),
+        Some(values) => to.collect_map(values.iter().map(|(name, value)| (name, value))),
+    }
+}
+
 /// Whether what is revealed can be computed of the values that both sides have.
 ///
 /// # Errors

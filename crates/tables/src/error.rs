@@ -68,6 +68,8 @@ pub enum TextsOf {
     Publication,
     /// A set that is published, and has its width already.
     Set,
+    /// The groups of a run with numbers of each.
+    Groups,
 }
 
 /// What went wrong. The variants carry fields for programs; `Display` of [`Error`] is for people.
@@ -144,6 +146,11 @@ pub enum ErrorKind {
     LabelControls,
     /// A row's values to hand over or to share are not those of the first row of its key.
     LabelsDiffer {
+        /// That row.
+        first: Box<Place>,
+    },
+    /// A key is in a group, and in a row before in another one.
+    GroupsDiffer {
         /// That row.
         first: Box<Place>,
     },
@@ -485,9 +492,9 @@ impl Error {
     /// The other row that it is about, if there is one, as a row of the table.
     pub(crate) fn other_row(&mut self) -> Option<&mut Place> {
         match &mut self.0.kind {
-            ErrorKind::LabelsDiffer { first } | ErrorKind::TooManyOfKey { first, .. } => {
-                Some(first)
-            }
+            ErrorKind::LabelsDiffer { first }
+            | ErrorKind::GroupsDiffer { first }
+            | ErrorKind::TooManyOfKey { first, .. } => Some(first),
             _ => None,
         }
     }
@@ -661,6 +668,10 @@ impl fmt::Display for Error {
                     f,
                     "the payload takes {needed} bytes, and the set has {limit} for each key"
                 ),
+                TextsOf::Groups => write!(
+                    f,
+                    "the name of a group takes {needed} bytes, and {limit} are possible"
+                ),
             },
             ErrorKind::LabelControls => {
                 write!(
@@ -668,8 +679,11 @@ impl fmt::Display for Error {
                     "column {column:?} has a control character, which is refused"
                 )
             }
-            ErrorKind::LabelsDiffer { first } => {
-                f.write_str("the values that go with the key are not those of row ")?;
+            kind @ (ErrorKind::LabelsDiffer { first } | ErrorKind::GroupsDiffer { first }) => {
+                f.write_str(match kind {
+                    ErrorKind::GroupsDiffer { .. } => "the group is not that of row ",
+                    _ => "the values that go with the key are not those of row ",
+                })?;
                 write!(f, "{}", first.row.unwrap_or_default())?;
                 if let Some(path) = first
                     .path

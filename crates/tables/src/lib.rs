@@ -98,7 +98,7 @@ pub use profile::{Normalized, Profile};
 #[cfg(feature = "adbc")]
 pub use result::ingest::{IngestMode, TargetTable};
 pub use result::output::{Destination, Output};
-pub use result::peer_table::PeerTable;
+pub use result::peer_table::{PeerTable, put_csv_line};
 pub use result::second_pass::{select_rows, write_rows, write_rows_to};
 pub use scan::approximate_rows;
 pub use scan::counts::Counts;

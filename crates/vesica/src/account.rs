@@ -192,6 +192,10 @@ impl Opening {
         let asked = Asked {
             epsilon: job.noise.as_ref().map(|noise| noise.epsilon),
             is_padded: job.pad_to.is_some(),
+            groups: job
+                .groups
+                .as_ref()
+                .map_or(1, |groups| groups.groups.len() as u64),
             ..self.asked(peer, &job.terms, &profiles)
         };
         let rules = (rules, &*self.begun.command);
@@ -226,6 +230,10 @@ impl Opening {
             epsilon,
             is_padded: noise.is_some_and(|noise| noise.is_padded),
             peer_items: Some(agreement.peer_items),
+            groups: contract
+                .groups
+                .as_ref()
+                .map_or(1, |groups| groups.count.into()),
             ..self.asked(peer, &contract.terms, &profiles)
         };
         let rules = self.rules.as_ref();
@@ -257,6 +265,7 @@ impl Opening {
             items: self.begun.items,
             peer_items: None,
             min_size: terms.get(&MIN_SIZE),
+            groups: 1,
             epsilon: None,
             is_padded: false,
         }
@@ -491,6 +500,7 @@ pub(crate) fn answer(report: &Report) -> Value {
         "values": report.values.as_ref().map(|values| {
             values.iter().map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>()
         }),
+        "groups": report.groups,
         "below": report.below,
         "rows_written": report.rows_written,
     })

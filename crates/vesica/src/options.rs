@@ -9,12 +9,13 @@ use vesica_files::Argument::{Offline, Protocol};
 #[cfg(feature = "adbc")]
 use vesica_files::Face;
 use vesica_files::{Advice, Argument, advice, found_at, memory_limit, read_regular};
-use vesica_psi::Spec;
+use vesica_psi::{MAX_GROUP_WIRES, Spec};
 #[cfg(feature = "adbc")]
 use vesica_session::read_secret;
 use vesica_session::{
-    Address, ConnectOptions, Fingerprint, LabelExchange, LabelTerms, MAX_VALUE_COLUMNS,
-    NoiseRequest, ProtocolRequest, Registry, Reveal, Reveals, Role, is_server_name,
+    Address, ConnectOptions, Fingerprint, GROUP_BYTES, GroupMinimum, GroupSizes, Grouping,
+    LabelExchange, LabelTerms, MAX_VALUE_COLUMNS, NoiseRequest, ProtocolRequest, Registry, Reveal,
+    Reveals, Role, is_server_name,
 };
 #[cfg(feature = "adbc")]
 use vesica_tables::{AdbcDatabase, PathKind, Paths, database_paths, is_library};
@@ -26,7 +27,7 @@ use crate::Error;
 const LABEL_BYTES: u32 = 64;
 
 /// The texts that go with the keys of a table, if any do: columns that are handed over, or one of which both sides get
-/// shares.
+/// shares, or that of the groups.
 ///
 /// # Errors
 /// Usage: columns that do not go together.
@@ -34,13 +35,15 @@ pub(crate) fn text_columns(
     key: &KeySpec,
     labels: &LabelExchange,
     payload: Option<&PayloadColumn>,
+    group: Option<&GroupColumn>,
 ) -> Result<Option<TextColumns>, Error> {
-    Ok(match (labels, payload) {
-        (LabelExchange::Offered(terms), _) => {
+    Ok(match (labels, payload, group) {
+        (LabelExchange::Offered(terms), ..) => {
             let labels = TextColumns::labels(key, &terms.columns, terms.bytes as usize)?;
             Some(labels.of_rows(terms.rows as usize))
         }
-        (_, Some(payload)) => {
+        (_, _, Some(group)) => Some(TextColumns::group(key, &group.name, GROUP_BYTES)?),
+        (_, Some(payload), _) => {
             let bytes = payload.bytes as usize;
             Some(TextColumns::payload(key, &payload.name, bytes)?)
         }
@@ -158,6 +161,103 @@ impl PayloadColumn {
                 Err(refused(problem, remedy))
             }
         }
+    }
+}
+
+/// The column that says in which group a key of the receiver is, of each of which it learns numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupColumn {
+    /// Its name. Rows without a text there are in no group.
+    pub name: String,
+    /// The groups that are wanted, in order; if there is none, all that the column has, in the order of their names.
+    pub only: Vec<String>,
+    /// What the sender learns of their sizes.
+    pub sizes: GroupSizes,
+    /// What a minimum withholds.
+    pub minimum: GroupMinimum,
+}
+
+impl GroupColumn {
+    /// All groups of a column. `sizes` is `hidden`, `told` or `padded:N`, and `minimum` is `each` or `all`.
+    ///
+    /// # Errors
+    /// Usage: other words.
+    pub fn new(
+        name: &str,
+        only: Vec<String>,
+        sizes: Option<&str>,
+        minimum: Option<&str>,
+    ) -> Result<GroupColumn, Error> {
+        let sizes = match sizes {
+            None | Some("hidden") => GroupSizes::Hidden,
+            Some("told") => GroupSizes::Told,
+            Some(other) => {
+                let padded = other
+                    .strip_prefix("padded:")
+                    .and_then(|size| size.parse().ok());
+                let padded = padded.filter(|size| (1..=MAX_GROUP_WIRES).contains(size));
+                GroupSizes::Padded(padded.ok_or_else(|| {
+                    usage("sizes of groups are hidden, told, or padded:N with the most keys of a group")
+                })?)
+            }
+        };
+        let minimum = match minimum {
+            None | Some("each") => GroupMinimum::Each,
+            Some("all") => GroupMinimum::All,
+            Some(_) => {
+                return Err(usage(
+                    "a minimum is for each group, or for all of them together: each or all",
+                ));
+            }
+        };
+        Ok(GroupColumn {
+            name: name.to_owned(),
+            only,
+            sizes,
+            minimum,
+        })
+    }
+
+    /// As it is known before the table is.
+    pub(crate) fn of_no_keys(&self) -> Grouping {
+        Grouping {
+            groups: Vec::new(),
+            rest: 0,
+            sizes: self.sizes,
+            minimum: self.minimum,
+        }
+    }
+
+    /// The groups of a table of so many keys, in which these have so many.
+    ///
+    /// # Errors
+    /// Usage: no key is in any.
+    pub(crate) fn of_keys<'k>(
+        &self,
+        keys: u64,
+        found: impl Iterator<Item = (&'k [u8], u64)>,
+    ) -> Result<Grouping, Error> {
+        let named =
+            |(label, keys): (&[u8], u64)| (String::from_utf8_lossy(label).into_owned(), keys);
+        let found: Vec<(String, u64)> = found.map(named).collect();
+        let of = |name: &String| {
+            let size = found.iter().find(|(found, _)| found == name);
+            (name.clone(), size.map_or(0, |(_, keys)| *keys))
+        };
+        let groups: Vec<_> = match self.only.is_empty() {
+            true => found,
+            false => self.only.iter().map(of).collect(),
+        };
+        if groups.is_empty() {
+            let problem = format!("no key is in a group: column {:?} is empty", self.name);
+            return Err(usage(problem));
+        }
+        let in_groups: u64 = groups.iter().map(|(_, keys)| keys).sum();
+        Ok(Grouping {
+            rest: keys.saturating_sub(in_groups),
+            groups,
+            ..self.of_no_keys()
+        })
     }
 }
 

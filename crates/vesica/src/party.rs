@@ -15,8 +15,7 @@ use vesica_session::{
 use vesica_tables::{KeySpec, Passes, Rows, ValueColumn};
 
 use crate::memory::{Budget, Division};
-use crate::options::PayloadColumn;
-use crate::options::only_key;
+use crate::options::{GroupColumn, PayloadColumn, only_key};
 use crate::{Account, Error};
 
 mod meeting;
@@ -114,6 +113,8 @@ pub struct Party {
     pub labels: LabelExchange,
     /// The column of texts of which both sides get shares.
     pub payload: Option<PayloadColumn>,
+    /// The column that says in which group a key of the receiver is, if it wants numbers of each group.
+    pub group: Option<GroupColumn>,
     /// What this side wants the answer for, which its peer is told: at most 200 bytes of printable text, or nothing.
     pub purpose: String,
     /// The account that this side keeps of its runs; none if it keeps none.
@@ -147,6 +148,7 @@ impl Party {
             values: Vec::new(),
             labels: LabelExchange::Nothing,
             payload: None,
+            group: None,
             purpose: String::new(),
             account: None,
             noise: None,
@@ -236,6 +238,7 @@ impl Party {
             protocol: self.protocol.clone(),
             terms: self.terms.clone(),
             values: self.value_terms(),
+            groups: self.group.as_ref().map(GroupColumn::of_no_keys),
             peer_limits: self.peer_limits,
             labels: self.payload.as_ref().map_or(self.labels.clone(), shared),
             purpose: self.purpose.clone(),
@@ -269,6 +272,10 @@ impl Party {
         }
         if job.terms.has_more() && self.resources.work_dir.is_some() {
             let problem = "a work directory is for runs without terms of the program";
+            return Err(vesica_session::Error::Usage(problem.into()).into());
+        }
+        if job.groups.is_some() && self.resources.work_dir.is_some() {
+            let problem = "numbers by group are had without a work directory";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
         if !job.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
@@ -349,7 +356,7 @@ fn check_identifiers(key: &KeySpec, terms: &Terms) -> Result<(), Error> {
 
 /// How a job divides its memory: whether more than the protocol needs its keys while it runs.
 fn division(job: &Job) -> Division {
-    let goes_with_keys = !job.values.is_empty() || !job.labels.is_nothing();
+    let goes_with_keys = !job.values.is_empty() || !job.labels.is_nothing() || job.groups.is_some();
     Division::of_run(goes_with_keys || job.terms.get(&LEARNS) == Learns::Aligned)
 }
 

@@ -114,6 +114,11 @@ impl Stored {
         }
     }
 
+    /// The label of each group, and how many keys it has.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.keys.groups()
+    }
+
     /// Writes shares to this file, bucket by bucket.
     pub(crate) fn share_to(&mut self, file: TableFile) {
         self.shares = Some(ShareTable::new(file));

@@ -149,6 +149,8 @@ pub enum Limit {
     PeerItems,
     /// The columns of values that this side lets its peer compute with.
     PeerValues,
+    /// The groups of which this side lets its peer learn numbers.
+    PeerGroups,
     /// The statistical security that the protocol can offer.
     Security,
     /// The length of what the protocol can compare: hashes of so many keys are longer.

@@ -3,7 +3,7 @@
 use rand_core::CryptoRng;
 use vesica_wire::{Channel, Error};
 
-use super::{enough, guarded_bits, signed_size_ring};
+use super::{Least, enough, guarded_bits, signed_size_ring};
 use crate::bits::BitShares;
 use crate::engine::{Receiver, Sender};
 use crate::messages::{SHARES, receive_packed, send_packed};
@@ -33,7 +33,8 @@ pub(crate) trait OpensMatches {
         count: u64,
         (minimum, bins): (u64, usize),
     ) -> Result<BitShares, Error> {
-        enough(self.main(), channel, rng, &[count], (minimum, (bins, 0)))
+        let least = Least::of_all(minimum, bins);
+        enough(self.main(), channel, rng, &[count], (least, 0))
     }
 
     /// Which bins match if the shared bit is 1, and none otherwise.

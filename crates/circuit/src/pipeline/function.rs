@@ -7,7 +7,7 @@ use std::ops::{Add, RangeInclusive};
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::{self, SemiHonest};
 use vesica_oprf::programmable::bins::ReceiverBins;
-use vesica_psi::{Half, Input, Output, Reveal, Task};
+use vesica_psi::{GroupMinimum, Groups, Half, Input, Output, Reveal};
 use vesica_wire::{Channel, Error};
 use zeroize::Zeroizing;
 
@@ -15,9 +15,10 @@ use super::{Plan, Received, Run, Secret, Sent, repeated};
 use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
 use crate::cots::WIDTH;
-use crate::functions::{Answer, Number, receive_numbers, send_numbers};
+use crate::functions::{Answer, Least, Number, receive_numbers, send_numbers};
 use crate::{Payloads, Receiver, Sender};
 
+mod groups;
 mod inner_product;
 mod matches;
 mod shares;
@@ -46,7 +47,7 @@ functions! {
 
 /// What computes something that a run reveals, from shares of which cells match.
 trait Function: Sync {
-    /// Each of its numbers over so many bins of all parts, whose shares are zeros; nothing if it yields none.
+    /// Each of its numbers, also by group, over so many bins of all parts, whose shares are zeros; nothing if it yields none.
     fn zero(&self, plan: &Plan, bins: usize) -> Option<Number>;
 
     /// Its cost for so many cells, but for opening numbers.
@@ -81,7 +82,8 @@ fn function_of(reveal: Reveal) -> &'static dyn Function {
 
 /// What a party has of a function.
 enum Computed {
-    /// Shares of numbers, which are opened with those of the other functions and parts of the run.
+    /// Shares of numbers, each for one group after the other, which are opened with those of the other functions and parts of
+    /// the run.
     Numbers(Vec<Number>),
     /// All that there is.
     Output(Output),
@@ -98,6 +100,8 @@ struct Receiving<'a> {
     masked: Payloads,
     bins: &'a ReceiverBins,
     input: Input<'a>,
+    /// The item in each cell, once these are in an order of their own.
+    ordered: Option<Vec<Option<u32>>>,
 }
 
 /// What the sender's parts work on.
@@ -114,6 +118,9 @@ struct Sending<'a> {
 impl Receiving<'_> {
     /// The item in each cell: the bins or the candidates of all bins, and then the places of a stash.
     fn cells(&self) -> Vec<Option<u32>> {
+        if let Some(ordered) = &self.ordered {
+            return ordered.clone();
+        }
         let items = self.bins.table.bins();
         let items: Vec<_> = items.map(|entry| Some(entry?.item() as u32)).collect();
         let count = self.matches.len();
@@ -188,8 +195,9 @@ impl Plan {
         self.task.reveal.each().iter().copied().map(function_of)
     }
 
-    /// So many cells, and those of all parts.
+    /// So many cells as numbers are over, and those of all parts.
     fn counted(&self, cells: usize) -> Bins {
+        let cells = self.counted_cells(cells);
         Bins {
             here: cells,
             all: cells * self.parts(),
@@ -207,7 +215,13 @@ impl Plan {
     /// Cost of opening the numbers of all parts, of so many cells each, if there are some.
     pub(super) fn opening_cost(&self, cells: usize) -> Cost {
         let cells = self.counted(cells);
-        cost::open(cells, &self.numbers(cells.all, &[]), self.task.min_size)
+        let least = self.least(cells.all);
+        cost::open(
+            cells,
+            &self.numbers(cells.all, &[]),
+            least.minimum,
+            least.sets,
+        )
     }
 
     /// The party's part of opening numbers, from what it has of them over all parts, of so many cells each.
@@ -233,13 +247,18 @@ impl Plan {
         }
     }
 
-    /// The numbers of a run over so many bins, of which this party has these shares.
+    /// The numbers of a run over so many bins, each for one group after the other, of which this party has these shares.
     fn numbers(&self, bins: usize, shares: &[u64]) -> Vec<Number> {
         let numbers = self.task.reveal.numbers(self.task.values).into_iter();
-        let zero = |(reveal, _)| function_of(reveal).zero(self, bins);
+        let groups = self.task.group_count();
+        let zero = |(reveal, _)| Some(vec![function_of(reveal).zero(self, bins)?; groups]);
         let mut shares = shares.iter().copied();
         let with_shares = |zero: Number| zero.with_shares(shares.by_ref());
-        numbers.filter_map(zero).map(with_shares).collect()
+        numbers
+            .filter_map(zero)
+            .flatten()
+            .map(with_shares)
+            .collect()
     }
 
     /// The receiver's part of all functions.
@@ -260,7 +279,9 @@ impl Plan {
             masked: received.masked,
             bins,
             input,
+            ordered: None,
         };
+        at.group()?;
         let mut numbers = Vec::new();
         for function in self.functions() {
             match function.receive(at)? {
@@ -282,6 +303,7 @@ impl Plan {
             matches: sent.matches,
             masks: sent.masks,
         };
+        at.group()?;
         let mut numbers = Vec::new();
         for function in self.functions() {
             match function.send(at)? {
@@ -292,10 +314,45 @@ impl Plan {
         Ok(shared(&numbers))
     }
 
-    fn output(&self, answer: Answer) -> Output {
-        match answer {
-            Answer::Values(values) => Output::Values(values.into_iter().map(i128::from).collect()),
-            Answer::TooFew => Output::Below(self.task.min_size),
+    /// What is told of each [set](Least::sets).
+    fn output(&self, answers: Vec<Answer>) -> Output {
+        let known = |answer| match answer {
+            Answer::Values(values) => Some(values.into_iter().map(i128::from)),
+            Answer::TooFew => None,
+        };
+        let Some(groups) = &self.task.groups else {
+            let known = answers.into_iter().next().and_then(known);
+            return known.map_or(Output::Below(self.task.min_size), |values| {
+                Output::Values(values.collect())
+            });
+        };
+        let all: Vec<_> = answers
+            .into_iter()
+            .map(|answer| known(answer).map(Vec::from_iter))
+            .collect();
+        let of_group = |group: usize| match groups.minimum {
+            GroupMinimum::Each => all[group].clone(),
+            // Each number of one group after the other.
+            GroupMinimum::All => {
+                let all = all[0].as_ref()?;
+                Some(
+                    all.iter()
+                        .skip(group)
+                        .step_by(groups.count)
+                        .copied()
+                        .collect(),
+                )
+            }
+        };
+        Output::Groups((0..groups.count).map(of_group).collect())
+    }
+
+    /// What decides whether numbers over so many bins are opened.
+    fn least(&self, bins: usize) -> Least {
+        Least {
+            minimum: self.task.min_size,
+            bins,
+            sets: self.task.groups.as_ref().map_or(1, Groups::sets),
         }
     }
 
@@ -310,35 +367,38 @@ impl Plan {
 impl Run<'_> {
     /// The receiver's part of opening numbers over so many bins.
     fn learn(mut self, numbers: &[Number], bins: usize) -> Result<Output, Error> {
-        let Task { min_size, both, .. } = self.plan.task;
-        let answer = match min_size {
-            0 => receive_numbers(self.channel, numbers)?,
+        let (plan, least) = (self.plan, self.plan.least(bins));
+        let answers = match least.minimum {
+            0 => receive_numbers(self.channel, numbers, least)?,
             _ => {
                 let mut engine = self.receiving_engine::<WIDTH>()?;
-                engine.open(self.channel, self.rng, numbers, (min_size, bins))?
+                engine.open(self.channel, self.rng, numbers, least)?
             }
         };
-        if both {
+        if plan.task.both {
+            let [answer] = &answers[..] else {
+                panic!("numbers by group are for the receiver alone");
+            };
             answer.tell(self.channel, numbers.len())?;
         }
-        Ok(self.plan.output(answer))
+        Ok(plan.output(answers))
     }
 
     /// The sender's part of opening numbers over so many bins.
     fn disclose(mut self, numbers: &[Number], bins: usize) -> Result<Output, Error> {
-        let Task { min_size, both, .. } = self.plan.task;
-        match min_size {
+        let (plan, least) = (self.plan, self.plan.least(bins));
+        match least.minimum {
             0 => send_numbers(self.channel, numbers)?,
             _ => {
                 let mut engine = self.sending_engine::<WIDTH>()?;
-                engine.open(self.channel, self.rng, numbers, (min_size, bins))?;
+                engine.open(self.channel, self.rng, numbers, least)?;
             }
         }
-        if !both {
+        if !plan.task.both {
             return Ok(Output::Nothing);
         }
-        let told = Answer::told(self.channel, &self.plan.ranges(), min_size > 0)?;
-        Ok(self.plan.output(told))
+        let told = Answer::told(self.channel, &plan.ranges(), least.minimum > 0)?;
+        Ok(plan.output(vec![told]))
     }
 }
 

@@ -42,7 +42,7 @@ fn session(table: Sizing, items: &[vesica_psi::Item]) -> [u8; 32] {
 /// strings.
 fn received<R: Recipe>(
     protocol: &CircuitPsi<R>,
-    task: Task,
+    task: &Task,
     (common, value): (u64, i64),
     seed: u64,
 ) -> Vec<bool> {
@@ -54,7 +54,7 @@ fn received<R: Recipe>(
         key_agreement: KeyAgreement::default(),
         session: session(protocol.table, &digests(0..20)),
     };
-    let plan = &Plan::new::<R>(&params, protocol.table, &task);
+    let plan = &Plan::new::<R>(&params, protocol.table, task);
     let (ours, theirs) = (digests(0..20), digests(20 - common..40 - common));
     let ((bins, received), _) = honest(
         |channel| {
@@ -112,7 +112,7 @@ fn looks_uniform<R: Recipe>(protocol: &CircuitPsi<R>) {
         },
         ..Task::new(Reveal::Shares)
     };
-    for (task, common) in [(sums, 20), (sums, 0), (shares, 20), (shares, 0)] {
+    for (task, common) in [(&sums, 20), (&sums, 0), (&shares, 20), (&shares, 0)] {
         let views: Vec<_> = (0..RUNS)
             .map(|seed| received(protocol, task, (common, 5), seed))
             .collect();

@@ -14,6 +14,8 @@ use crate::cots::{COTS, NARROW, WIDTH};
 use crate::digits::{self, Level, PIECE};
 use crate::functions::Answer;
 use crate::membership::{Compared, pieces, takes, windows};
+use crate::messages::PACKED;
+use crate::network::switches;
 
 /// A test whether the sender's string of each bin is among the receiver's.
 #[derive(Clone, Copy, Debug)]
@@ -123,19 +125,37 @@ impl Plan {
             self.union_traffic(&mut traffic, &mut main, cells);
             return traffic;
         }
+        let wires = self.wires(cells);
+        if wires > 0 {
+            self.permutation_traffic(&mut traffic, wires);
+        }
         extend(&mut main, &mut traffic, function.cots);
         if self.has_payloads() {
-            let count = function.reverse_cots;
-            let mut reverse = Cots::setup(&mut traffic, End::Sender, count, optimize, agreement);
-            for first in (0..count).step_by(COTS) {
-                reverse.extend(&mut traffic, COTS.min(count - first));
-            }
+            self.reverse_traffic(&mut traffic, function.reverse_cots);
         }
         function.exchanged(&mut traffic);
         if self.task.reveal.is_value() {
             self.opening_traffic(&mut traffic, cells);
         }
         traffic
+    }
+
+    /// Adds so many COTs of the reverse direction.
+    fn reverse_traffic(&self, traffic: &mut Traffic, count: usize) {
+        let (optimize, agreement) = (self.task.optimize, self.key_agreement);
+        let mut reverse = Cots::setup(traffic, End::Sender, count, optimize, agreement);
+        for first in (0..count).step_by(COTS) {
+            reverse.extend(traffic, COTS.min(count - first));
+        }
+    }
+
+    /// Adds what putting so many bits into an order takes.
+    pub(super) fn permutation_traffic(&self, traffic: &mut Traffic, bits: usize) {
+        let count = switches(bits);
+        self.reverse_traffic(traffic, count);
+        let packed = |bits| Frames::packed(bits, 1, PACKED);
+        traffic.flow(End::Receiver, packed(count));
+        traffic.flow(End::Sender, packed(count) + packed(bits));
     }
 
     /// Adds what opening numbers sends. Only a comparison takes COTs.

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use vesica::options::{
-    LabelRoom, PayloadColumn, noise_request, parse_bandwidth, parse_duration, parse_protocol,
-    payload_exchange, value_columns,
+    GroupColumn, LabelRoom, PayloadColumn, noise_request, parse_bandwidth, parse_duration,
+    parse_protocol, payload_exchange, value_columns,
 };
 use vesica::tables::ValueColumn;
 use vesica::{
@@ -13,8 +13,8 @@ use vesica::{
 use vesica_plan::Registry;
 use vesica_session::terms::{LEARNS, REVEAL, parse_max_items, parse_padded};
 use vesica_session::{
-    Epsilon, InvitableTerm, Invitation, LabelExchange, MAX_LABEL_BYTES, MAX_ROWS_PER_KEY,
-    MAX_SCALE, NoiseRequest, PeerLimits, ProtocolRequest,
+    Epsilon, InvitableTerm, Invitation, LabelExchange, MAX_GROUPS, MAX_LABEL_BYTES,
+    MAX_ROWS_PER_KEY, MAX_SCALE, NoiseRequest, PeerLimits, ProtocolRequest,
 };
 
 use std::path::Path;
@@ -182,9 +182,49 @@ pub(crate) struct ValueOptions {
     /// Value of a key that several rows have
     #[arg(help_heading = "Values", long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
+    /// Numbers of each group of the receiver's keys, which this column of its table names; printed as a CSV table. Rows without a
+    /// group count nowhere. On the receiver's side, for a size or the sums of its own --value
+    #[arg(help_heading = "Values", long, value_name = "COL")]
+    group: Option<String>,
+    /// The groups that are wanted, in this order; the others count nowhere. All that the column has if not given. Commas are as
+    /// in --key
+    #[arg(
+        help_heading = "Values",
+        long,
+        value_name = "NAME[,NAME…]",
+        requires = "group"
+    )]
+    groups: Option<String>,
+    /// What the peer learns of how many keys each group has: hidden (nothing; takes traffic for each group, at most 64), told, or
+    /// padded:N (that none has more than N). Names are never told
+    #[arg(help_heading = "Values", long, value_name = "WHAT", requires = "group")]
+    group_sizes: Option<String>,
+    /// What --min-size withholds: the numbers of each group with fewer matches, or all of them if one group has fewer
+    #[arg(
+        help_heading = "Values",
+        long,
+        value_name = "each|all",
+        requires = "group"
+    )]
+    group_minimum: Option<String>,
 }
 
 impl ValueOptions {
+    /// The column that names groups.
+    fn group(&self) -> Result<Option<GroupColumn>, Failure> {
+        let Some(name) = &self.group else {
+            return Ok(None);
+        };
+        let only = self
+            .groups
+            .as_deref()
+            .map(group_names)
+            .transpose()?
+            .unwrap_or_default();
+        let (sizes, minimum) = (self.group_sizes.as_deref(), self.group_minimum.as_deref());
+        Ok(Some(GroupColumn::new(name, only, sizes, minimum)?))
+    }
+
     /// The columns to compute with.
     fn columns(&self) -> Result<Vec<ValueColumn>, Failure> {
         let sums_repeated = self.value_repeated == Repeated::Sum;
@@ -275,6 +315,14 @@ struct RowsPerKey {
     rows_per_key: Option<u32>,
 }
 
+/// The names in a list of groups, in which a comma of a name is `\,`.
+fn group_names(list: &str) -> Result<Vec<String>, Failure> {
+    names_of(Some(list)).map_err(|_| {
+        let line = format!("--groups {list:?} is no list of names, each of them once");
+        Failure::usage(line).hint("give names with commas between them; a comma of a name is \\,")
+    })
+}
+
 /// The names in a list of columns.
 fn names_of(list: Option<&str>) -> Result<Vec<String>, Failure> {
     Ok(match list {
@@ -289,6 +337,7 @@ pub(crate) struct Columns {
     pub(crate) labels: LabelExchange,
     pub(crate) payload: Option<PayloadColumn>,
     pub(crate) values: Vec<ValueColumn>,
+    pub(crate) group: Option<GroupColumn>,
 }
 
 impl Columns {
@@ -300,6 +349,7 @@ impl Columns {
                 labels: LabelExchange::Nothing,
                 payload: None,
                 values,
+                group: link.values.group()?,
             }),
             false => Err(Failure::usage(NUMBERS_WITH_MATCHES)),
         }
@@ -340,6 +390,7 @@ impl Columns {
                 Some(_) => Vec::new(),
                 None => values.columns()?,
             },
+            group: values.group()?,
         })
     }
 
@@ -347,6 +398,7 @@ impl Columns {
         party.labels = self.labels;
         party.payload = self.payload;
         party.values = self.values;
+        party.group = self.group;
     }
 }
 
@@ -382,6 +434,10 @@ pub(crate) struct Meeting {
     /// single key, however small --max-peer-value-bound is
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
     max_peer_values: u8,
+    /// Most groups of its keys (--group) of each of which the receiver may learn numbers, 1 to 1024. As many groups are as many
+    /// answers; with two, a dishonest receiver can let them differ by a single key
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_GROUPS as i64), default_value_t = 1)]
+    max_peer_groups: u16,
     #[command(flatten)]
     pub(crate) resources: ResourceOptions,
     #[command(flatten)]
@@ -438,6 +494,7 @@ impl Meeting {
             items: self.peer_items.max_peer_items,
             value_bound: self.max_peer_value_bound,
             values: self.max_peer_values,
+            groups: self.max_peer_groups,
         };
         columns.give(party);
         party.noise = self.noise.request()?;
@@ -698,10 +755,12 @@ pub(crate) struct OwnSide {
 }
 
 impl OwnSide {
-    /// The side that it is of. What both sides can do is the same for either. A sender names the columns of a union.
+    /// The side that it is of. What both sides can do is the same for either. A sender names the columns of a union, and a
+    /// receiver the groups.
     pub(crate) fn role(&self) -> Role {
         let is_of_rows = self.agreed.terms().get(&REVEAL).is_rows();
-        match self.take_payload || is_of_rows && self.payload.payload.is_none() {
+        let is_receiver = self.take_payload || self.values.group.is_some();
+        match is_receiver || is_of_rows && self.payload.payload.is_none() {
             true => Role::Receiver,
             false => Role::Sender,
         }

@@ -731,6 +731,7 @@ fn the_time_of_a_refusal_says_nothing_of_the_difference() {
         items: KEYS,
         peer_items: None,
         min_size: 0,
+        groups: 1,
         epsilon: None,
         is_padded: false,
     };

@@ -22,6 +22,7 @@ mod documented;
 mod doubtful;
 mod exports;
 mod faults;
+mod groups;
 #[cfg(unix)]
 mod hang_up;
 mod identifiers;

@@ -2,14 +2,14 @@
 
 use vesica_plan::Registry;
 use vesica_psi::{
-    Half, Input, Item, KeyAgreement, Optimize, Output, Params, Prepared, Protocol, Reveal, Reveals,
-    Security, Task, Values,
+    Capacities, GroupMinimum, Groups, Half, Input, Item, KeyAgreement, Optimize, Output, Params,
+    Prepared, Protocol, Reveal, Reveals, Security, Task, Values,
 };
 use vesica_testing::{clocked_pair, digests, rng, try_both};
 use vesica_wire::{Channel, End, Traffic};
 
 /// A run: sizes, and what else matters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Case {
     sizes: [usize; 2],
     security: Security,
@@ -74,7 +74,9 @@ impl Case {
                 let mut rng = rng(2);
                 let prepared = near_half.unwrap_or_else(|| protocol.prepare(ours.len(), &mut rng));
                 let own = (self.task.values.receiver > 0).then_some(&own[..]);
-                let input = Input::with_values(&ours, own);
+                let groups: Vec<u32> = (0..ours.len() as u32).map(|item| item % 3).collect();
+                let groups = self.task.groups.is_some().then_some(&groups[..]);
+                let input = Input::with_values(&ours, own).with_groups(groups);
                 let task = &self.task;
                 let output = protocol.receive(channel, params, task, input, prepared, &mut rng)?;
                 protocol.open_whole(channel, Half::Receiver, params, task, output, &mut rng)
@@ -156,14 +158,14 @@ fn protocols_that_show_matches_send_what_they_say() {
     for protocol in Registry::standard().revealing(Reveal::Matches) {
         for sizes in SIZES {
             let alone = Case::of(protocol, sizes, Reveal::Matches);
-            let mut both = alone;
+            let mut both = alone.clone();
             both.task.both = true;
             let coded = coded(protocol, sizes[1]);
             let [sent, more] =
-                [alone, both].map(|case| case.check(protocol, [0.0, 0.0], coded, 0)[0]);
+                [&alone, &both].map(|case| case.check(protocol, [0.0, 0.0], coded, 0)[0]);
             // The receiver sends nothing that is coded.
             let [said, more_said] =
-                [alone, both].map(|case| case.said(protocol).bytes(End::Receiver));
+                [&alone, &both].map(|case| case.said(protocol).bytes(End::Receiver));
             assert_eq!(more - sent, more_said - said, "{protocol:?} {sizes:?}");
         }
     }
@@ -239,6 +241,35 @@ fn circuits_send_what_they_say() {
                     };
                     case.check(protocol, [share; 2], 16, delays);
                 }
+            }
+        }
+    }
+}
+
+/// So do numbers by group, whatever the sender learns of their sizes.
+#[test]
+fn numbers_by_group_send_what_they_say() {
+    let protocol = Registry::standard().get("circuit-okvs").unwrap();
+    for (reveal, receiver) in [(Reveal::Size, 0), (Reveal::Sum, 1)] {
+        for capacities in [None, Some([34, 33, 33]), Some([60, 60, 60])] {
+            for (min_size, minimum) in [
+                (0, GroupMinimum::Each),
+                (5, GroupMinimum::Each),
+                (5, GroupMinimum::All),
+            ] {
+                let mut case = Case::of(protocol, [100, 100], reveal);
+                case.task.values.receiver = receiver;
+                case.task.min_size = min_size;
+                case.task.groups = Some(Groups {
+                    count: 3,
+                    capacities: capacities.map(|sizes| Capacities {
+                        of_groups: sizes.into(),
+                        rest: 0,
+                    }),
+                    minimum,
+                });
+                let share = if min_size == 0 { 0.001 } else { 0.06 };
+                case.check(protocol, [share; 2], 16, 12);
             }
         }
     }

@@ -1,16 +1,16 @@
 use std::collections::BTreeMap;
 
 use vesica_plan::Registry;
-use vesica_psi::{Reveals, Values};
+use vesica_psi::{GroupMinimum, Reveals, Values};
 use vesica_testing::rng;
 
 use super::*;
-use crate::charges::MAX_CHARGE_NAME;
+use crate::charges::{MAX_CHARGE_NAME, MAX_CHARGES};
 use crate::codec::Reader;
 use crate::terms::{NORMALIZATION, SECURITY, Terms};
 use crate::{
-    Hello, LabelExchange, Learns, LocalFacts, NO_LIMIT, ProtocolRequest, RepeatedKeys, Resume,
-    Security,
+    GroupTerms, Hello, LabelExchange, Learns, LocalFacts, NO_LIMIT, ProtocolRequest, RepeatedKeys,
+    Resume, Security,
 };
 
 fn request(epsilon: &str, split: &[(&str, u32)]) -> NoiseRequest {
@@ -39,6 +39,7 @@ struct Wanted {
     columns: [Vec<ValueTerms>; 2],
     noise: [Option<NoiseRequest>; 2],
     is_padded: [bool; 2],
+    groups: Option<GroupTerms>,
 }
 
 impl Wanted {
@@ -52,6 +53,7 @@ impl Wanted {
             columns: [vec![], vec![]],
             noise: [None, Some(request("1", &[]))],
             is_padded: [false; 2],
+            groups: None,
         }
     }
 
@@ -70,6 +72,7 @@ impl Wanted {
                 protocol: ProtocolRequest::Auto,
                 values: self.columns[side].clone(),
                 max_peer_value_bound: NO_LIMIT,
+                groups: self.groups.clone().filter(|_| role == Role::Receiver),
                 labels: LabelExchange::Nothing,
                 noise: self.noise[side].clone(),
                 is_padded: self.is_padded[side],
@@ -170,6 +173,21 @@ fn every_number_and_every_count_is_charged() {
 /// The numbers of an intersection: values of both sides' tables, a key each.
 type Table = BTreeMap<u8, i64>;
 
+/// That of the keys in each of so many groups.
+fn by_group(
+    charged: Charged,
+    values: Values,
+    [receiver, sender]: [&Table; 2],
+    groups: u8,
+) -> Vec<i64> {
+    let of = |group: u8| {
+        let own = receiver.iter().filter(|(key, _)| *key % groups == group);
+        let own: Table = own.map(|(key, value)| (*key, *value)).collect();
+        numbers(charged, values, [&own, sender])
+    };
+    (0..groups).map(of).collect()
+}
+
 fn numbers(charged: Charged, values: Values, [receiver, sender]: [&Table; 2]) -> i64 {
     let common = receiver
         .iter()
@@ -251,8 +269,12 @@ fn sensitivities_are_the_largest_changes_between_neighbours() {
         let columns =
             [0, 1].map(|side| vec![column(BOUNDS[side] as u64, 0); usize::from(counts[side])]);
         let columns = [&columns[0][..], &columns[1][..]];
-        for is_padded in [false, true] {
-            let said = charged.sensitivity(columns, is_padded);
+        let of_groups = if sender == 0 { &[1, 2][..] } else { &[1] };
+        let all = of_groups
+            .iter()
+            .flat_map(|groups| [(*groups, false), (*groups, true)]);
+        for (groups, is_padded) in all {
+            let said = charged.sensitivity(columns, (is_padded, groups > 1));
             // Whose key changes.
             for side in [0, 1] {
                 let of_size = |side: usize, count| tables(count, bounds[side]);
@@ -269,10 +291,12 @@ fn sensitivities_are_the_largest_changes_between_neighbours() {
                             }
                             for third in &others {
                                 let of = |changed| match side {
-                                    0 => numbers(charged, values, [changed, third]),
-                                    _ => numbers(charged, values, [third, changed]),
+                                    0 => by_group(charged, values, [changed, third], groups),
+                                    _ => by_group(charged, values, [third, changed], groups),
                                 };
-                                most = most.max(of(&one).abs_diff(of(&other)));
+                                let (one, other) = (of(&one), of(&other));
+                                let each = one.iter().zip(&other);
+                                most = most.max(each.map(|(a, b)| a.abs_diff(*b)).sum());
                             }
                         }
                     }
@@ -280,7 +304,7 @@ fn sensitivities_are_the_largest_changes_between_neighbours() {
                 assert_eq!(
                     u128::from(most),
                     said,
-                    "{charged:?} {values:?} {is_padded} of {side}"
+                    "{charged:?} {values:?} {is_padded} {groups} of {side}"
                 );
             }
         }
@@ -317,6 +341,193 @@ fn noise_of_both_sides_spans_what_each_does() {
     };
     assert_eq!(spans(&none), [0, 0]);
     assert_eq!(none.agreed().unwrap().task().noise_span, 0);
+}
+
+/// A side draws noise for each number of each group, and for its count after it; all of a charge have the same scale.
+#[test]
+fn each_group_has_noise_of_its_own() {
+    let of = |groups: Option<u32>| Wanted {
+        reveal: "size,sum",
+        minimum: 3,
+        columns: [vec![column(50, 0)], vec![]],
+        groups: groups.map(|count| GroupTerms {
+            count,
+            minimum: GroupMinimum::Each,
+            sizes: None,
+            is_padded: false,
+            has_rest: false,
+        }),
+        ..Wanted::size()
+    };
+    let contract = of(Some(5)).agreed().unwrap();
+    // Of a tenth of λ each: fifteen draws. A size changes by 2, a sum by 2·50, and its count by 2.
+    let scales = [2u128, 100, 2]
+        .map(|sensitivity| Scale::new(sensitivity, "0.333333".parse().unwrap()).unwrap());
+    let spans = contract.noise_spans();
+    for (span, scale) in spans[1..].iter().zip(&scales[1..]) {
+        assert_eq!(u128::from(*span), scale.span(lambda_each(40, 15)).unwrap());
+    }
+    assert_eq!(of(None).agreed().unwrap().noise_spans().len(), 3);
+    // Small in counts, and not in sums: shares are those of sizes, and then of a sum and its count, group by group.
+    let drawn = Noise::draw_vartime(&contract, Role::Sender, &mut rng(1)).unwrap();
+    let of_noise: Vec<i64> = drawn.0.iter().map(|word| *word as i64).collect();
+    assert_eq!(of_noise.len(), 5 + 2 * 5);
+    let runs = 300;
+    let mut squares = [0f64; 15];
+    for seed in 0..runs {
+        let drawn = Noise::draw_vartime(&contract, Role::Sender, &mut rng(seed)).unwrap();
+        for (square, word) in squares.iter_mut().zip(&*drawn.0) {
+            *square += (*word as i64 as f64).powi(2) / runs as f64;
+        }
+    }
+    // The variance is twice the square of the scale: 2·6² and 2·300².
+    for (i, square) in squares.iter().enumerate() {
+        let expected = if i >= 5 && i % 2 == 1 {
+            180_000.0
+        } else {
+            72.0
+        };
+        assert!((0.5..2.0).contains(&(square / expected)), "{i}: {square}");
+    }
+    let bytes = drawn.encode();
+    assert_eq!(Noise::decode(&bytes, &contract, Role::Sender), Some(drawn));
+    assert_eq!(Noise::decode(&bytes[8..], &contract, Role::Sender), None);
+}
+
+/// What a receiver says of groups is agreed as it is, or refused by both sides.
+#[test]
+fn groups_that_cannot_be_are_refused() {
+    let told = |sizes: &[u64], is_padded| GroupTerms {
+        count: sizes.len() as u32,
+        minimum: GroupMinimum::Each,
+        sizes: Some(sizes.to_vec()),
+        is_padded,
+        has_rest: true,
+    };
+    let hidden = |count| GroupTerms {
+        count,
+        sizes: None,
+        has_rest: false,
+        ..told(&[1], false)
+    };
+    let of = |groups: GroupTerms| Wanted {
+        noise: [None, None],
+        groups: Some(groups),
+        ..Wanted::size()
+    };
+    // Those in none take room where groups may have more of it than keys.
+    for (groups, expected) in [
+        (hidden(64), None),
+        (told(&[60, 40, 0], false), Some(0)),
+        (told(&[60, 60], true), Some(100)),
+        (told(&[1 << 16; 1023], true), Some(100)),
+    ] {
+        let contract = of(groups.clone()).agreed().unwrap();
+        assert_eq!(contract.groups.as_ref(), Some(&groups));
+        let task = contract.task().groups.unwrap();
+        assert_eq!(task.count, groups.count as usize);
+        let capacities = task.capacities.map(|capacities| {
+            // No group has more keys than there are.
+            let sizes = groups.sizes.iter().flatten().map(|size| *size.min(&100));
+            assert!(capacities.of_groups.iter().copied().eq(sizes));
+            capacities.rest
+        });
+        assert_eq!(capacities, expected);
+    }
+    for (groups, problem) in [
+        (hidden(65), "there can be 64"),
+        (told(&[60, 41], false), "more keys than there are"),
+        (told(&[u64::MAX, 1], false), "more keys than there are"),
+    ] {
+        let refused = of(groups).refused();
+        assert!(refused.contains(problem), "{refused}");
+    }
+    let large = |each| Wanted {
+        sizes: [1 << 17, 80],
+        ..of(told(&vec![each; 1024], true))
+    };
+    assert!(large(1 << 15).agreed().is_ok());
+    for each in [1 << 16, 1 << 17, u64::MAX] {
+        assert!(large(each).refused().contains("keys in all"), "{each}");
+    }
+    let padded = |groups| Wanted {
+        noise: [Some(request("1", &[])), None],
+        is_padded: [true, false],
+        ..of(groups)
+    };
+    assert!(padded(told(&[60, 60], true)).agreed().is_ok());
+    assert!(padded(hidden(3)).agreed().is_ok());
+    assert!(
+        padded(told(&[60, 40], false))
+            .refused()
+            .contains("a padded set")
+    );
+    let sums = |columns: [Vec<ValueTerms>; 2], reveal, learns| Wanted {
+        reveal,
+        columns,
+        learns,
+        ..of(hidden(8))
+    };
+    let own = |columns| [vec![column(9, 0); columns], vec![]];
+    assert!(sums(own(8), "sum", Learns::Receiver).agreed().is_ok());
+    for (wanted, problem) in [
+        (
+            Wanted {
+                groups: Some(hidden(9)),
+                ..sums(own(8), "sum", Learns::Receiver)
+            },
+            "there can be 8",
+        ),
+        (
+            sums([vec![], vec![column(9, 0)]], "sum", Learns::Receiver),
+            "the receiver's values",
+        ),
+        (
+            sums(
+                [vec![column(9, 0)], vec![column(9, 0)]],
+                "inner-product",
+                Learns::Receiver,
+            ),
+            "sizes and sums",
+        ),
+        (
+            sums([vec![], vec![]], "matches", Learns::Receiver),
+            "sizes and sums",
+        ),
+        (
+            sums([vec![], vec![]], "size", Learns::Both),
+            "both sides learn",
+        ),
+    ] {
+        let refused = wanted.refused();
+        assert!(refused.contains(problem), "{refused}");
+    }
+}
+
+/// A group of a bucket has room for its share of the keys, and more.
+#[test]
+fn groups_of_buckets_have_room() {
+    let sizes = vec![600, 300, 5];
+    let wanted = Wanted {
+        noise: [None, None],
+        sizes: [1000, 80],
+        groups: Some(GroupTerms {
+            count: 3,
+            minimum: GroupMinimum::Each,
+            sizes: Some(sizes.clone()),
+            is_padded: false,
+            has_rest: true,
+        }),
+        ..Wanted::size()
+    };
+    let mut contract = wanted.agreed().unwrap();
+    contract.buckets = 4;
+    let capacities = contract.task().groups.unwrap().capacities.unwrap();
+    for (size, room) in sizes.iter().zip(capacities.of_groups.iter()) {
+        assert!(size.div_ceil(4) <= *room && room <= size, "{size} {room}");
+    }
+    // So do the 95 keys that are in none.
+    assert!((24..=95).contains(&capacities.rest), "{}", capacities.rest);
 }
 
 /// Each refusal has a neighbour that is fine.

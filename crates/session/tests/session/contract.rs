@@ -14,11 +14,11 @@ use vesica_session::terms::{
     SECURITY,
 };
 use vesica_session::{
-    Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, HalfSource, Hello,
-    Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts, MAX_HELLO, MAX_OFFERS, NO_LIMIT,
-    Name, Offer, Optimize, OptimizeRequest, PeerLimits, Problem, ProtocolRequest, Purpose,
-    Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms, VERSION, ValueTerms, agree,
-    confirm_done,
+    Agreement, Argument, Checkpoint, Contract, Error, ErrorClass, Fingerprint, GroupMinimum,
+    GroupTerms, HalfSource, Hello, Job, LabelExchange, LabelTerms, Learns, Link, LocalFacts,
+    MAX_HELLO, MAX_OFFERS, NO_LIMIT, Name, Offer, Optimize, OptimizeRequest, PeerLimits, Problem,
+    ProtocolRequest, Purpose, Registry, RepeatedKeys, Resume, Reveal, Role, Security, Terms,
+    VERSION, ValueTerms, agree, confirm_done,
 };
 use vesica_testing::{bad_value, misbehaviour, pair_within, run_both, too_long};
 use vesica_wire::{Blame, Channel, Error as WireError, Kind, Limit, Misbehaviour, Spoil, Tamper};
@@ -1248,6 +1248,7 @@ fn with_facts(change: impl FnOnce(&mut LocalFacts)) -> Hello {
             protocol: ProtocolRequest::Auto,
             values: Vec::new(),
             max_peer_value_bound: NO_LIMIT,
+            groups: None,
             labels: LabelExchange::Nothing,
             noise: None,
             is_padded: false,
@@ -1363,6 +1364,25 @@ fn the_longest_hello_fits() {
     let bytes = hello.encode();
     assert!(bytes.len() <= MAX_HELLO);
     assert_eq!(decode(&bytes).unwrap(), hello);
+    // A receiver has groups, and no labels.
+    let mut hello = with_facts(|facts| facts.groups = Some(groups(1024)));
+    hello.terms.set(&NORMALIZATION, vec!["x".repeat(128); 64]);
+    let bytes = hello.encode();
+    assert!(bytes.len() <= MAX_HELLO);
+    assert_eq!(decode(&bytes).unwrap(), hello);
+    hello.role = Role::Sender;
+    assert!(decode(&hello.encode()).is_err());
+}
+
+/// So many groups, whose sizes are told.
+fn groups(count: u64) -> GroupTerms {
+    GroupTerms {
+        count: count as u32,
+        minimum: GroupMinimum::All,
+        sizes: Some((0..count).rev().collect()),
+        is_padded: false,
+        has_rest: true,
+    }
 }
 
 #[test]
@@ -1505,6 +1525,7 @@ proptest! {
                 .prop_map(|(run, buckets)| Resume::After { run, buckets }),
         ],
         normalization in proptest::collection::vec("[!-~]{1,128}", 1..=64),
+        of_groups in proptest::option::of(1u64..=1024),
     ) {
         let mut hello = with_facts(|facts| {
             facts.protocol = match protocol {
@@ -1513,6 +1534,7 @@ proptest! {
             };
             facts.items = items;
             facts.resume = resume;
+            facts.groups = of_groups.filter(|_| role).map(groups);
         });
         hello.role = if role { Role::Receiver } else { Role::Sender };
         let security = if role { Security::SemiHonest } else { Security::Malicious };

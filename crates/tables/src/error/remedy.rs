@@ -4,7 +4,7 @@ use std::io;
 
 use vesica_files::Argument::{
     Align, Delimiter, Encoding, Input, Memory, NoHeader, Normalize, PayloadWidth, Rotate, Rows,
-    RowsPerKey, SkipFooter, SkipRows, ValueBound, ValueRepeated, ValueScale, Wait,
+    RowsPerKey, SkipFooter, SkipRows, Value, ValueBound, ValueRepeated, ValueScale, Wait,
 };
 use vesica_files::{Advice, advice, is_exhausted, nearest};
 
@@ -53,7 +53,15 @@ impl Error {
                     " and a larger ",
                     PayloadWidth,
                 ],
+                TextsOf::Groups => "give groups shorter names".into(),
             },
+            ErrorKind::GroupsDiffer { .. } => {
+                advice![
+                    "keep one row of each key, or have numbers of up to eight groups by a column of ones and zeros for each (",
+                    Value,
+                    ")"
+                ]
+            }
             ErrorKind::LabelsDiffer { .. } => {
                 advice![
                     "keep one row of each key, make a key of more columns, or hand over those of several rows with ",

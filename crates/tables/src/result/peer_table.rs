@@ -25,7 +25,7 @@ impl PeerTable {
     pub fn begin(mut file: Output, columns: Vec<PeerColumn>, rows_of_key: usize) -> Result<Self> {
         let mut header = Vec::new();
         let names = columns.iter().map(|column| Some(&*column.name));
-        put_line(names, &mut header);
+        put_csv_line(names, &mut header);
         file.write_text(|out| out.write_all(&header))?;
         Ok(PeerTable {
             file,
@@ -58,7 +58,7 @@ impl PeerTable {
                 *unreadable += u64::from(texts.is_none());
                 for texts in texts.unwrap_or_else(|| vec![vec![None; columns.len()]]) {
                     line.clear();
-                    put_line(texts.into_iter(), &mut line);
+                    put_csv_line(texts.into_iter(), &mut line);
                     out.write_all(&line)?;
                     *written += 1;
                 }
@@ -77,8 +77,8 @@ impl PeerTable {
     }
 }
 
-/// Appends a line with these fields.
-fn put_line<'f>(fields: impl ExactSizeIterator<Item = Option<&'f str>>, out: &mut Vec<u8>) {
+/// Appends a line of CSV with these fields, with commas; the text of one that is none is empty and has no quotes.
+pub fn put_csv_line<'f>(fields: impl ExactSizeIterator<Item = Option<&'f str>>, out: &mut Vec<u8>) {
     let dialect = Dialect {
         delimiter: b',',
         csv: CsvOptions::default(),

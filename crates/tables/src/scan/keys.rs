@@ -153,6 +153,13 @@ fn of_keys(
             });
             Error::new(ErrorKind::LabelsDiffer { first }).at_row(rows.row(row) + 1, line)
         }
+        E::GroupsDiffer { first, row, line } => {
+            let first = Box::new(Place {
+                row: Some(rows.row(first) + 1),
+                ..Place::default()
+            });
+            Error::new(ErrorKind::GroupsDiffer { first }).at_row(rows.row(row) + 1, line)
+        }
         E::TooManyOfKey {
             limit,
             first,

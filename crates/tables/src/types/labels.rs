@@ -8,6 +8,9 @@ use crate::profile::Profile;
 use crate::profile::canonical::Row;
 use crate::profile::key::{KeyColumn, KeySpec};
 
+/// The most groups of keys that are found in a column.
+const MAX_GROUPS: usize = 1 << 16;
+
 /// Columns whose texts go with each key. Rows of one key have the same.
 #[derive(Clone, Debug)]
 pub struct TextColumns {
@@ -51,6 +54,14 @@ impl TextColumns {
         TextColumns::new(key, &[column.to_owned()], TextsOf::Shares, bytes)
     }
 
+    /// The same of a column that says in which group a key is. Null and an empty text say that it is in none.
+    ///
+    /// # Errors
+    /// As [`TextColumns::labels`].
+    pub fn group(key: &KeySpec, column: &str, bytes: usize) -> Result<TextColumns> {
+        TextColumns::new(key, &[column.to_owned()], TextsOf::Groups, bytes)
+    }
+
     fn new(key: &KeySpec, columns: &[String], of: TextsOf, bytes: usize) -> Result<TextColumns> {
         let columns = columns.iter().map(|name| KeyColumn {
             name: name.clone(),
@@ -82,6 +93,7 @@ impl TextColumns {
     /// How those of several rows of a key go together.
     pub(crate) fn labels_of_key(&self) -> Labels {
         match self.rows {
+            1 if self.of == TextsOf::Groups => Labels::Group(MAX_GROUPS),
             1 => Labels::Same,
             rows => Labels::Slots(rows),
         }
@@ -142,7 +154,7 @@ impl TextColumns {
     /// Appends a value as far as there is room, and returns how many bytes it takes.
     fn push(&self, text: Option<&[u8]>, label: &mut Vec<u8>) -> Result<usize> {
         // So that several come back; that of shares is alone.
-        let has_length = self.of != TextsOf::Shares;
+        let has_length = !matches!(self.of, TextsOf::Shares | TextsOf::Groups);
         let text = text.filter(|text| !self.columns.is_null(text));
         let mut bytes: [&[u8]; 2] = [&[], &[]];
         let mut length = [0; LENGTH_BYTES];

@@ -119,7 +119,10 @@ impl Party {
 
     /// Whether something goes with the keys of the table.
     fn brings_columns(&self) -> bool {
-        !self.values.is_empty() || !self.labels.is_nothing() || self.payload.is_some()
+        !self.values.is_empty()
+            || !self.labels.is_nothing()
+            || self.payload.is_some()
+            || self.group.is_some()
     }
 
     /// What a run in this role would see of a table, without a peer. Shows the keys of the first `show` rows. What does not
@@ -135,9 +138,9 @@ impl Party {
         show: usize,
         observer: &mut dyn Observer,
     ) -> Result<Checked, Error> {
-        let job = with_column_types(self.job(role, key, Rows::Matching)?, source, key)?;
+        let mut job = with_column_types(self.job(role, key, Rows::Matching)?, source, key)?;
         let directory = std::env::temp_dir();
-        let labels = text_columns(key, &self.labels, None)?;
+        let labels = text_columns(key, &self.labels, None, None)?;
         let division = Division::of_run(self.labels != LabelExchange::Nothing);
         let memory = Budget::new(self.resources.memory, division).keys;
         with_threads(self.resources.threads, || {
@@ -146,7 +149,9 @@ impl Party {
                 0 if !self.allow_empty => Some(Error::NoKeys(Box::new(check.counts))),
                 _ if self.brings_columns() => {
                     let mut ready = Ready::without_rows(source, &directory);
-                    self.read(&job, key, &mut ready, observer).err()
+                    let keys = self.read(&job, key, &mut ready, observer);
+                    let groups = keys.and_then(|keys| self.set_groups(&mut job, &keys, observer));
+                    groups.err()
                 }
                 _ => None,
             };
@@ -318,9 +323,10 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<Brings<Stored, Ready<'a>>, Error> {
         self.check_rows(job.role, source.rows(), output)?;
-        let job = with_column_types(job, source, key)?;
+        let mut job = with_column_types(job, source, key)?;
         let mut ready = self.prepare(&job, source, output, observer)?;
         let keys = self.read(&job, key, &mut ready, observer)?;
+        self.set_groups(&mut job, &keys, observer)?;
         let command = match job.role {
             Role::Receiver => "receive",
             Role::Sender => "send",
@@ -328,6 +334,25 @@ impl Party {
         let named = (job.role, command);
         ready.opening = self.opening(named, source, key, &keys, observer)?;
         Ok((job, keys, ready))
+    }
+
+    /// The groups of the keys, if this side wants numbers of each.
+    fn set_groups(
+        &self,
+        job: &mut Job,
+        keys: &Stored,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let Some(column) = &self.group else {
+            return Ok(());
+        };
+        let grouping = column.of_keys(keys.counts().items, keys.groups())?;
+        for (name, _) in grouping.groups.iter().filter(|(_, keys)| *keys == 0) {
+            let warning = format!("no key is in group {name:?}");
+            observer.event(Event::Warning(&warning.into()));
+        }
+        job.groups = Some(grouping);
+        Ok(job.check()?)
     }
 
     /// What comes before the table is read: the work directory and the output.
@@ -399,7 +424,8 @@ impl Party {
         observer: &mut dyn Observer,
     ) -> Result<Stored, Error> {
         let budget = self.resources.budget(job);
-        let texts = text_columns(key, &self.labels, self.payload.as_ref())?;
+        let (payload, group) = (self.payload.as_ref(), self.group.as_ref());
+        let texts = text_columns(key, &self.labels, payload, group)?;
         let reading = Reading {
             key,
             values: &self.values,
@@ -558,13 +584,15 @@ pub(crate) fn with_column_types(
 pub(super) fn warn_of_weights(job: &Job, observer: &mut dyn Observer) {
     if job.leaves_weights_free() {
         observer.event(Event::Warning(&advice![
-            "the peer chooses its values, and a result over large ones, or over several columns, can tell which \
-             of its keys match, however large ",
+            "the peer chooses its values and groups, and a result over large values, over several columns or by several \
+             groups can tell which of its keys match, however large ",
             Argument::MinSize,
             " is; ",
             Argument::MaxPeerValueBound,
-            " and ",
+            ", ",
             Argument::MaxPeerValues,
+            " and ",
+            Argument::MaxPeerGroups,
             " limit them",
         ]));
     }

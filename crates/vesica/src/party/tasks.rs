@@ -268,6 +268,7 @@ impl Party {
                 revealed.as_str(),
             ),
             (!job.labels.is_nothing(), "columns to hand over"),
+            (job.groups.is_some(), "numbers by group"),
             (
                 job.terms.get(&LEARNS) == Learns::Aligned,
                 "one order on both sides",

@@ -17,8 +17,8 @@ fn noisy(number: Number, noise: &[i64]) -> Number {
 /// A size of `matching` of 20 bins with this noise of both sides, of which both together span so much.
 fn size(matching: usize, noise: [i64; 2], span: u64, minimum: u64) -> Answer {
     let case = Case::sized(20, |i| i < matching);
-    let ([ours, theirs], of) = (&case.shares, (minimum, 20));
-    let run = run(
+    let ([ours, theirs], of) = (&case.shares, Least::of_all(minimum, 20));
+    let mut run = run(
         24,
         |engine, channel| {
             engine.span = span;
@@ -31,7 +31,7 @@ fn size(matching: usize, noise: [i64; 2], span: u64, minimum: u64) -> Answer {
             engine.open(channel, &mut rng(2), &[noisy(size, &noise[1..])], of)
         },
     );
-    run.0
+    run.0.remove(0)
 }
 
 #[test]
@@ -122,17 +122,17 @@ fn sums_are_compared_by_their_own_noisy_counts() {
                 engine.span = 300;
                 let rng = &mut rng(1);
                 let size = engine.size(channel, rng, ours, minimum)?;
-                let sum = engine.sums_of_receiver(channel, rng, ours, &own, minimum)?;
+                let sum = engine.sums_of_receiver(channel, rng, ours, (&own, &[3]), minimum)?;
                 let numbers = [size, sum[0]];
-                engine.open(channel, rng, &numbers, (minimum, 3))
+                engine.open(channel, rng, &numbers, Least::of_all(minimum, 3))
             },
             |engine, channel| {
                 engine.span = 300;
                 let rng = &mut rng(2);
                 let size = engine.size(channel, rng, theirs, minimum)?;
-                let sum = engine.sums_of_receiver(channel, rng, theirs, 1, minimum)?;
+                let sum = engine.sums_of_receiver(channel, rng, theirs, (1, &[3]), minimum)?;
                 let numbers = [noisy(size, &noise[..1]), noisy(sum[0], &noise[1..])];
-                engine.open(channel, rng, &numbers, (minimum, 3))
+                engine.open(channel, rng, &numbers, Least::of_all(minimum, 3))
             },
         );
         let values = vec![3 + noise[0], -4 + noise[1]];
@@ -140,7 +140,7 @@ fn sums_are_compared_by_their_own_noisy_counts() {
             true => Answer::Values(values),
             false => Answer::TooFew,
         };
-        assert_eq!(answer.0, expected, "{noise:?}");
+        assert_eq!(answer.0, [expected], "{noise:?}");
     }
 }
 
@@ -159,7 +159,9 @@ fn openings(matching: usize, epsilon: Epsilon, seed: u64) -> BTreeMap<i64, f64> 
             let size = engine.size(channel, &mut rng(1), ours, 0)?;
             let mut found = BTreeMap::new();
             for _ in 0..OPENINGS {
-                let Answer::Values(values) = receive_numbers(channel, &[size])? else {
+                let least = Least::of_all(0, 20);
+                let mut answers = receive_numbers(channel, &[size], least)?;
+                let Answer::Values(values) = answers.remove(0) else {
                     panic!("there is no minimum");
                 };
                 *found.entry(values[0]).or_insert(0.0) += 1.0;

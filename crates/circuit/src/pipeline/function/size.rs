@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use vesica_psi::Reveal;
 use vesica_wire::Error;
+use zeroize::Zeroizing;
 
 use super::super::Plan;
 use super::{Computed, Function, Receiving, Sending};
@@ -19,19 +20,25 @@ impl Function for Size {
     }
 
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
-        cost::size(cells, plan.task.min_size)
+        cost::sizes(cells, plan.group_columns(), plan.task.min_size)
     }
 
     fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
-        let minimum = at.plan.task.min_size;
-        let size = at.engine.size(at.channel, at.rng, &at.matches, minimum)?;
-        Ok(Computed::Numbers(vec![size]))
+        let (plan, minimum) = (at.plan, at.plan.task.min_size);
+        let segments = plan.segments(at.matches.len());
+        let columns = at.by_group(Zeroizing::new(vec![1u64; at.matches.len()]));
+        let columns: Vec<&[u64]> = columns.iter().map(|column| &column[..]).collect();
+        let (engine, all) = (&mut at.engine, (&columns[..], &segments[..]));
+        let sizes = engine.sizes(at.channel, at.rng, &at.matches, all, minimum)?;
+        Ok(Computed::Numbers(sizes))
     }
 
     fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
-        let minimum = at.plan.task.min_size;
-        let size = at.engine.size(at.channel, at.rng, &at.matches, minimum)?;
-        Ok(Computed::Numbers(vec![size]))
+        let (plan, minimum) = (at.plan, at.plan.task.min_size);
+        let segments = plan.segments(at.matches.len());
+        let (engine, all) = (&mut at.engine, (plan.group_columns(), &segments[..]));
+        let sizes = engine.sizes(at.channel, at.rng, &at.matches, all, minimum)?;
+        Ok(Computed::Numbers(sizes))
     }
 
     /// Under a minimum a size is what is compared, unless there are other numbers, whose counts have noise of their own.

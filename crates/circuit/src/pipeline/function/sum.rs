@@ -18,16 +18,22 @@ impl Function for Sum {
         let (values, minimum) = (plan.task.values, plan.task.min_size);
         match [values.receiver, values.sender].map(usize::from) {
             [0, sender] => cost::sums_of_sender(cells, sender, minimum),
-            [receiver, _] => cost::sums_of_receiver(cells, receiver, minimum),
+            [receiver, _] => {
+                cost::sums_of_receiver(cells, plan.group_columns() * receiver, minimum)
+            }
         }
     }
 
     fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
         let (values, minimum) = (at.plan.task.values, at.plan.task.min_size);
         let sums = if values.receiver > 0 {
-            let own = at.values(&at.cells());
+            let cells = at.cells();
+            let own = at.values(&cells).into_iter();
+            let own: Vec<_> = own.flat_map(|values| at.by_group(values)).collect();
+            let segments = at.plan.segments(cells.len());
             let (engine, own) = (&mut at.engine, slices(&own));
-            engine.sums_of_receiver(at.channel, at.rng, &at.matches, &own, minimum)
+            let own = (&own[..], &segments[..]);
+            engine.sums_of_receiver(at.channel, at.rng, &at.matches, own, minimum)
         } else {
             at.reverse()?;
             let engine = &mut at.engine;
@@ -39,7 +45,9 @@ impl Function for Sum {
     fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
         let (values, minimum) = (at.plan.task.values, at.plan.task.min_size);
         let sums = if values.receiver > 0 {
-            let (engine, columns) = (&mut at.engine, values.receiver.into());
+            let columns = at.plan.group_columns() * usize::from(values.receiver);
+            let segments = at.plan.segments(at.matches.len());
+            let (engine, columns) = (&mut at.engine, (columns, &segments[..]));
             engine.sums_of_receiver(at.channel, at.rng, &at.matches, columns, minimum)
         } else {
             at.reverse()?;

@@ -13,22 +13,20 @@
 //! nothing.
 
 use rand_core::CryptoRng;
-use vesica_correlations::bulk::traffic::{Cots, Entries};
+use vesica_correlations::bulk::traffic::Entries;
 use vesica_oprf::programmable::LEFT_SHARE;
-use vesica_primitives::laplace::below;
 use vesica_psi::Output;
 use vesica_wire::{End, Error, Frames, Traffic};
 use zeroize::Zeroizing;
 
 use super::super::Plan;
 use super::super::traffic::extend;
+use super::groups::shuffle;
 use super::{Computed, Function, Receiving, Sending};
 use crate::bits::BitShares;
 use crate::cost::{self, Bins, Cost};
-use crate::cots::COTS;
 use crate::functions::Number;
 use crate::messages::PACKED;
-use crate::network::switches;
 use crate::rows::Width;
 
 pub(super) struct Union;
@@ -92,19 +90,12 @@ impl Plan {
         main: &mut Entries<W>,
         cells: usize,
     ) {
-        let (count, width, slots) = (switches(cells), self.width(), self.slots());
-        let (optimize, agreement) = (self.task.optimize, self.key_agreement);
-        let mut reverse = Cots::setup(traffic, End::Sender, count, optimize, agreement);
-        for first in (0..count).step_by(COTS) {
-            reverse.extend(traffic, COTS.min(count - first));
-        }
-        let packed = |bits| Frames::packed(bits, 1, PACKED);
-        traffic.flow(End::Receiver, packed(count));
-        traffic.flow(End::Sender, packed(count) + packed(cells));
+        let (width, slots) = (self.width(), self.slots());
+        self.permutation_traffic(traffic, cells);
         for first in (0..slots).step_by(width.window()) {
             let slots = width.window().min(slots - first);
             extend(main, traffic, slots);
-            traffic.flow(End::Sender, packed(slots));
+            traffic.flow(End::Sender, Frames::packed(slots, 1, PACKED));
             traffic.flow(
                 End::Receiver,
                 Frames {
@@ -124,11 +115,7 @@ fn order(cells: &[Option<u32>], rng: &mut dyn CryptoRng) -> Zeroizing<Vec<u32>> 
         let numbered = (0..).zip(cells);
         let these = numbered.filter(|(_, item)| item.is_some() == has_item);
         order.extend(these.map(|(cell, _)| cell));
-        // Fisher and Yates.
-        let these = &mut order[full..];
-        for last in (1..these.len()).rev() {
-            these.swap(last, below(last as u128 + 1, rng) as usize);
-        }
+        shuffle(&mut order[full..], rng);
         full = order.len();
     }
     order

@@ -1,0 +1,180 @@
+//! Numbers of each group of the receiver's items.
+//!
+//! **Sizes that the sender learns.** The receiver puts the shared bits into an order of its own by the network of
+//! [`crate::permute`]: those of its first group, up to as many as the sender knows of, then those of the second, and so on.
+//! What is left of a group is filled up with what does not match: empty bins and those of items that pad the set, and further
+//! bits that are shared as zeros where there are too few of those. Each number is then computed over all groups, and both parties add up the segment of each group by themselves.
+//!
+//! **Sizes that it does not learn.** Every number has a column for each group, which is 0 where an item is in another one, and
+//! all columns are multiplied by the same shared bit.
+//!
+//! The order within a segment is uniform, as is that of the bits beyond the last group. Neither party learns more by the one or
+//! the other than what is opened.
+
+use rand_core::CryptoRng;
+use vesica_primitives::laplace::below;
+use vesica_psi::{Capacities, NO_GROUP, PADDING_GROUP, Task};
+use vesica_wire::Error;
+use zeroize::Zeroizing;
+
+use super::super::{Plan, Secret};
+use super::{Receiving, Sending};
+use crate::bits::BitShares;
+use crate::cost::{self, Cost};
+
+/// What the sender learns of the sizes of groups.
+fn told(task: &Task) -> Option<&Capacities> {
+    task.groups.as_ref()?.capacities.as_ref()
+}
+
+impl Plan {
+    /// Columns of each number: one for each group whose size the sender does not learn.
+    pub(super) fn group_columns(&self) -> usize {
+        match told(&self.task) {
+            Some(_) => 1,
+            None => self.task.group_count(),
+        }
+    }
+
+    /// The lengths of the segments of each column that are added up by themselves, from the first bit on.
+    pub(super) fn segments(&self, cells: usize) -> Vec<usize> {
+        match told(&self.task) {
+            Some(told) => told.of_groups.iter().map(|size| *size as usize).collect(),
+            None => vec![cells],
+        }
+    }
+
+    /// The bits that are put into the order of groups, of so many cells; none where the sender does not learn their sizes.
+    pub(in super::super) fn wires(&self, cells: usize) -> usize {
+        match told(&self.task) {
+            Some(told) => {
+                let all = told.of_groups.iter().sum::<u64>() + told.rest;
+                cells.max(all as usize)
+            }
+            None => 0,
+        }
+    }
+
+    /// The bits that numbers are over, of so many cells. There are as many as cells at least: what is compared with a minimum
+    /// has a ring for any minimum that a set can meet, however few keys a group has.
+    pub(super) fn counted_cells(&self, cells: usize) -> usize {
+        self.wires(cells).max(cells)
+    }
+
+    /// The cost of putting so many cells into the order of groups.
+    pub(in super::super) fn grouping_cost(&self, cells: usize) -> Cost {
+        cost::permutation(self.wires(cells))
+    }
+
+    /// The bits that go into the order of groups.
+    fn on_wires(&self, matches: &BitShares) -> BitShares {
+        let more = self.wires(matches.len()) - matches.len();
+        let mut wires = matches.clone();
+        wires.append(&BitShares::zeros(more));
+        wires
+    }
+}
+
+impl Receiving<'_> {
+    /// Puts cells into the order of groups, if the sender learns their sizes.
+    pub(super) fn group(&mut self) -> Result<(), Error> {
+        let Some(told) = told(&self.plan.task) else {
+            return Ok(());
+        };
+        let (cells, own) = (self.cells(), self.plan.on_wires(&self.matches));
+        let groups = self.input.groups.unwrap_or_default();
+        let order = order(&cells, groups, (&told.of_groups, own.len()), self.rng);
+        self.reverse()?;
+        let grouped = self.engine.permute(self.channel, self.rng, &order, &own)?;
+        let item = |wire: &u32| cells.get(*wire as usize).copied().flatten();
+        self.ordered = Some(order.iter().map(item).collect());
+        self.matches = grouped;
+        Ok(())
+    }
+
+    /// The columns of some values: those of the cells of the items of each group, and zeros elsewhere, where the sender does not
+    /// learn the sizes of groups; else the values as they are.
+    pub(super) fn by_group<T>(&self, values: Secret<T>) -> Vec<Secret<T>>
+    where
+        T: Copy + Default + zeroize::Zeroize,
+    {
+        let groups = match told(&self.plan.task) {
+            None => self.input.groups,
+            Some(_) => None,
+        };
+        let Some(groups) = groups else {
+            return vec![values];
+        };
+        let cells = self.cells();
+        let column = |column: u32| {
+            let own = cells.iter().zip(&*values).map(|(item, value)| match item {
+                Some(item) if groups[*item as usize] == column => *value,
+                _ => T::default(),
+            });
+            Zeroizing::new(own.collect())
+        };
+        (0..self.plan.group_columns() as u32).map(column).collect()
+    }
+}
+
+impl Sending<'_> {
+    /// The other side of [`Receiving::group`].
+    pub(super) fn group(&mut self) -> Result<(), Error> {
+        if told(&self.plan.task).is_none() {
+            return Ok(());
+        }
+        let own = self.plan.on_wires(&self.matches);
+        self.reverse()?;
+        self.matches = self.engine.permute(self.channel, self.rng, &own)?;
+        Ok(())
+    }
+}
+
+/// The order of groups of these sizes: of each the cells of its items and others that do not match, in uniform order, and then
+/// all others. Of so many wires those beyond the last cell are empty. What is drawn takes as long whatever the groups are, and
+/// however many items pad the set.
+///
+/// # Panics
+/// If a group has more items, or there are too few wires.
+fn order(
+    cells: &[Option<u32>],
+    groups: &[u32],
+    (sizes, wires): (&[u64], usize),
+    rng: &mut dyn CryptoRng,
+) -> Zeroizing<Vec<u32>> {
+    let mut all = Zeroizing::new((0..wires as u32).collect::<Vec<_>>());
+    shuffle(&mut all, rng);
+    let mut of_groups = vec![Zeroizing::new(Vec::new()); sizes.len()];
+    let [mut fits, mut rest] = [(); 2].map(|()| Zeroizing::new(Vec::with_capacity(wires)));
+    for wire in all.iter().copied() {
+        let cell = cells.get(wire as usize).copied().flatten();
+        match cell.map_or(PADDING_GROUP, |item| groups[item as usize]) {
+            PADDING_GROUP => fits.push(wire),
+            NO_GROUP => rest.push(wire),
+            group => of_groups[group as usize].push(wire),
+        }
+    }
+    let mut order = Zeroizing::new(Vec::with_capacity(wires));
+    for (segment, size) in of_groups.iter().zip(sizes) {
+        let start = order.len();
+        order.extend_from_slice(segment);
+        let fill = (*size as usize).checked_sub(segment.len());
+        let fill = fill.expect("no group has more items than was said");
+        let left = fits.len() - fill;
+        order.extend_from_slice(&fits[left..]);
+        fits.truncate(left);
+        shuffle(&mut order[start..], rng);
+    }
+    let start = order.len();
+    order.extend_from_slice(&rest);
+    order.extend_from_slice(&fits);
+    shuffle(&mut order[start..], rng);
+    order
+}
+
+/// Uniform order, by Fisher and Yates.
+pub(super) fn shuffle(wires: &mut [u32], rng: &mut dyn CryptoRng) {
+    for last in (1..wires.len()).rev() {
+        wires.swap(last, below(last as u128 + 1, rng) as usize);
+    }
+}
