@@ -619,8 +619,7 @@ impl Contract {
         let lambda = self.get(&LAMBDA);
         let each = self.lambda_of_attempt();
         let sizes = [self.receiver_bucket, self.sender_bucket];
-        let parts = self.get(&REVEAL).by_part(sizes);
-        let most = protocol.spec().max_lambda_of(parts, self.get(&KEY_BITS))?;
+        let most = protocol.max_lambda(self.get(&REVEAL), sizes, self.get(&KEY_BITS))?;
         (each > most).then(|| most.saturating_sub(each - lambda))
     }
 
