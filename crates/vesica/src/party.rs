@@ -37,7 +37,7 @@ type Brings<K, T> = (Job, K, T);
 pub enum Gets {
     /// Nothing: it helps, or learns a value, which the report has.
     Nothing,
-    /// The rows that match.
+    /// The rows that match, or those with a key and its id.
     Rows,
     /// Its shares of the matches and of their values, in a file.
     Shares,
@@ -52,7 +52,7 @@ impl Gets {
         match terms.get(&REVEAL) {
             reveal if reveal == Reveal::Shares => Gets::Shares,
             reveal if reveal.is_rows() && is_told => Gets::PeerRows,
-            reveal if reveal.is_matches() && is_told => Gets::Rows,
+            reveal if reveal.is_ids() || reveal.is_matches() && is_told => Gets::Rows,
             _ => Gets::Nothing,
         }
     }
@@ -114,6 +114,8 @@ pub struct Party {
     pub labels: LabelExchange,
     /// The column of texts of which both sides get shares.
     pub payload: Option<PayloadColumn>,
+    /// A file for the list of all ids where ids are revealed: CSV with commas, and the columns `spine_row` and `spine_id`.
+    pub spine_file: Option<PathBuf>,
     /// What this side wants the answer for, which its peer is told: at most 200 bytes of printable text, or nothing.
     pub purpose: String,
     /// The account that this side keeps of its runs; none if it keeps none.
@@ -147,6 +149,7 @@ impl Party {
             values: Vec::new(),
             labels: LabelExchange::Nothing,
             payload: None,
+            spine_file: None,
             purpose: String::new(),
             account: None,
             noise: None,
@@ -271,6 +274,16 @@ impl Party {
             let problem = "a work directory is for runs without terms of the program";
             return Err(vesica_session::Error::Usage(problem.into()).into());
         }
+        let is_ids = job.terms.get(&REVEAL).is_ids();
+        if is_ids && self.resources.work_dir.is_some() {
+            let problem =
+                "ids are made without a work directory: a run that goes on would make others";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
+        if self.spine_file.is_some() && !is_ids {
+            let problem = "a file for the list of all ids is for runs that reveal ids";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
         if !job.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
         {
             let problem = "columns are handed over or shared without a work directory and without stored correlations";
@@ -349,7 +362,8 @@ fn check_identifiers(key: &KeySpec, terms: &Terms) -> Result<(), Error> {
 
 /// How a job divides its memory: whether more than the protocol needs its keys while it runs.
 fn division(job: &Job) -> Division {
-    let goes_with_keys = !job.values.is_empty() || !job.labels.is_nothing();
+    let is_ids = job.terms.get(&REVEAL).is_ids();
+    let goes_with_keys = is_ids || !job.values.is_empty() || !job.labels.is_nothing();
     Division::of_run(goes_with_keys || job.terms.get(&LEARNS) == Learns::Aligned)
 }
 
