@@ -25,6 +25,7 @@ mod faults;
 #[cfg(unix)]
 mod hang_up;
 mod identifiers;
+mod ids;
 mod input;
 #[cfg(unix)]
 mod invitations;
