@@ -237,7 +237,9 @@ impl Run {
                 assert_eq!(spine.rows.len(), own);
                 assert!(spine.ids.is_sorted_by(|one, next| one < next));
                 let rows: HashSet<_> = spine.rows.iter().collect();
-                assert!(rows.len() == own && rows.iter().all(|row| (**row as usize) < spine.ids.len()));
+                assert!(
+                    rows.len() == own && rows.iter().all(|row| (**row as usize) < spine.ids.len())
+                );
             }
             Output::Shares(shares) => {
                 let cells = shares.matches.len();

@@ -55,7 +55,9 @@ class Threshold(str):
     __slots__ = ()
 
 
-Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares", "union", "ids"], Threshold]
+Reveal = Union[
+    Literal["matches", "size", "sum", "inner-product", "shares", "union", "ids"], Threshold
+]
 
 
 class TableOptions(TypedDict, total=False):
