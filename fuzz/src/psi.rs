@@ -1,6 +1,8 @@
 //! Protocol messages: each side of each protocol against a peer that sends the fuzzer's bytes, and
 //! the mask exchange alone.
 
+use std::collections::HashSet;
+
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use vesica_plan::Registry;
@@ -22,12 +24,13 @@ pub const BOTH: u8 = 0x40;
 
 /// What circuit PSI reveals, the minimum, and how many values receiver and sender have; the bits of the second byte from
 /// the fifth on choose one.
-pub const CIRCUITS: [(&[Reveal], u64, [u8; 2]); 5] = [
+pub const CIRCUITS: [(&[Reveal], u64, [u8; 2]); 6] = [
     (&[Reveal::Size, Reveal::Sum], 2, [0, 3]),
     (&[Reveal::InnerProduct], 0, [1, 1]),
     (&[Reveal::ThresholdMatches], 2, [0, 0]),
     (&[Reveal::Shares], 0, [1, 1]),
     (&[Reveal::Union], 0, [0, 0]),
+    (&[Reveal::Ids], 0, [0, 0]),
 ];
 
 /// Set in the second byte: a protocol that compares numbers as they are gets hashes all the same.
@@ -186,6 +189,13 @@ impl Run {
                     _ => false,
                 };
             }
+            Reveal::Ids => {
+                let all = self.params.receiver_size.max(self.params.sender_size);
+                return match output {
+                    Output::Spine(spine) => spine.ids.len() == all,
+                    _ => false,
+                };
+            }
             Reveal::Matches | Reveal::ThresholdMatches => {
                 let expected: Vec<bool> = (0..own).map(|i| i < common && enough).collect();
                 return match output {
@@ -222,6 +232,14 @@ impl Run {
                 let count = self.params.sender_size;
                 assert_eq!(slots.is_row.len(), count);
                 assert_eq!(slots.contents.len(), count * LABEL_BYTES);
+            }
+            Output::Spine(spine) => {
+                assert_eq!(spine.rows.len(), own);
+                assert!(spine.ids.is_sorted_by(|one, next| one < next));
+                let rows: HashSet<_> = spine.rows.iter().collect();
+                assert!(
+                    rows.len() == own && rows.iter().all(|row| (**row as usize) < spine.ids.len())
+                );
             }
             Output::Shares(shares) => {
                 let cells = shares.matches.len();
@@ -308,7 +326,7 @@ pub fn psi_send(bytes: &[u8]) {
     let result = sender(&mut channel, &run);
     let own = run.params.sender_size;
     if channel.faithful() {
-        let told = run.task.both || run.task.reveal == Reveal::Shares;
+        let told = run.task.both || run.task.reveal == Reveal::Shares || run.task.reveal.is_ids();
         assert!(result.as_ref().is_ok_and(|output| match told {
             true => run.is_right(output, own),
             false => *output == Output::Nothing,

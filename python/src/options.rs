@@ -410,6 +410,7 @@ pub(crate) struct Options {
     epsilon_split: Vec<String>,
     pub(crate) clamp: bool,
     pub(crate) pad_to: Option<u64>,
+    pub(crate) spine_file: Option<PathBuf>,
     ledger: Option<PathBuf>,
     ledger_answers: bool,
     rules: Option<PathBuf>,

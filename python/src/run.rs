@@ -214,6 +214,7 @@ pub(crate) fn party(
         noise: options.noise()?,
         clamp: options.clamp,
         pad_to: options.pad_to,
+        spine_file: options.spine_file.clone(),
         account: options.account()?,
         purpose: options.purpose(),
         allow_empty: options.allow_empty,

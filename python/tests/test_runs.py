@@ -57,6 +57,23 @@ def test_type_checkers_know_all_names() -> None:
     assert literals(Format) == set(formats.split(", "))
 
 
+def test_ids_are_columns_of_both_tables(tmp_path: Path) -> None:
+    received, sent = vesica.rehearse(
+        OURS | {"spine_file": tmp_path / "list.csv"}, THEIRS, reveal="ids", **SEMI_HONEST
+    )
+    ours, theirs = received.table, sent.table
+    assert ours.columns == ["id", "price", "spine_row", "spine_id"]
+    assert ours["spine_row"].dtype == polars.Int64
+    assert (ours["id"] == LEFT["id"]).all() and (theirs["id"] == RIGHT["id"]).all()
+    both = ours.join(theirs, on=["spine_row", "spine_id"])
+    assert both.height == 20 and (both["id"] == both["id_right"]).all()
+    listed = polars.read_csv(tmp_path / "list.csv")
+    assert listed.columns == ["spine_row", "spine_id"] and listed.height == 150
+    assert set(ours["spine_id"]) | set(theirs["spine_id"]) == set(listed["spine_id"])
+    for result in (received, sent):
+        assert (result.report["spine_rows"], result.report["matches"]) == (150, 20)
+
+
 def test_numbers() -> None:
     def value(ours: dict[str, Any], theirs: dict[str, Any], **terms: Any) -> Any:
         return vesica.rehearse(OURS | ours, THEIRS | theirs, **(SEMI_HONEST | terms))[0].value

@@ -55,7 +55,9 @@ class Threshold(str):
     __slots__ = ()
 
 
-Reveal = Union[Literal["matches", "size", "sum", "inner-product", "shares", "union"], Threshold]
+Reveal = Union[
+    Literal["matches", "size", "sum", "inner-product", "shares", "union", "ids"], Threshold
+]
 
 
 class TableOptions(TypedDict, total=False):
@@ -305,6 +307,7 @@ class SendOptions(ExchangeOptions, ColumnOptions, ConnectionOptions, OnlineOptio
     work_dir: WorkDirectory | None
     clamp: bool
     pad_to: int | None
+    spine_file: OutputPath | None
 
 
 class ReceiveOptions(SendOptions, total=False):
@@ -357,7 +360,7 @@ DEFAULTS: Options = {
 # As `help` shows them.
 ORDER = (
     "task_memory task_threads slots attempts valid_for output output_table output_table_mode reveal rows matched_by "
-    "columns take_payload payload payload_width rows_per_key value value_scale value_bound value_repeated group "
+    "columns spine_file take_payload payload payload_width rows_per_key value value_scale value_bound value_repeated group "
     "groups group_sizes group_minimum show "
     "epsilon epsilon_split clamp pad_to ledger ledger_answers rules purpose normalize protocol offline offline_store "
     "attested security post_quantum both align min_size optimize bandwidth max_peer_items "

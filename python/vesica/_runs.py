@@ -222,13 +222,14 @@ def receive(
     rows       which rows the result has: those that match, the rest, or all with a column `in_both`
     matched_by   with several identifiers: the name of a column of the result for the first identifier by which a row matches
     columns    the columns of `table` that the result has, in this order; all if None. Those that are added come after them
+    spine_file   with `reveal="ids"`: a CSV file for the list of all ids, with the columns `spine_row` and `spine_id`
     take_payload   take the columns that the sender hands over, each under its name with `peer_` before it
     progress   a function of a `Progress`; "auto" shows a bar in a notebook and nothing elsewhere; or None
 
     What both sides agree on:
 
-    reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, or what `threshold` makes; several of these numbers at
-               once as `["size", "sum"]`
+    reveal     `matches`, `size`, `sum`, `inner-product`, `shares`, `union`, `ids`, or what `threshold` makes; several of
+               these numbers at once as `["size", "sum"]`
     both       the sender learns the matches or the number too; a dishonest receiver can lie to it
     align      with `both`: the matching rows come in one order on both sides, with a column `match_number` that both
                sides share

@@ -62,6 +62,7 @@ _LACKS = {
                 "work_dir",
                 "clamp",
                 "pad_to",
+                "spine_file",
             ),
         ],
         "not for jobs on a cluster",
@@ -71,7 +72,7 @@ _LACKS = {
     "split": "jobs of Spark match one key, and not several identifiers",
 }
 # What the engine refuses for tasks; known here before the table is read.
-_NOT_REVEALED = ("inner-product", "shares", "threshold-matches", "union")
+_NOT_REVEALED = ("inner-product", "shares", "threshold-matches", "union", "ids")
 _ARGUMENTS = "spark.json"
 _REPORT = "report.json"
 # How many rounds in a row may pass in which no attempt begins: the peer's driver may be away for one.

@@ -239,6 +239,7 @@ _LACKS = {
     "align": "a job in tasks does not go with one order on both sides",
     "clamp": "the numbers of a job come from `total`",
     "pad_to": "a job in tasks does not go with a padded set",
+    "spine_file": "a job in tasks reveals no ids",
     "work_dir": "a job in tasks goes on from its own directory",
 }
 

@@ -53,6 +53,7 @@ mod engine;
 mod functions;
 #[cfg(test)]
 mod harness;
+mod id_list;
 mod membership;
 pub mod messages;
 mod network;
@@ -70,7 +71,7 @@ pub use engine::{Receiver, Sender};
 pub use functions::{Answer, Least, Number, Payloads};
 pub use membership::{Compared, Drawn, DrawnPads};
 pub use pipeline::{
-    CircuitPsi, MAX_PLACES, Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Recipe, Stages, Test,
-    Twice,
+    CircuitPsi, ID_EVENTS, MAX_PLACES, Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Recipe,
+    Stages, Test, Twice, id_bits,
 };
 pub use rows::Width;

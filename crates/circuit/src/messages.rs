@@ -86,6 +86,12 @@ pub const ROWS: Kind = Kind {
     name: "masked rows",
 };
 
+/// Frames with the list of all ids.
+pub const ID_LIST: Kind = Kind {
+    code: 73,
+    name: "list of ids",
+};
+
 /// Writes a stream of bits, lowest first.
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,

@@ -16,8 +16,9 @@
 //! 4. The function is computed on the shares. Its numbers stay shared until all parts of a run have theirs, and their sums
 //!    are opened to the receiver alone; or the shares are the result.
 //!
-//! **Rows.** Where the receiver learns the rows of the sender that it lacks, the two exchange their parts: the sender's items are
-//! in the table, and the receiver's in all bins where they could be (`pipeline/function/union.rs`).
+//! **Rows and ids.** Where the receiver learns the rows of the sender that it lacks, or both learn ids of their items, the two
+//! exchange their parts: the sender's items are in the table, and the receiver's in all bins where they could be
+//! (`pipeline/function/union.rs`, `pipeline/function/ids.rs`).
 //!
 //! **Minimum.** What is compared with a minimum is the number of matches that add to each of the numbers: a match whose
 //! value is 0 adds nothing. Otherwise a receiver could bring a few keys with values and any number without. See *What one
@@ -56,7 +57,8 @@ use vesica_primitives::block::{Block, Prg};
 use vesica_primitives::oracle::Oracle;
 use vesica_primitives::security::KeyAgreement;
 use vesica_psi::{
-    AddsUp, Half, Input, Output, Params, Prepared, Protocol, Reveal, SharedMatches, Spec, Task,
+    AddsUp, Half, Input, Output, Params, Prepared, Protocol, Reveal, Reveals, SharedMatches, Spec,
+    Task,
 };
 use vesica_wire::{Channel, Error, Traffic};
 use zeroize::Zeroizing;
@@ -70,6 +72,7 @@ use crate::{Compared, Payloads, Receiver, Sender};
 use payload::Form;
 use stash::Second;
 
+pub use function::{ID_EVENTS, id_bits};
 pub use recipes::{Okvs, OneOfThree, PROTOCOLS, Plain, Psm1, Psm2, Twice};
 pub use stash::MAX_PLACES;
 pub use traffic::Test;
@@ -157,8 +160,8 @@ pub struct Plan {
     key_agreement: KeyAgreement,
     /// What comes with a candidate.
     form: Form,
-    /// Items of the smaller set.
-    most_matches: usize,
+    /// Items of the party with the table and of the other one.
+    items: [usize; 2],
 }
 
 impl Plan {
@@ -186,8 +189,14 @@ impl Plan {
             task: task.clone(),
             key_agreement: params.key_agreement,
             form,
-            most_matches: params.receiver_size.min(params.sender_size),
+            items: [params.receiver_size, params.sender_size],
         }
+    }
+
+    /// Items of the smaller set.
+    fn most_matches(&self) -> usize {
+        let [of_table, of_other] = self.items;
+        of_table.min(of_other)
     }
 
     fn bins(&self) -> usize {
@@ -595,7 +604,7 @@ impl<R: Recipe> CircuitPsi<R> {
         } else {
             let sent = self.sent(channel, rng, params, &plan, input)?;
             channel.begin_phase("function");
-            plan.send(plan.run::<R>(channel, rng), sent)?
+            plan.send(plan.run::<R>(channel, rng), sent, input)?
         };
         channel.flush()?;
         Ok(output)
@@ -640,13 +649,22 @@ impl<R: Recipe> Protocol for CircuitPsi<R> {
         Some(1)
     }
 
+    fn max_lambda(&self, reveal: Reveals, sizes: [u64; 2], exact: Option<u32>) -> Option<u32> {
+        let most = self.spec().max_lambda_of(reveal.by_part(sizes), exact);
+        let of_ids = || function::max_lambda_of_ids(R::Stages::OPPRFS, sizes);
+        most.map(|most| match reveal.is_ids() {
+            true => most.min(of_ids()),
+            false => most,
+        })
+    }
+
     fn traffic(&self, params: &Params, task: &Task, _: Option<u32>, _: bool) -> Option<Traffic> {
-        let params = &by_part(params, task);
         let sizes = [params.receiver_size, params.sender_size].map(|size| size as u64);
-        let lambda = self.spec().max_lambda_of(sizes, None);
+        let lambda = self.max_lambda(task.reveal, sizes, None);
         if lambda.is_some_and(|most| params.lambda > most) {
             return None;
         }
+        let params = &by_part(params, task);
         let traffic = Plan::new::<R>(params, self.table, task).traffic::<R>()?;
         let mut all = Traffic::default();
         match hashes(task, Half::Receiver) {

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use proptest::prelude::*;
+use vesica_circuit::messages::{ID_LIST, ROWS};
 use vesica_circuit::{CircuitPsi, MAX_PLACES, Okvs, Psm1, Psm2};
 use vesica_encodings::cuckoo::Parameters;
 use vesica_oprf::programmable::bins::{HASHES, ReceiverBins};
 use vesica_psi::{
     Capacities, GroupMinimum, Groups, Half, Input, Item, KeyAgreement, NO_GROUP, Optimize, Output,
-    Params, Prepared, Protocol, Reveal, Reveals, RowSlots, Security, SharedMatches, Shares,
+    Params, Prepared, Protocol, Reveal, Reveals, RowSlots, Security, SharedMatches, Shares, Spine,
     StringBytes, Task, Values, matched_items,
 };
 use vesica_testing::{
     Recorder, bad_value, digests, misbehaviour, rng, too_long, try_both, wrong_length,
 };
-use vesica_wire::{Channel, Error, Spoil, Tamper, memory_pair};
+use vesica_wire::{Channel, Error, Kind, Spoil, Tamper, memory_pair};
 use zeroize::Zeroizing;
 
 static RECIPES: [&dyn Protocol; 3] = [
@@ -45,7 +46,7 @@ fn in_stash(params: &Params, items: &[Item]) -> usize {
 }
 
 /// Everything that a run can reveal, and the values that the receiver and the sender have for an item.
-const TASKS: [(&str, [u8; 2]); 17] = [
+const TASKS: [(&str, [u8; 2]); 18] = [
     ("size", [0, 0]),
     ("sum", [1, 0]),
     ("sum", [0, 1]),
@@ -56,6 +57,7 @@ const TASKS: [(&str, [u8; 2]); 17] = [
     ("shares", [0, 1]),
     ("shares", [1, 1]),
     ("union", [0, 0]),
+    ("ids", [0, 0]),
     ("size,sum", [1, 0]),
     ("size,sum", [0, 2]),
     ("sum", [3, 0]),
@@ -209,12 +211,49 @@ fn run_over(
     };
     match sent.unwrap() {
         Output::Shares(theirs) => opened(output, theirs, task),
+        Output::Spine(theirs_found) => joined(output, theirs_found, [ours, theirs]),
         sent => {
             let told = if task.both { &output } else { &Output::Nothing };
             assert_eq!(&sent, told);
             output
         }
     }
+}
+
+/// What both sides have found, with the places of items in the place of those of random ids: ids are equal if items are.
+fn joined(output: Output, theirs: Spine, items: [&Side; 2]) -> Output {
+    let Output::Spine(ours) = output else {
+        panic!("{output:?}");
+    };
+    assert_eq!((ours.bytes, &ours.ids), (theirs.bytes, &theirs.ids));
+    assert!(ours.ids.is_sorted_by(|one, next| one < next));
+    assert!(ours.ids.iter().all(|id| id >> (8 * ours.bytes) == 0));
+    let mut found = BTreeMap::new();
+    for (side, spine) in items.iter().zip([&ours, &theirs]) {
+        assert_eq!(side.items.len(), spine.rows.len());
+        for (item, row) in side.items.iter().zip(&spine.rows) {
+            assert_eq!(found.entry(item).or_insert(row), &row);
+        }
+    }
+    let rows: BTreeSet<_> = found.values().collect();
+    assert_eq!(
+        [rows.len(), ours.ids.len()],
+        [found.len(); 2],
+        "an id is nobody's"
+    );
+    spine(items)
+}
+
+/// The places of the receiver's items among those of both sides.
+fn spine([ours, theirs]: [&Side; 2]) -> Output {
+    let all: BTreeSet<&Item> = ours.items.iter().chain(&theirs.items).collect();
+    let all: Vec<&Item> = all.into_iter().collect();
+    let row = |item: &Item| all.binary_search(&item).unwrap() as u32;
+    Output::Spine(Spine {
+        bytes: 0,
+        ids: (0..all.len() as u128).collect(),
+        rows: ours.items.iter().map(row).collect(),
+    })
 }
 
 /// These rows in order, in slots of so many bytes.
@@ -361,6 +400,9 @@ fn plain(task: &Task, ours: &Side, theirs: &Side) -> Output {
     if task.reveal == Reveal::Union {
         return lacked(task.label_bytes, ours, theirs);
     }
+    if task.reveal == Reveal::Ids {
+        return spine([ours, theirs]);
+    }
     let theirs: HashMap<_, _> = theirs.items.iter().zip(&theirs.values).collect();
     let found: Vec<Option<i64>> = ours
         .items
@@ -448,7 +490,7 @@ fn least((reveal, [receiver, sender]): (&str, [u8; 2]), min_size: u64) -> Task {
     let reveal: Reveals = reveal.parse().unwrap();
     Task {
         min_size: match reveal.last() {
-            Reveal::Shares | Reveal::Union => 0,
+            Reveal::Shares | Reveal::Union | Reveal::Ids => 0,
             Reveal::ThresholdMatches => min_size.max(1),
             _ => min_size,
         },
@@ -460,7 +502,7 @@ fn least((reveal, [receiver, sender]): (&str, [u8; 2]), min_size: u64) -> Task {
 
 /// Every task of one column, with one of the recipes each.
 fn check(first: usize, ours: &Side, theirs: &Side) {
-    check_all(&TASKS[..10], &RECIPES, first, ours, theirs);
+    check_all(&TASKS[..11], &RECIPES, first, ours, theirs);
 }
 
 fn check_all(
@@ -795,7 +837,7 @@ fn stashes_of_all_sizes() {
     for (i, (ours, theirs)) in shapes.into_iter().enumerate() {
         let (ours, theirs) = (Side::new(ours, VALUES[0]), Side::new(theirs, VALUES[1]));
         for (j, protocol) in STASHED.into_iter().enumerate() {
-            let of = TASKS[(STASHED.len() * i + j + 1) % TASKS.len()];
+            let of = TASKS[(STASHED.len() * i + j + 2) % TASKS.len()];
             check_one(protocol, &least(of, 0), &ours, &theirs);
         }
     }
@@ -833,6 +875,17 @@ fn the_most_statistical_security_of_any_size() {
             let output = run(protocol, &task, lambda, &ours, &theirs);
             assert_eq!(output, Output::Values(vec![10]), "{protocol:?} {lambda}");
         }
+        let ids = Task::new(Reveal::Ids);
+        let most_of = |sizes| protocol.max_lambda(ids.reveal, sizes, None).unwrap();
+        let most = most_of([20, 30]);
+        assert!(most >= 80 && most_of([1 << 20; 2]) >= 64, "{most}");
+        let output = run(protocol, &ids, most, &ours, &theirs);
+        assert_eq!(output, spine([&ours, &theirs]), "{protocol:?} {most}");
+        let traffic = |lambda| {
+            let params = params(lambda, &ours, &theirs);
+            protocol.traffic(&params, &ids, None, false)
+        };
+        assert!(traffic(most).is_some() && traffic(most + 1).is_none());
     }
 }
 
@@ -958,6 +1011,148 @@ fn frames_of_a_union_do_not_depend_on_what_matches() {
         true => joined(0..40, 0..0),
     };
     does_not_depend_on_the_peers_set(RECIPES[0], false, &union, &fixed, receiver);
+}
+
+/// As many items are in common, but they are others.
+#[test]
+fn frames_of_ids_do_not_depend_on_what_matches() {
+    let ids = least(("ids", [0, 0]), 0);
+    let fixed = Side::new(0..40, |_| 0);
+    let peer = |case| match case {
+        false => Side::new(30..70, |_| 0),
+        true => Side {
+            items: digests((0..10).chain(100..130)),
+            values: vec![0; 40],
+        },
+    };
+    does_not_depend_on_the_peers_set(RECIPES[0], true, &ids, &fixed, peer);
+    does_not_depend_on_the_peers_set(RECIPES[0], false, &ids, &fixed, peer);
+}
+
+/// No frame is longer or shorter for more matches.
+#[test]
+fn frames_of_ids_are_as_long_whatever_matches() {
+    let ids = least(("ids", [0, 0]), 0);
+    for protocol in RECIPES {
+        let lengths = |first: u64| {
+            let (near, far) = memory_pair();
+            let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
+            let (ours, theirs) = (Side::new(0..50, |_| 0), Side::new(first..first + 30, |_| 0));
+            let channels = (&mut near, &mut far);
+            let output = run_over(protocol, &ids, 40, [&ours, &theirs], [first, 2], channels);
+            let matches = 50_u64.saturating_sub(first).min(30);
+            assert!(
+                matches!(output, Output::Spine(spine) if spine.ids.len() as u64 == 80 - matches)
+            );
+            [near.received, far.received].map(|frames| {
+                let lengths = frames.iter().map(|(kind, frame)| (kind.code, frame.len()));
+                lengths.collect::<Vec<_>>()
+            })
+        };
+        let none = lengths(50);
+        assert!([49, 35, 0].into_iter().all(|first| lengths(first) == none));
+    }
+}
+
+/// Ids are uniform and drawn anew in each run: any of their bits is 1 in half of them.
+#[test]
+fn ids_are_uniform_and_of_one_run() {
+    let (ours, theirs) = (Side::new(0..600, |_| 0), Side::new(300..1000, |_| 0));
+    let task = least(("ids", [0, 0]), 0);
+    let ids = |session| {
+        let params = Params {
+            session: [session; 32],
+            ..params(40, &ours, &theirs)
+        };
+        let nothing = Prepared::nothing;
+        let (found, _) = try_both(
+            memory_pair(),
+            |channel| {
+                let input = Input::new(&ours.items);
+                RECIPES[0].receive(channel, &params, &task, input, nothing(), &mut rng(1))
+            },
+            |channel| {
+                let input = Input::new(&theirs.items);
+                RECIPES[0].send(channel, &params, &task, input, nothing(), &mut rng(2))
+            },
+        );
+        let Ok(Output::Spine(spine)) = found else {
+            panic!("{found:?}");
+        };
+        // 50 and 2·10 bits, up to whole bytes.
+        assert_eq!(spine.bytes, 9);
+        spine.ids
+    };
+    let [first, second] = [3, 4].map(ids);
+    assert!(first.iter().all(|id| second.binary_search(id).is_err()));
+    for bit in 0..72 {
+        let ones = first.iter().filter(|id| *id >> bit & 1 == 1).count();
+        // A standard deviation is 15.8.
+        assert!((410..590).contains(&ones), "{bit}: {ones}");
+    }
+}
+
+/// Whoever sends a list without an id of its recipient, or ids that are none, is caught.
+#[test]
+fn lists_that_cannot_be_are_refused() {
+    let ids = least(("ids", [0, 0]), 0);
+    let (one, two, none) = (
+        Side::new(0..1, |_| 0),
+        Side::new(0..2, |_| 0),
+        Side::new(0..0, |_| 0),
+    );
+    // The frames that each side sends in an honest run.
+    let honest = |sides: [&Side; 2]| {
+        let (near, far) = memory_pair();
+        let (mut near, mut far) = (Recorder::new(near), Recorder::new(far));
+        run_over(RECIPES[0], &ids, 40, sides, [1, 2], (&mut near, &mut far));
+        [far.received, near.received]
+    };
+    let run = |[ours, theirs]: [&Side; 2], near: (usize, Spoil), far: (usize, Spoil)| {
+        let params = params(40, ours, theirs);
+        let (a, b) = memory_pair();
+        let nothing = Prepared::nothing;
+        try_both(
+            (Tamper::new(a, near.0, near.1), Tamper::new(b, far.0, far.1)),
+            |channel| {
+                let input = Input::new(&ours.items);
+                RECIPES[0].receive(channel, &params, &ids, input, nothing(), &mut rng(1))
+            },
+            |channel| {
+                let input = Input::new(&theirs.items);
+                RECIPES[0].send(channel, &params, &ids, input, nothing(), &mut rng(2))
+            },
+        )
+    };
+    let never = || (usize::MAX, Spoil::Truncate(0));
+    let at = |frames: &[(Kind, Vec<u8>)], kind: Kind| {
+        frames.iter().position(|(of, _)| *of == kind).unwrap()
+    };
+    // The list has an id and a random entry, which change places.
+    let frames = honest([&one, &one]);
+    let list = at(&frames[0], ID_LIST);
+    let marks = frames[0][list].1[0];
+    let bad = |problem| bad_value(ID_LIST.name, problem);
+    let (_, sender) = run(
+        [&one, &one],
+        (list, Spoil::Replace(vec![marks ^ 3])),
+        never(),
+    );
+    assert_eq!(misbehaviour(sender), bad("without an id of this side"));
+    let (_, sender) = run([&one, &one], (list, Spoil::Replace(vec![0])), never());
+    assert_eq!(misbehaviour(sender), bad("fewer ids than a side has items"));
+    // A row that is changed: one whose zeros are none is lost, and another has an id that its sender does not know.
+    let frames = honest([&none, &two]);
+    let rows = at(&frames[1], ROWS);
+    let last = 8 * frames[1][rows].1.len() - 1;
+    let (receiver, _) = run([&none, &two], never(), (rows, Spoil::FlipBit(last)));
+    assert_eq!(
+        misbehaviour(receiver),
+        bad("fewer ids than a side has items")
+    );
+    let (receiver, sender) = run([&none, &two], never(), (rows, Spoil::FlipBit(0)));
+    assert!(receiver.is_ok());
+    assert_eq!(misbehaviour(sender), bad("without an id of this side"));
 }
 
 /// Items beyond the last that has a row are nobody's, whether the receiver has them or not.

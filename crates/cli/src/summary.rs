@@ -29,6 +29,9 @@ pub(crate) fn summary(report: &Report) -> String {
     }
     line("distinct items", report.items.to_string());
     line("peer's items", report.peer_items.to_string());
+    if let Some(ids) = report.spine_rows {
+        line("spine rows", ids.to_string());
+    }
     if let Some(matches) = report.matches {
         line("matches", matches.to_string());
     }
@@ -59,7 +62,7 @@ pub(crate) fn summary(report: &Report) -> String {
     if let Some(time) = report.computed {
         line("found at", rfc3339(time));
     }
-    if report.reveal == Reveal::Shares {
+    if report.reveal == Reveal::Shares || report.reveal.is_ids() {
         line("run", report.run.clone());
     }
     if let Some(terms) = &report.contract.labels {

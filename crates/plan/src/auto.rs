@@ -107,7 +107,7 @@ impl Open {
             // A peer may claim any size, and λ is a function of sizes that there can be.
             && self.sizes.iter().all(|size| *size <= spec.max_items);
         let exact = spec.compares(self.exact).map(|(_, bits)| bits);
-        let most = || spec.max_lambda_of(self.reveal.by_part(self.sizes), exact);
+        let most = || protocol.max_lambda(self.reveal, self.sizes, exact);
         is_able && most().is_none_or(|most| self.lambda <= most)
     }
 }

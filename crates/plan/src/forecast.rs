@@ -376,8 +376,7 @@ impl Machines {
     ) -> Option<Forecast> {
         let (spec, task) = (protocol.spec(), request.task(optimize));
         let exact = spec.compares(request.exact).map(|(_, bits)| bits);
-        let parts = request.reveal.by_part(request.sizes);
-        let lambda = spec.max_lambda_of(parts, exact);
+        let lambda = protocol.max_lambda(request.reveal, request.sizes, exact);
         if request.sizes.iter().any(|size| *size > spec.max_items)
             || lambda.is_some_and(|most| request.lambda > most)
             || !request.reveal.takes_values(request.values)

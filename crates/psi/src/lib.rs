@@ -237,6 +237,8 @@ pub enum Output {
     Shares(Shares),
     /// The rows of the sender that this party lacks.
     Rows(RowSlots),
+    /// Ids of this party's items among those of both parties'.
+    Spine(Spine),
     /// This party's shares of the numbers of a part, modulo 2^64 each, of which it learns nothing. [`AddsUp::open`] opens
     /// the sums of those of all parts.
     NumberShares(Zeroizing<Vec<u64>>),
@@ -254,6 +256,7 @@ impl std::fmt::Debug for Output {
             Output::Below(_) => "Below",
             Output::Shares(_) => "Shares",
             Output::Rows(_) => "Rows",
+            Output::Spine(_) => "Spine",
             Output::NumberShares(_) => "NumberShares",
         })
     }
@@ -270,6 +273,7 @@ impl Output {
             | Output::Below(_)
             | Output::Shares(_)
             | Output::Rows(_)
+            | Output::Spine(_)
             | Output::NumberShares(_) => None,
         }
     }
@@ -311,6 +315,19 @@ impl RowSlots {
         slots.filter(|(_, is_row)| **is_row).map(|(row, _)| row)
     }
 }
+
+/// Uniform ids of the items of both parties, one for each, and which are those of this party's items. Equal items have one id.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Spine {
+    /// Bytes of an id, at most 16.
+    pub bytes: usize,
+    /// All ids, ascending: the same on both sides.
+    pub ids: Vec<u128>,
+    /// For each item of this party, in order, the place of its id.
+    pub rows: Vec<u32>,
+}
+
+vesica_primitives::opaque!(Spine);
 
 /// One party's shares of an intersection. Both parties have the same number of cells in the same order, which does not
 /// depend on what matches. An item of the receiver is in one cell or several and matches in one of them at most; a
@@ -432,6 +449,12 @@ pub trait Protocol: Send + Sync {
     /// How many copies of the label of each item of the sender cross the wire; `None` if the protocol hands over none.
     fn labels_per_item(&self) -> Option<u64> {
         None
+    }
+
+    /// Maximum bits of statistical security of a run that reveals this, for these numbers of items of the receiver and of the
+    /// sender, of so many bits if they are numbers; `None` if there is no limit.
+    fn max_lambda(&self, reveal: Reveals, sizes: [u64; 2], exact: Option<u32>) -> Option<u32> {
+        self.spec().max_lambda_of(reveal.by_part(sizes), exact)
     }
 
     /// How it opens what it shares in the [parts](Task::parts) of a run. Whoever reveals numbers has one.
@@ -698,6 +721,10 @@ impl dyn Protocol + '_ {
             .saturating_mul(columns.saturating_sub(1));
         let bytes = self.spec().working_bytes_of(parts, bits, lambda);
         let bytes = bytes.saturating_add(further);
+        if task.reveal.is_ids() {
+            // Twice both sets' ids, and what they were hashed from.
+            return bytes.saturating_add(receiver.saturating_add(sender).saturating_mul(64));
+        }
         let Some(copies) = self.labels_per_item().filter(|_| task.label_bytes > 0) else {
             return bytes;
         };

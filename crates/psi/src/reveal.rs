@@ -64,6 +64,7 @@ enum Answer {
     NumberPerColumn(fn([i128; 2]) -> i128),
     Shares,
     Rows,
+    Ids,
 }
 
 reveals! {
@@ -82,6 +83,9 @@ reveals! {
     Shares = "shares", 0, (_, _), Answer::Shares;
     /// The rows of the sender whose items it does not have, as labels; and so how many items match.
     Union = "union", 0, (0, 0), Answer::Rows;
+    /// An id for each of its items, and the list of the ids of both parties' items, in which the sender finds its own; and so
+    /// how many items match.
+    Ids = "ids", 0, (0, 0), Answer::Ids;
 }
 
 impl Reveal {
@@ -90,7 +94,7 @@ impl Reveal {
     pub fn adds(self, values: [i128; 2]) -> Option<i128> {
         match self.answer() {
             Answer::Number(adds) | Answer::NumberPerColumn(adds) => Some(adds(values)),
-            Answer::Matches | Answer::Shares | Answer::Rows => None,
+            Answer::Matches | Answer::Shares | Answer::Rows | Answer::Ids => None,
         }
     }
 
@@ -157,16 +161,21 @@ impl Reveals {
         matches!(self.last().answer(), Answer::Rows)
     }
 
+    /// Whether both parties learn ids of their items.
+    pub fn is_ids(self) -> bool {
+        matches!(self.last().answer(), Answer::Ids)
+    }
+
     /// Whether the sender can hand over labels.
     pub fn takes_labels(self) -> bool {
         self == Reveal::Matches || self.is_rows()
     }
 
     /// What the party has whose items are in the table of a circuit, and what the other one has, of what receiver and sender
-    /// have. The sender's items are there where it hands over rows, of which it alone may know the bins.
+    /// have. The sender's items are there where it hands over rows or ids, of which it alone may know the bins.
     pub fn by_part<T>(self, of: [T; 2]) -> [T; 2] {
         let [receiver, sender] = of;
-        match self.is_rows() {
+        match self.is_rows() || self.is_ids() {
             true => [sender, receiver],
             false => [receiver, sender],
         }
@@ -200,7 +209,7 @@ impl Reveals {
             let count = match reveal.answer() {
                 Answer::Number(_) => 1,
                 Answer::NumberPerColumn(_) => values.receiver.max(values.sender),
-                Answer::Matches | Answer::Shares | Answer::Rows => 0,
+                Answer::Matches | Answer::Shares | Answer::Rows | Answer::Ids => 0,
             };
             let reveal = *reveal;
             (0..usize::from(count)).map(move |column| (reveal, column))
@@ -314,6 +323,7 @@ mod tests {
             "size,matches",
             "size,shares",
             "size,union",
+            "size,ids",
             "sum,inner-product",
             "size,sum,sum",
         ] {

@@ -637,8 +637,7 @@ impl Contract {
         let lambda = self.get(&LAMBDA);
         let each = self.lambda_of_attempt();
         let sizes = [self.receiver_bucket, self.sender_bucket];
-        let parts = self.get(&REVEAL).by_part(sizes);
-        let most = protocol.spec().max_lambda_of(parts, self.get(&KEY_BITS))?;
+        let most = protocol.max_lambda(self.get(&REVEAL), sizes, self.get(&KEY_BITS))?;
         (each > most).then(|| most.saturating_sub(each - lambda))
     }
 
@@ -646,9 +645,9 @@ impl Contract {
     /// several.
     pub(crate) fn most_items(&self, protocol: &dyn Protocol) -> u64 {
         let most = protocol.spec().max_items;
-        match self.offline {
-            None => buckets::most_items(most),
-            Some(_) => most,
+        match self.offline.is_some() || self.get(&REVEAL).is_ids() {
+            false => buckets::most_items(most),
+            true => most,
         }
     }
 
@@ -696,6 +695,17 @@ impl Contract {
                 ),
             )
         })?;
+        // An id that comes with a bucket tells of its key, whose hash says in which bucket it is.
+        if split.buckets > 1 && self.get(&REVEAL).is_ids() {
+            let enough = Some(working_bytes(sizes, lambda));
+            let reason = format!(
+                "ids are for whole sets, and {memory} bytes of memory, the less that a side has for them, do not suffice for {} \
+                 of the receiver and {} of the sender",
+                many(sizes[0], "item"),
+                sizes[1]
+            );
+            return Err(WireError::limit(Limit::Memory { enough }, reason));
+        }
         let at_once = match split.buckets {
             1 => 1,
             _ => self.get(&BUCKETS_AT_ONCE),

@@ -194,7 +194,9 @@ fn columns(reveals: Reveals) -> &'static [[usize; 2]] {
         [Reveal::Size, Reveal::Sum] => &[[2, 0], [0, 2]],
         [.., Reveal::InnerProduct] => &[[1, 1]],
         [Reveal::Shares] => &[[0, 0], [1, 1]],
-        [Reveal::Matches | Reveal::Size | Reveal::ThresholdMatches | Reveal::Union] => &[[0, 0]],
+        [
+            Reveal::Matches | Reveal::Size | Reveal::ThresholdMatches | Reveal::Union | Reveal::Ids,
+        ] => &[[0, 0]],
         _ => panic!("{reveals}: say how many values go with it"),
     }
 }

@@ -43,6 +43,8 @@ pub struct Report {
     pub peer_items: u64,
     /// Items in common; `None` on a side that does not learn it.
     pub matches: Option<u64>,
+    /// Ids of both sides' keys together; `None` if none were made.
+    pub spine_rows: Option<u64>,
     /// The number that was revealed to this side; `None` if none was, or several.
     pub value: Option<Decimal>,
     /// The numbers that were revealed to this side, if there are several, with their names: `size`, `sum`, or `sum-1` and
@@ -110,6 +112,9 @@ impl Report {
         // What it lacks of the other's is the rest.
         let rest = contract.sender_size.saturating_sub(found);
         let of_rows = (knows && contract.get(&REVEAL).is_rows()).then_some(rest);
+        let spine_rows = contract.get(&REVEAL).is_ids().then_some(found);
+        // A key of both sides has one id.
+        let of_ids = spine_rows.map(|ids| (items + peer_items).saturating_sub(ids));
         Report {
             run: state.run_name(),
             protocol: contract.protocol.clone(),
@@ -123,7 +128,11 @@ impl Report {
             denied: 0,
             rows_written: None,
             peer_items,
-            matches: (learns_matches && enough).then_some(found).or(of_rows),
+            matches: (learns_matches && enough)
+                .then_some(found)
+                .or(of_rows)
+                .or(of_ids),
+            spine_rows,
             value: None,
             values: None,
             groups: None,

@@ -64,8 +64,10 @@ pub fn run_over(
     digests: &[[u8; 32]],
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    if job.get(&REVEAL) == Reveal::Shares || !job.values.is_empty() || !job.labels.is_nothing() {
-        let problem = "values, labels and shares go with a set of keys, in `run_set`";
+    let reveal = job.get(&REVEAL);
+    let goes_with_keys = reveal == Reveal::Shares || reveal.is_ids();
+    if goes_with_keys || !job.values.is_empty() || !job.labels.is_nothing() {
+        let problem = "values, labels, shares and ids go with a set of keys, in `run_set`";
         return Err(Error::Usage(problem.into()));
     }
     let mut set = MemorySet::new(digests)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use vesica_keys::{KeyBlock, KeyStore};
-use vesica_psi::{Output, Reveal, RowSlots, Shares, matched_items};
+use vesica_psi::{Output, Reveal, RowSlots, Shares, Spine, matched_items};
 use vesica_wire::{Error as WireError, Limit};
 use zeroize::Zeroizing;
 
@@ -25,8 +25,8 @@ pub struct State {
     pub contract: Contract,
     /// Session of the first in the chain of resumed runs.
     pub origin: [u8; 32],
-    /// For each finished bucket, from the first on, how many matches it had, or rows that were handed over in a union; zero on
-    /// a side that does not learn them.
+    /// For each finished bucket, from the first on, how many matches it had, or rows that were handed over in a union, or ids; zero
+    /// on a side that does not learn them.
     pub found: Vec<u64>,
     /// Of numbers, this side's shares of each finished bucket, which are opened once all are finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -72,6 +72,7 @@ impl State {
         let output = &attempted.output;
         self.found.push(match output {
             Output::Rows(slots) => count(&slots.is_row),
+            Output::Spine(spine) => spine.ids.len() as u64,
             _ => output.matched().map_or(0, count),
         });
         self.shares.extend(BucketShares::of(attempted));
@@ -190,6 +191,7 @@ pub struct MemorySet {
     withheld: Vec<Shares>,
     /// What the sender has handed over of each bucket in a union.
     handed_over: Vec<RowSlots>,
+    spine: Option<Spine>,
 }
 
 vesica_primitives::opaque!(MemorySet, keys);
@@ -220,6 +222,7 @@ impl MemorySet {
             shares: None,
             withheld: Vec::new(),
             handed_over: Vec::new(),
+            spine: None,
         })
     }
 
@@ -261,6 +264,11 @@ impl MemorySet {
     /// In a union, the labels of the sender's keys that this side lacks, in random order within a bucket.
     pub fn rows_of_peer(&self) -> impl Iterator<Item = &[u8]> {
         self.handed_over.iter().flat_map(RowSlots::rows)
+    }
+
+    /// The ids of both sides' keys, and which are those of this side's, if the run made some.
+    pub fn spine(&self) -> Option<&Spine> {
+        self.spine.as_ref()
     }
 
     /// This side's shares, if the run made some: those of one bucket after the other's.
@@ -324,6 +332,12 @@ impl KeySet for MemorySet {
             }
             Output::Rows(slots) => {
                 self.handed_over.push(slots);
+                Ok(())
+            }
+            Output::Spine(mut spine) => {
+                let by_key = self.indices(bucket)?.into_iter().zip(spine.rows.clone());
+                by_key.for_each(|(key, row)| spine.rows[key as usize] = row);
+                self.spine = Some(spine);
                 Ok(())
             }
             Output::Shares(shares) if state.contract.get(&REVEAL) != Reveal::Shares => {

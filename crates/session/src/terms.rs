@@ -142,6 +142,8 @@ terms! {
                 Part::Argument(Argument::Payload),
                 Part::Words(" of the keys that the receiver lacks, which go to "),
                 Part::Argument(Argument::Output),
+                Part::Words("), or ids (both sides: a random id for each of its own keys, the same where both have a key, and how many there are; rows with their ids go to "),
+                Part::Argument(Argument::Output),
                 Part::Words("). All but matches need "),
                 Part::Set(Argument::Security, Cow::Borrowed("semi-honest")),
                 Part::Words(", on both sides"),
@@ -414,7 +416,7 @@ fn classes_problem(classes: &[String]) -> Option<&'static str> {
 }
 
 /// Reads what is revealed: `matches`, `size`, `sum`, `inner-product`, several of these numbers with commas between them,
-/// `threshold:N`, `threshold-matches:N`, `shares` or `union`.
+/// `threshold:N`, `threshold-matches:N`, `shares`, `union` or `ids`.
 fn set_reveal(terms: &mut Terms, text: &str) -> Result<(), String> {
     let (reveal, least) = match text.split_once(':') {
         Some(("threshold", above)) => (Reveal::Size.into(), parse_size(above)? + 1),

@@ -114,7 +114,7 @@ pub use types::column_type::{ColumnType, KeyClass};
 pub use types::item_rows::ItemRows;
 pub use types::labels::TextColumns;
 pub use types::number::ValueColumn;
-pub use types::peer_columns::{HandedOver, Matched, PeerColumn, arrange};
+pub use types::peer_columns::{HandedOver, Matched, PeerColumn, arrange, put_label};
 pub use vesica_files::{Advice, Argument, ErrorClass, panic_is_caught};
 pub use vesica_keys::{
     CommonOrder, DigestSet, Frequent, KeyStore, NO_ITEM, Repeated, RowSet, sort_digests,

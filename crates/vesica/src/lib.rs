@@ -137,6 +137,7 @@ mod party;
 mod peer_rows;
 mod published;
 mod shares;
+mod spine;
 mod split_job;
 mod stored;
 mod table;

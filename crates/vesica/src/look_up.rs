@@ -508,7 +508,8 @@ impl OpenLookUp {
             name: name.clone(),
             of: ColumnType::TEXT,
         };
-        self.columns().iter().map(texts).collect()
+        let texts = self.columns().iter().map(texts);
+        texts.map(PeerColumn::beside_own).collect()
     }
 
     /// Whether a newer release would be unknown: answers of earlier look-ups sufficed so far.

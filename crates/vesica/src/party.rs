@@ -36,7 +36,7 @@ type Brings<K, T> = (Job, K, T);
 pub enum Gets {
     /// Nothing: it helps, or learns a value, which the report has.
     Nothing,
-    /// The rows that match.
+    /// The rows that match, or those with a key and its id.
     Rows,
     /// Its shares of the matches and of their values, in a file.
     Shares,
@@ -51,7 +51,7 @@ impl Gets {
         match terms.get(&REVEAL) {
             reveal if reveal == Reveal::Shares => Gets::Shares,
             reveal if reveal.is_rows() && is_told => Gets::PeerRows,
-            reveal if reveal.is_matches() && is_told => Gets::Rows,
+            reveal if reveal.is_ids() || reveal.is_matches() && is_told => Gets::Rows,
             _ => Gets::Nothing,
         }
     }
@@ -115,6 +115,8 @@ pub struct Party {
     pub payload: Option<PayloadColumn>,
     /// The column that says in which group a key of the receiver is, if it wants numbers of each group.
     pub group: Option<GroupColumn>,
+    /// A file for the list of all ids where ids are revealed: CSV with commas, and the columns `spine_row` and `spine_id`.
+    pub spine_file: Option<PathBuf>,
     /// What this side wants the answer for, which its peer is told: at most 200 bytes of printable text, or nothing.
     pub purpose: String,
     /// The account that this side keeps of its runs; none if it keeps none.
@@ -149,6 +151,7 @@ impl Party {
             labels: LabelExchange::Nothing,
             payload: None,
             group: None,
+            spine_file: None,
             purpose: String::new(),
             account: None,
             noise: None,
@@ -276,7 +279,17 @@ impl Party {
         }
         if job.groups.is_some() && self.resources.work_dir.is_some() {
             let problem = "numbers by group are had without a work directory";
-            return Err(vesica_session::Error::Usage(problem.into()).into());
+            return Err(SessionError::Usage(problem.into()).into());
+        }
+        let is_ids = job.terms.get(&REVEAL).is_ids();
+        if is_ids && self.resources.work_dir.is_some() {
+            let problem =
+                "ids are made without a work directory: a run that goes on would make others";
+            return Err(SessionError::Usage(problem.into()).into());
+        }
+        if self.spine_file.is_some() && !is_ids {
+            let problem = "a file for the list of all ids is for runs that reveal ids";
+            return Err(SessionError::Usage(problem.into()).into());
         }
         if !job.labels.is_nothing() && (self.resources.work_dir.is_some() || job.offline.is_some())
         {
@@ -356,7 +369,10 @@ fn check_identifiers(key: &KeySpec, terms: &Terms) -> Result<(), Error> {
 
 /// How a job divides its memory: whether more than the protocol needs its keys while it runs.
 fn division(job: &Job) -> Division {
-    let goes_with_keys = !job.values.is_empty() || !job.labels.is_nothing() || job.groups.is_some();
+    let goes_with_keys = job.get(&REVEAL).is_ids()
+        || job.groups.is_some()
+        || !job.values.is_empty()
+        || !job.labels.is_nothing();
     Division::of_run(goes_with_keys || job.terms.get(&LEARNS) == Learns::Aligned)
 }
 

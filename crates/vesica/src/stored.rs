@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use vesica_keys::{KeyBlock, KeyStore};
-use vesica_psi::{Output, Shares, matched_items};
+use vesica_psi::{Output, Shares, Spine, matched_items};
 use vesica_session::terms::{MIN_SIZE, REVEAL};
 use vesica_session::{Assignment, Checkpoint, KeySet, LabelTerms, Reveal, Role, State};
 use vesica_tables::{
@@ -19,6 +19,7 @@ use crate::Error;
 use crate::memory::Budget;
 use crate::peer_rows::PeerRows;
 use crate::shares::ShareTable;
+use crate::spine::{id_columns, id_labels};
 use crate::withheld::Withheld;
 use crate::work_dir::{Head, Journal, WorkDir};
 
@@ -48,6 +49,9 @@ pub(crate) struct Stored {
     /// What the peer has handed over in a union, and where that goes.
     peer_rows: Option<PeerRows>,
     peer_table: Option<TableFile>,
+    /// All ids, if the run made some, and where their list goes.
+    spine: Option<Spine>,
+    id_table: Option<TableFile>,
     checkpoints: Option<CheckpointStore>,
 }
 
@@ -110,6 +114,8 @@ impl Stored {
             withheld: None,
             peer_rows: None,
             peer_table: None,
+            spine: None,
+            id_table: None,
             checkpoints,
         }
     }
@@ -139,6 +145,16 @@ impl Stored {
         Some((self.peer_table.take()?, self.peer_rows.take()))
     }
 
+    /// Writes the list of all ids to this file, once the run is over.
+    pub(crate) fn list_ids_in(&mut self, file: TableFile) {
+        self.id_table = Some(file);
+    }
+
+    /// The file for the list of ids, if there is one, and the ids.
+    pub(crate) fn listed(&mut self) -> Option<(TableFile, &Spine)> {
+        Some((self.id_table.take()?, self.spine.as_ref()?))
+    }
+
     /// The rows that match, with what the peer has handed over and [`Stored::arrange`] has arranged, and with the order that
     /// both sides share if they agreed to one.
     pub(crate) fn matched_rows(&self) -> Matched<'_> {
@@ -153,15 +169,16 @@ impl Stored {
         })
     }
 
-    /// Finds the rows that match, once nothing is left that does, and puts what the peer has handed over under the contract
-    /// where they find it.
+    /// Finds the rows that match, once nothing is left that does, and puts what the peer has handed over under the contract, or
+    /// their ids, where they find it.
     pub(crate) fn arrange(&mut self, terms: Option<&LabelTerms>) -> Result<(), Error> {
         self.rows = self.item_rows.rows_of(&self.matched);
-        let Some(terms) = terms else {
+        let ids = self.spine.as_ref().map(|_| (id_columns(), 1));
+        let handed_over = || terms.map(|terms| (columns_beside_own(terms), terms.rows as usize));
+        let Some((columns, rows)) = ids.or_else(handed_over) else {
             return Ok(());
         };
-        self.of_peer = columns_of_peer(terms);
-        self.rows_of_peer = terms.rows as usize;
+        (self.of_peer, self.rows_of_peer) = (columns, rows);
         let (columns, rows) = (&self.of_peer, self.rows_of_peer);
         let (directory, memory) = (&self.directory, self.budget.rows);
         let matched = &self.matched;
@@ -229,6 +246,15 @@ impl Stored {
         marked.map_err(limit)
     }
 
+    /// Keeps what goes with the keys of a bucket.
+    fn keep(&mut self, bucket: u32, labels: &[u8], bytes: usize) -> Result<(), WireError> {
+        let (bucket, memory) = (bucket as usize, self.budget.keys);
+        let kept = self
+            .keys
+            .keep(bucket, labels, bytes, memory, &self.directory);
+        kept.map_err(limit)
+    }
+
     /// Records that both sides have finished; from now on this one needs no peer for its rows. Returns why
     /// the answer could not be kept, if so.
     pub(crate) fn confirmed(&mut self) -> Option<WireError> {
@@ -258,6 +284,12 @@ pub(crate) fn columns_of_peer(terms: &LabelTerms) -> Vec<PeerColumn> {
     let types = types.chain(iter::repeat(ColumnType::TEXT));
     let columns = terms.columns.iter().cloned().zip(types);
     columns.map(|(name, of)| PeerColumn { name, of }).collect()
+}
+
+/// The same with the names that they have beside this side's own.
+pub(crate) fn columns_beside_own(terms: &LabelTerms) -> Vec<PeerColumn> {
+    let columns = columns_of_peer(terms).into_iter();
+    columns.map(PeerColumn::beside_own).collect()
 }
 
 /// Tells the peer that this side hit a limit, without naming its files.
@@ -353,6 +385,14 @@ impl KeySet for Stored {
                 false => self.withhold(bucket, shares),
             };
         }
+        if let Output::Spine(spine) = output {
+            // Every key has an id.
+            self.mark(bucket, &vec![true; spine.rows.len()])?;
+            let (labels, bytes) = id_labels(&spine);
+            self.keep(bucket, &labels, bytes)?;
+            self.spine = Some(spine);
+            return Ok(());
+        }
         if let Some(matched) = output.matched() {
             self.mark(bucket, matched)?;
         }
@@ -364,11 +404,7 @@ impl KeySet for Stored {
             rows.add(slots).map_err(limit)?;
         }
         if let Output::Labelled { labels, bytes, .. } = &output {
-            let (bucket, memory) = (bucket as usize, self.budget.keys);
-            let kept = self
-                .keys
-                .keep(bucket, labels, *bytes, memory, &self.directory);
-            kept.map_err(limit)?;
+            self.keep(bucket, labels, *bytes)?;
         }
         // A sender that learns nothing and has one bucket has nothing to go on from. That something was kept would
         // tell the peer of the next run that a minimum was met.

@@ -19,12 +19,16 @@ use crate::functions::{Answer, Least, Number, receive_numbers, send_numbers};
 use crate::{Payloads, Receiver, Sender};
 
 mod groups;
+mod ids;
 mod inner_product;
 mod matches;
 mod shares;
 mod size;
 mod sum;
 mod union;
+
+pub(super) use ids::max_lambda as max_lambda_of_ids;
+pub use ids::{ID_EVENTS, id_bits};
 
 /// Declares the list of functions: in the module of each, a unit struct has the name of what it reveals.
 macro_rules! functions {
@@ -43,6 +47,7 @@ functions! {
     matches: ThresholdMatches;
     shares: Shares;
     union: Union;
+    ids: Ids;
 }
 
 /// What computes something that a run reveals, from shares of which cells match.
@@ -113,6 +118,7 @@ struct Sending<'a> {
     engine: Sender,
     matches: BitShares,
     masks: Payloads,
+    input: Input<'a>,
 }
 
 impl Receiving<'_> {
@@ -293,7 +299,7 @@ impl Plan {
     }
 
     /// The sender's part of all functions.
-    pub(super) fn send(&self, run: Run<'_>, sent: Sent) -> Result<Output, Error> {
+    pub(super) fn send(&self, run: Run<'_>, sent: Sent, input: Input<'_>) -> Result<Output, Error> {
         let at = &mut Sending {
             plan: self,
             channel: run.channel,
@@ -302,6 +308,7 @@ impl Plan {
             engine: sent.engine,
             matches: sent.matches,
             masks: sent.masks,
+            input,
         };
         at.group()?;
         let mut numbers = Vec::new();

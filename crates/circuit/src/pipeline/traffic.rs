@@ -121,9 +121,17 @@ impl Plan {
             R::Stages::traffic(self, &mut traffic);
         }
         test.traffic(&mut traffic, &mut main);
-        if self.task.reveal == Reveal::Union {
-            self.union_traffic(&mut traffic, &mut main, cells);
-            return traffic;
+        match self.task.reveal.last() {
+            Reveal::Union => {
+                let width = self.width_of_union();
+                self.traffic_of_rows(&mut traffic, &mut main, cells, width);
+                return traffic;
+            }
+            Reveal::Ids => {
+                self.traffic_of_ids(&mut traffic, &mut main, cells);
+                return traffic;
+            }
+            _ => {}
         }
         let wires = self.wires(cells);
         if wires > 0 {

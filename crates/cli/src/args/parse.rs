@@ -107,8 +107,8 @@ const WORDS: [(&[&str], &str, &str); 24] = [
     (
         &["receive"],
         "output",
-        "File or object (s3://bucket/key, gs://, az://, abfs://) for the matching rows; its name decides the format, else it is \
-         that of the input. Shares and unions are CSV. `-`, the default, is standard output. Numbers are only printed",
+        "File or object (s3://bucket/key, gs://, az://, abfs://) for the matching rows, or for all rows with a key where ids \
+         are revealed; its name decides the format, else it is that of the input. Shares and unions are CSV. `-`, the default, is standard output. Numbers are only printed",
     ),
     (
         &["receive"],
@@ -124,7 +124,7 @@ const WORDS: [(&[&str], &str, &str); 24] = [
     (
         &["send"],
         "output",
-        "With --both: file or object for the matching rows; its name decides the format, else it is that of the input. With \
+        "With --both: file or object for the matching rows, and with --reveal ids for all rows with a key; its name decides the format, else it is that of the input. With \
          --reveal shares: CSV file for this side's shares. `-`, the default, is standard output",
     ),
     (

@@ -567,6 +567,9 @@ pub(crate) struct RunOptions {
         requires = "both"
     )]
     pub(crate) align: bool,
+    /// With --reveal ids: CSV file for the list of all ids, with the columns spine_row and spine_id
+    #[arg(help_heading = "Result", long, value_name = "FILE")]
+    spine_file: Option<OutputFile>,
     #[command(flatten)]
     pub(crate) report: ReportOption,
 }
@@ -626,6 +629,7 @@ impl RunOptions {
         party.resources.offline_store = self.offline_store.as_deref().map(directory);
         party.resources.attested.clone_from(&self.attested);
         party.clamp = self.clamp;
+        party.spine_file = self.spine_file.as_deref().map(directory);
         party.pad_to = self.pad_to;
         Ok(())
     }

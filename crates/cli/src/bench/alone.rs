@@ -221,9 +221,9 @@ pub(super) fn measure(
     yardstick: u64,
 ) -> Result<String, Failure> {
     let reveal = terms.get(&REVEAL);
-    if reveal.fewest_values(1) != Values::NONE || reveal.is_rows() {
+    if reveal.fewest_values(1) != Values::NONE || reveal.is_rows() || reveal.is_ids() {
         return Err(Failure::usage(
-            "a party with values or rows is not measured by itself",
+            "a party with values, rows or ids is not measured by itself",
         ));
     }
     let side = |role| Side::new(role, options, protocol, terms);

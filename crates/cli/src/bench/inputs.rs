@@ -1,9 +1,10 @@
 //! Random tables whose intersection is known: of strings of 128 bits, or of different numbers, half of the smaller table
 //! shared.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -157,6 +158,46 @@ impl Inputs {
         found.drain(..found.len().min(1));
         found.sort_unstable();
         Ok(is_header && found == right)
+    }
+
+    /// Whether both sides' outputs are their tables with ids that are the same for what both have, and different otherwise.
+    pub(super) fn are_ids(
+        &self,
+        tables: &[PathBuf; 2],
+        outputs: &[PathBuf; 2],
+    ) -> io::Result<bool> {
+        let (mut all, mut shared) = (HashSet::new(), [Vec::new(), Vec::new()]);
+        let files = tables.iter().zip(outputs).zip(&mut shared);
+        for (role, ((table, output), shared)) in
+            [Role::Receiver, Role::Sender].into_iter().zip(files)
+        {
+            let [mut table, mut output] = [lines(table)?, lines(output)?];
+            let (mut row, mut found) = (Vec::new(), Vec::new());
+            let mut own = HashSet::new();
+            next(&mut table, &mut row)?;
+            next(&mut output, &mut found)?;
+            for number in 0..self.size(role) {
+                next(&mut table, &mut row)?;
+                next(&mut output, &mut found)?;
+                let row = row.strip_suffix(b"\n").unwrap_or(&row);
+                let Some(id) = found.strip_prefix(row) else {
+                    return Ok(false);
+                };
+                if self.is_shared(role, number) {
+                    shared.push(id.to_vec());
+                }
+                if !own.insert(id.to_vec()) {
+                    return Ok(false);
+                }
+            }
+            if next(&mut output, &mut found)? > 0 {
+                return Ok(false);
+            }
+            all.extend(own);
+        }
+        let [ours, theirs] = shared;
+        let count = self.receiver_size + self.sender_size - self.shared();
+        Ok(ours == theirs && all.len() as u64 == count)
     }
 
     /// Whether both sides' shares open to the rows that both tables have, and to their payloads.

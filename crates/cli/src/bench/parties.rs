@@ -58,6 +58,7 @@ impl Job<'_> {
     fn has_output(&self, role: Role) -> bool {
         let reveal = self.reveal();
         reveal == Reveal::Shares
+            || reveal.is_ids()
             || (reveal.is_matches() || reveal.is_rows()) && role == Role::Receiver
     }
 
@@ -370,6 +371,13 @@ impl<'a> Parties<'a> {
         } = &ran.receiver;
         let least = self.job.terms.get(&MIN_SIZE);
         let [mine, theirs] = [Role::Receiver, Role::Sender].map(|role| self.path(output(role)));
+        if reveal.is_ids() {
+            let reports = [&ran.receiver, &ran.sender];
+            let matches = Some(inputs.shared());
+            let tables = [Role::Receiver, Role::Sender].map(|role| self.path(table(role)));
+            return Ok(reports.iter().all(|report| report.matches == matches)
+                && inputs.are_ids(&tables, &[mine, theirs])?);
+        }
         if ran.sender.matches.is_some() || ran.sender.value.is_some() {
             return Ok(false);
         }

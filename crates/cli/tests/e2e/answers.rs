@@ -1,10 +1,10 @@
 //! What a run reveals, and what it must say: plain arithmetic over the numbers behind the keys, without any code of
 //! the project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vesica::{Report, Reveal};
-use vesica_psi::{Shares, indices_vartime};
+use vesica_psi::{Shares, Spine, indices_vartime};
 use vesica_session::{MemorySet, Reveals};
 
 use crate::trial::Table;
@@ -25,6 +25,7 @@ pub(crate) enum Question {
     ThresholdMatches,
     Shares,
     Union,
+    Ids,
 }
 
 impl Question {
@@ -43,6 +44,7 @@ impl Question {
             Reveal::ThresholdMatches => &[Question::ThresholdMatches],
             Reveal::Shares => &[Question::Shares],
             Reveal::Union => &[Question::Union],
+            Reveal::Ids => &[Question::Ids],
             _ => panic!("{reveal} is not tested"),
         }
     }
@@ -56,6 +58,7 @@ impl Question {
             Question::ThresholdMatches => Reveal::ThresholdMatches,
             Question::Shares => Reveal::Shares,
             Question::Union => Reveal::Union,
+            Question::Ids => Reveal::Ids,
             Question::SeveralOfReceiver | Question::SeveralOfSender => {
                 return Reveals::of(&[Reveal::Size, Reveal::Sum]).unwrap();
             }
@@ -78,7 +81,8 @@ impl Question {
             | Question::Size
             | Question::Threshold
             | Question::ThresholdMatches
-            | Question::Union => [false, false],
+            | Question::Union
+            | Question::Ids => [false, false],
         }
     }
 
@@ -93,7 +97,10 @@ impl Question {
     /// Whether a run needs a minimum, and whether it can have one.
     pub(crate) fn minimum(self) -> [bool; 2] {
         let needs = matches!(self, Question::Threshold | Question::ThresholdMatches);
-        let has_none = matches!(self, Question::Matches | Question::Shares | Question::Union);
+        let has_none = matches!(
+            self,
+            Question::Matches | Question::Shares | Question::Union | Question::Ids
+        );
         [needs, !has_none]
     }
 
@@ -112,7 +119,13 @@ impl Question {
             Question::ThresholdMatches => "threshold-matches",
             Question::Shares => "shares",
             Question::Union => "union",
+            Question::Ids => "ids",
         }
+    }
+
+    /// Whether both sides have a result, and the answer is what these say together.
+    pub(crate) fn is_of_both(self) -> bool {
+        matches!(self, Question::Shares | Question::Ids)
     }
 
     /// The options of both sides, with a minimum if it is not 0.
@@ -128,7 +141,7 @@ impl Question {
     }
 }
 
-/// What the receiver, or for shares both sides together, know at the end of a run.
+/// What the receiver, or for shares and ids both sides together, know at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The persons in common, in order.
@@ -143,6 +156,8 @@ pub(crate) enum Answer {
     Shares(Vec<Cell>),
     /// The texts of the sender's persons that the receiver lacks, in order.
     Rows(Vec<String>),
+    /// The persons that have one id on both sides, in order, and how many ids there are.
+    Ids(Vec<u64>, usize),
 }
 
 impl Answer {
@@ -167,6 +182,10 @@ impl Answer {
                 Answer::Shares(common.into_iter().map(cell).collect())
             }
             Question::Union => Answer::Rows(tables[1].texts_beside(tables[0])),
+            Question::Ids => {
+                let [ours, theirs] = tables.map(Table::distinct);
+                Answer::Ids(common.into_keys().collect(), ours.union(&theirs).count())
+            }
             Question::Size
             | Question::Threshold
             | Question::SumOfReceiver
@@ -217,8 +236,26 @@ impl Answer {
                 format!("size\t{}\n{sums}", all[0])
             }
             Answer::Below(least) => format!("fewer than {least}\n"),
-            Answer::Matches(_) | Answer::Shares(_) | Answer::Rows(_) => String::new(),
+            Answer::Matches(_) | Answer::Shares(_) | Answer::Rows(_) | Answer::Ids(..) => {
+                String::new()
+            }
         }
+    }
+
+    /// What the two files with ids of these tables say together; `None` if one of them is no result.
+    pub(crate) fn of_ids(files: [&str; 2], tables: [&Table; 2]) -> Option<Answer> {
+        let [ours, theirs] = [0, 1].map(|side| tables[side].ids(files[side]));
+        let (ours, theirs) = (ours?, theirs?);
+        let same = |(person, id): (&u64, &(u64, String))| {
+            (theirs.get(person) == Some(id)).then_some(*person)
+        };
+        let common = ours.iter().filter_map(same).collect();
+        let rows: BTreeMap<_, _> = ours.values().chain(theirs.values()).cloned().collect();
+        let ids: BTreeSet<&String> = rows.values().collect();
+        // Places count them in order.
+        let is_list =
+            rows.keys().copied().eq(1..=rows.len() as u64) && ids.into_iter().eq(rows.values());
+        is_list.then_some(Answer::Ids(common, rows.len()))
     }
 
     /// The answer that two shares open to. `person` is that of an item of the receiver.
@@ -377,6 +414,7 @@ pub(crate) struct Learnt {
     shares: Option<Shares>,
     /// The texts of the peer's rows that it lacks.
     rows: Vec<String>,
+    spine: Option<Spine>,
 }
 
 impl Learnt {
@@ -385,6 +423,7 @@ impl Learnt {
             matches: set.matched().map(indices_vartime),
             shares: set.shares().cloned(),
             rows: set.rows_of_peer().map(text_of).collect(),
+            spine: set.spine().cloned(),
             report,
         }
     }
@@ -403,6 +442,21 @@ impl Learnt {
                 let mut persons: Vec<u64> = matches.iter().map(|item| person(*item)).collect();
                 persons.sort_unstable();
                 Answer::Matches(persons)
+            }
+            (None, None, None, None) if report.reveal.is_ids() => {
+                let far = sender.and_then(|sender| sender.spine.as_ref());
+                let (near, far) = (self.spine.as_ref().unwrap(), far.unwrap());
+                let all = near.ids.len();
+                let matches = report.items + report.peer_items - all as u64;
+                assert_eq!(
+                    (report.spine_rows, report.matches),
+                    (Some(all as u64), Some(matches))
+                );
+                let is_theirs = |row: &u32| near.ids == far.ids && far.rows.contains(row);
+                let ours = (0..).zip(&near.rows).filter(|(_, row)| is_theirs(row));
+                let mut common: Vec<u64> = ours.map(|(item, _)| person(item)).collect();
+                common.sort_unstable();
+                Answer::Ids(common, all)
             }
             (None, None, None, None) if report.reveal.is_rows() => {
                 let lacked = report.peer_items - self.rows.len() as u64;

@@ -33,7 +33,7 @@ fn help_and_bad_command_lines() {
         ),
         (
             "bench --protocol circuit-okvs --reveal sum --receiver-size 1 --alone sender",
-            "a party with values or rows is not measured by itself",
+            "a party with values, rows or ids is not measured by itself",
         ),
         (
             "bench --protocol dh --receiver-size 1 --sender-size 1 --threads 0",

@@ -241,7 +241,8 @@ fn settings(variant: Variant, tables: [&Table; 2]) -> Vec<Setting> {
     let whole = minimums.into_iter().flatten().map(setting(false));
     let has_columns =
         variant.question.values() != [false; 2] || variant.question == Question::Union;
-    let in_buckets = !is_dealt(variant.protocol) && !has_columns;
+    let is_whole = is_dealt(variant.protocol) || variant.question == Question::Ids;
+    let in_buckets = !is_whole && !has_columns;
     // With a minimum a run that is killed begins anew.
     let least = if needs { met } else { 0 };
     whole
@@ -261,13 +262,13 @@ fn two_buckets(protocol: &'static str) -> u64 {
 /// What came of one run on a side: what it learnt, or whose fault its error is.
 type Came = Option<Result<Learnt, ErrorClass>>;
 
-/// The answer of a run, or the error: of the receiver or, where both sides have shares, of either.
+/// The answer of a run, or the error: of the receiver or, where both sides have shares or ids, of either.
 fn answer(question: Question, [receiver, sender]: &[Came; 2]) -> Result<Answer, ErrorClass> {
     let learnt = |came: &Came| came.clone().expect("both sides have ended");
     let (near, far) = (learnt(receiver)?, learnt(sender));
-    let far = match question {
-        Question::Shares => Some(far?),
-        _ => None,
+    let far = match question.is_of_both() {
+        true => Some(far?),
+        false => None,
     };
     // The keys are the numbers from 0 on.
     Ok(near.answer(far.as_ref(), u64::from))
@@ -575,7 +576,7 @@ impl Scene {
             place.write(input, tables[side].whole());
             let writes = match side {
                 0 => !question.reveal().is_value(),
-                _ => question == Question::Shares,
+                _ => question.is_of_both(),
             };
             let arguments = Arguments::new(input, "k0")
                 .with(&words)
@@ -643,6 +644,18 @@ impl Scene {
             Answer::Matches(_) => Some(ours.csv(&ours.matching(theirs))),
             _ => Some(ours.csv(&vec![false; ours.rows()])),
         };
+        if let Answer::Ids(..) = &self.expected {
+            return match (file, read("theirs-out.csv")) {
+                (Some(near), Some(far)) => {
+                    match Answer::of_ids([&near, &far], [ours, theirs]).as_ref() {
+                        Some(found) if *found == self.expected => "right",
+                        _ => "wrong",
+                    }
+                }
+                (Some(_), None) => "half",
+                (None, _) => "absent",
+            };
+        }
         let (rows, file) = match &self.expected {
             // In random order.
             Answer::Rows(texts) => {
@@ -670,7 +683,7 @@ impl Scene {
         let known = |name: &String| {
             self.before.contains(name)
                 || name == "out.csv"
-                || self.variant.question == Question::Shares && name == "theirs-out.csv"
+                || self.variant.question.is_of_both() && name == "theirs-out.csv"
                 || resumable && (name == "near" || name == "far")
         };
         self.place

@@ -102,7 +102,7 @@ fn tellings(question: Question) -> Vec<[&'static str; 3]> {
             ["--both --align", ours, theirs],
         ],
         Question::ThresholdMatches => vec![["", ours, ""]],
-        Question::Shares => vec![["", ours, theirs]],
+        Question::Shares | Question::Ids => vec![["", ours, theirs]],
         Question::Union => vec![["", ours, "--payload value"]],
         _ => vec![["", "", ""], ["--both", "", ""]],
     }

@@ -26,6 +26,7 @@ mod groups;
 #[cfg(unix)]
 mod hang_up;
 mod identifiers;
+mod ids;
 mod input;
 #[cfg(unix)]
 mod invitations;

@@ -199,8 +199,7 @@ fn over_tls(variant: Variant, number: u64) -> bool {
         Arguments::new(input, &trial.key()).with(&words)
     });
     let [receiver, sender] = arguments;
-    let is_shares = variant.question == Question::Shares;
-    let sender = match trial.both || is_shares {
+    let sender = match trial.both || variant.question.is_of_both() {
         true => sender.output("theirs-out.csv"),
         false => sender,
     };
@@ -245,6 +244,11 @@ fn over_tls(variant: Variant, number: u64) -> bool {
         Answer::Below(_) => assert_eq!(place.read("out.csv"), ours.csv(&vec![false; ours.rows()])),
         Answer::Matches(_) => {
             assert_eq!(place.read("out.csv"), ours.csv(&ours.matching(theirs)));
+        }
+        Answer::Ids(..) => {
+            let files = ["out.csv", "theirs-out.csv"].map(|name| place.read(name));
+            let found = Answer::of_ids(files.each_ref().map(String::as_str), tables);
+            assert_eq!(found, Some(expected.clone()));
         }
         Answer::Rows(texts) => assert_eq!(lines(&place.read("out.csv")), lines(&one_column(texts))),
     }

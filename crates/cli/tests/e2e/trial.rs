@@ -789,7 +789,6 @@ impl Table {
 
     /// The rows that `keep` says, as CSV; a number of the row comes first.
     pub(crate) fn csv(&self, keep: &[bool]) -> String {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut header = self.header.join(",");
         for name in self.amount_names() {
             header.push_str(&format!(",{name}"));
@@ -797,19 +796,45 @@ impl Table {
         if self.texts.is_some() {
             header.push_str(&format!(",{TEXTS}"));
         }
-        let mut csv = format!("row,{header}\n");
-        for (number, keys) in self.keys.iter().enumerate().filter(|(i, _)| keep[*i]) {
-            let mut fields: Vec<String> = keys.iter().map(|key| quoted(key)).collect();
-            fields.extend(self.amounts.iter().map(|amounts| amounts.cell(number)));
-            if let Some(texts) = &self.texts {
-                // What nobody has is not read, however long it is.
-                let nobodys = "x".repeat(texts.bytes as usize + 1);
-                let text = self.persons[number].map_or(&nobodys, |person| &texts.of[&person]);
-                fields.push(quoted(text));
-            }
-            csv.push_str(&format!("{number},{}\n", fields.join(",")));
+        let kept = (0..self.rows()).filter(|number| keep[*number]);
+        let rows: String = kept.map(|number| self.row(number) + "\n").collect();
+        format!("row,{header}\n{rows}")
+    }
+
+    /// The text of a row.
+    fn row(&self, number: usize) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let keys = self.keys[number].iter().map(|key| quoted(key));
+        let mut fields: Vec<String> = keys.collect();
+        fields.extend(self.amounts.iter().map(|amounts| amounts.cell(number)));
+        if let Some(texts) = &self.texts {
+            // What nobody has is not read, however long it is.
+            let nobodys = "x".repeat(texts.bytes as usize + 1);
+            let text = self.persons[number].map_or(&nobodys, |person| &texts.of[&person]);
+            fields.push(quoted(text));
         }
-        csv
+        format!("{number},{}", fields.join(","))
+    }
+
+    /// The id of each person and its place in the list of all, by a result with the rows of all of them; `None` for any other
+    /// file.
+    pub(crate) fn ids(&self, file: &str) -> Option<BTreeMap<u64, (u64, String)>> {
+        let empty = self.csv(&vec![false; self.rows()]);
+        let header = format!("{},spine_row,spine_id\n", empty.trim_end());
+        let mut rest = file.strip_prefix(&header)?;
+        let mut ids = BTreeMap::new();
+        for (number, person) in self.persons.iter().enumerate() {
+            let Some(person) = person else { continue };
+            let added = rest.strip_prefix(&self.row(number))?.strip_prefix(',')?;
+            let (added, after) = added.split_once('\n')?;
+            rest = after;
+            let (row, id) = added.split_once(',')?;
+            let id = (row.parse().ok()?, id.to_owned());
+            if *ids.entry(*person).or_insert_with(|| id.clone()) != id {
+                return None;
+            }
+        }
+        rest.is_empty().then_some(ids)
     }
 
     pub(crate) fn whole(&self) -> String {
@@ -926,8 +951,9 @@ impl Trial {
         let full = spec(protocol).working_bytes_of(sizes, bits, lambda);
         let limit = dice.pick(&[full - full / 16, full.saturating_sub(1)]);
         let split = split(protocol, sizes, bits, lambda, limit);
-        // A pair is for a whole run, and columns take more memory.
-        let takes_more = question.values() != [false; 2] || question == Question::Union;
+        // A pair and ids are for a whole run, and columns take more memory.
+        let takes_more =
+            question.values() != [false; 2] || matches!(question, Question::Union | Question::Ids);
         let whole = is_dealt || takes_more;
         let limited = !whole && dice.once_in(2) && split.is_some_and(|split| split.buckets > 1);
         let limit = limited.then_some(limit);

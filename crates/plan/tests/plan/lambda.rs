@@ -5,7 +5,7 @@
 //! registry, and everything that it reveals.
 
 use num_bigint::BigUint;
-use vesica_circuit::{OneOfThree, Plain, Stages, Twice, Width};
+use vesica_circuit::{ID_EVENTS, OneOfThree, Plain, Stages, Twice, Width, id_bits};
 use vesica_correlations::ole::lattice::{Parameters, inner_product};
 use vesica_encodings::two_choice;
 use vesica_oprf::compact_dh::CompactDh;
@@ -20,6 +20,7 @@ use vesica_oprf::sparse::{self, Bins, Message, Slices, Sparse, Store};
 use vesica_oprf::vole::{self, Vole};
 use vesica_plan::Registry;
 use vesica_primitives::scaled::Scaled;
+use vesica_primitives::security::lambda_each;
 use vesica_psi::masks::width;
 use vesica_psi::ole::Lattice;
 use vesica_psi::{
@@ -254,7 +255,11 @@ fn of_opprf(protocol: &str, shape: &Shape, items: Option<usize>) -> Vec<BigUint>
 }
 
 /// The events of what is computed over so many shared bits, each run having λ bits.
-fn of_function(reveal: Reveal, (items, bits): (usize, usize), lambda: u32) -> BigUint {
+fn of_function(
+    reveal: Reveal,
+    ([of_table, of_other], bits): ([usize; 2], usize),
+    lambda: u32,
+) -> BigUint {
     match reveal {
         // Products of COTs are always right, and show nothing.
         Reveal::Size | Reveal::Sum | Reveal::ThresholdMatches | Reveal::Shares => {
@@ -270,8 +275,29 @@ fn of_function(reveal: Reveal, (items, bits): (usize, usize), lambda: u32) -> Bi
         Reveal::InnerProduct => BigUint::from(0u8),
         // A slot for each item of the party that hashes, and what its tag is by accident.
         Reveal::Union => {
-            let tag = Width::new(1, items, lambda + LEFT_SHARE).tag;
-            chance(items as u128, 8 * tag)
+            let tag = Width::new(1, of_table, lambda + LEFT_SHARE).tag;
+            chance(of_table as u128, 8 * tag)
+        }
+        // Tags as those of a union, with a share of what is left; and so have ids and two OPRFs.
+        Reveal::Ids => {
+            let each = lambda_each(lambda + LEFT_SHARE, ID_EVENTS);
+            let tag = Width::new(1, of_table, each).tag;
+            let ids = id_bits(each, of_table + of_other);
+            let oprf = |receiver_size, sender_size| -> BigUint {
+                let params = Params {
+                    security: Security::SemiHonest,
+                    lambda: each,
+                    receiver_size,
+                    sender_size,
+                    key_agreement: KeyAgreement::default(),
+                    session: [0; 32],
+                };
+                events("vole", &params).1.into_iter().sum()
+            };
+            chance(of_table as u128, 8 * tag)
+                + chance(pairs((of_table + of_other) as u128), ids as usize)
+                + oprf(of_table, of_other)
+                + oprf(of_other, of_table)
         }
         other => panic!("list the events of {other} here"),
     }
@@ -291,6 +317,9 @@ const PAYLOADS: [u32; 6] = [
 /// The events of every run of a circuit with these sizes: whatever it reveals, and whatever comes with its candidates.
 fn circuits(protocol: &dyn Protocol, params: &Params) -> Vec<Vec<BigUint>> {
     let name = protocol.spec().name;
+    let sizes = [params.sender_size, params.receiver_size].map(|size| size as u64);
+    let most = protocol.max_lambda(Reveal::Ids.into(), sizes, None);
+    let has_ids = most.is_none_or(|most| params.lambda <= most);
     let each = PAYLOADS.map(|payload_bits| {
         let (shapes, bits) = opprfs(name, params, payload_bits);
         let items = [Some(params.receiver_size), None];
@@ -300,11 +329,12 @@ fn circuits(protocol: &dyn Protocol, params: &Params) -> Vec<Vec<BigUint>> {
         let of = |reveals: Reveals| {
             let lambda = shapes[0].params.lambda;
             let function = reveals.each().iter();
-            let sizes = (params.receiver_size, bits);
+            let sizes = ([params.receiver_size, params.sender_size], bits);
             let function = function.map(|reveal| of_function(*reveal, sizes, lambda));
             opprfs.iter().cloned().chain(function).collect()
         };
         let reveals = Reveals::all().filter(|reveals| protocol.can_reveal(*reveals));
+        let reveals = reveals.filter(|reveals| !reveals.is_ids() || has_ids);
         reveals.map(of).collect::<Vec<Vec<BigUint>>>()
     });
     each.concat()
@@ -364,7 +394,8 @@ fn the_events_of_every_protocol_meet_lambda_together() {
         for (n_r, n_s) in pairs.filter(|(n, m)| n.max(m) <= &spec.max_items) {
             let most = (spec.max_lambda)(n_r, n_s);
             // 50 and 57 are as much as the floods of long inner products and of short ones allow.
-            let lambdas = [40, 50, 57, 64].into_iter().chain(most);
+            let of_ids = protocol.max_lambda(Reveal::Ids.into(), [n_s, n_r], None);
+            let lambdas = [40, 50, 57, 64].into_iter().chain(most).chain(of_ids);
             for lambda in lambdas.filter(|lambda| most.is_none_or(|most| *lambda <= most)) {
                 for security in spec.forms() {
                     let params = Params {

@@ -112,14 +112,15 @@ fn circuits_hash_no_more_than_is_said() {
     }
 }
 
-/// In a union the sender is the value end of the main direction.
+/// In a union the sender is the value end of the main direction, and so it is where ids are handed over.
 #[test]
 fn unions_hash_no_more_than_is_said() {
-    for (name, [ours, theirs]) in [
-        ("circuit-okvs", [40, 40]),
-        ("circuit-okvs", [1, 60]),
-        ("circuit-rb-psm1", [50, 40]),
-        ("circuit-rb-psm2", [40, 1]),
+    for (name, [ours, theirs], reveal) in [
+        ("circuit-okvs", [40, 40], Reveal::Union),
+        ("circuit-okvs", [1, 60], Reveal::Union),
+        ("circuit-rb-psm1", [50, 40], Reveal::Union),
+        ("circuit-rb-psm2", [40, 1], Reveal::Union),
+        ("circuit-okvs", [40, 50], Reveal::Ids),
     ] {
         let protocol = Registry::standard().get(name).unwrap();
         let params = &Params {
@@ -131,8 +132,8 @@ fn unions_hash_no_more_than_is_said() {
             session: [7; 32],
         };
         let task = &Task {
-            label_bytes: 30,
-            ..Task::new(Reveal::Union)
+            label_bytes: if reveal == Reveal::Union { 30 } else { 0 },
+            ..Task::new(reveal)
         };
         let [ours, all] = [ours, theirs].map(|items| digests(0..items as u64));
         let labels = vec![3; 30 * theirs];

@@ -92,7 +92,8 @@ impl Case {
             },
         );
         assert_ne!(received.unwrap(), Output::Nothing);
-        let is_told = self.task.both || self.task.reveal == Reveal::Shares;
+        let is_told =
+            self.task.both || self.task.reveal == Reveal::Shares || self.task.reveal == Reveal::Ids;
         assert_eq!(sent.unwrap() != Output::Nothing, is_told);
         let bytes = |channel: &dyn Channel| {
             let phases = channel.traffic();
@@ -191,7 +192,7 @@ fn other_levels_of_security_count() {
     }
 }
 
-/// A size and a union send exactly what is said; other functions, whose frames are not counted one by one, within a thousandth.
+/// A size, a union and ids send exactly what is said; other functions, whose frames are not counted one by one, within a thousandth.
 #[test]
 fn circuits_send_what_they_say() {
     let values = |receiver, sender| Values { receiver, sender };
@@ -199,6 +200,7 @@ fn circuits_send_what_they_say() {
         (Reveal::Size, values(0, 0), 0, 0),
         (Reveal::Shares, values(0, 0), 0, 0),
         (Reveal::Union, values(0, 0), 0, 0),
+        (Reveal::Ids, values(0, 0), 0, 0),
         (Reveal::Sum, values(2, 0), 0, 0),
         (Reveal::Sum, values(0, 1), 0, 0),
         (Reveal::InnerProduct, values(1, 1), 0, 0),
@@ -223,7 +225,7 @@ fn circuits_send_what_they_say() {
         ] {
             for (reveal, values, min_size, noise_span) in tasks {
                 // The others at one pair of sizes.
-                let is_counted = reveal == Reveal::Size || reveal == Reveal::Union;
+                let is_counted = matches!(reveal, Reveal::Size | Reveal::Union | Reveal::Ids);
                 if !is_counted && sizes != [100, 100] {
                     continue;
                 }
@@ -235,7 +237,9 @@ fn circuits_send_what_they_say() {
                 for optimize in [Optimize::Time, Optimize::Traffic] {
                     case.task.optimize = optimize;
                     let (share, delays) = match (reveal, min_size) {
-                        (Reveal::Size | Reveal::Shares | Reveal::Union, _) => (0.0, 1),
+                        (Reveal::Size | Reveal::Shares | Reveal::Union | Reveal::Ids, _) => {
+                            (0.0, 1)
+                        }
                         (_, 0) => (0.001, 4),
                         _ => (0.06, 12),
                     };

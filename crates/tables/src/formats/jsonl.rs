@@ -21,7 +21,6 @@ use crate::source::records::Records;
 use crate::source::text::strip_terminator;
 use crate::types::columns::Columns as AllColumns;
 use crate::types::columns_read::ColumnsRead;
-use crate::types::peer_columns::PREFIX;
 
 /// The lines of JSON Lines.
 pub(crate) struct Rows;
@@ -99,13 +98,14 @@ impl LineFormat for Rows {
 
     fn added<'a>(parts: &[Part], _: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>> {
         let added = rows.added(|_| false);
-        let has_of_peer = (added.iter()).any(|column| matches!(column.kind, AddedKind::OfPeer(_)));
-        if !has_of_peer || !rows.columns().is_empty() {
+        let of_peer = (added.iter()).filter(|column| matches!(column.kind, AddedKind::OfPeer(_)));
+        let names: Vec<&str> = of_peer.map(|column| &*column.name).collect();
+        if names.is_empty() || !rows.columns().is_empty() {
             return Ok(added);
         }
         let mut taken = HashSet::new();
         for part in parts {
-            peer_names(part, &mut taken).map_err(|e| part.named(e))?;
+            taken_names(part, &names, &mut taken).map_err(|e| part.named(e))?;
         }
         Ok(rows.added(|name| taken.contains(name)))
     }
@@ -295,11 +295,12 @@ fn twice() -> Error {
     })
 }
 
-/// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines.
-fn peer_names(part: &Part, taken: &mut HashSet<String>) -> Result<()> {
+/// Adds the names in any object that could be those of columns of the peer: a column has one name in all lines, and these are
+/// what it begins with.
+fn taken_names(part: &Part, of_peer: &[&str], taken: &mut HashSet<String>) -> Result<()> {
     each_object(part, |_, object| {
         let names = object.0.into_iter().map(|(name, _)| name);
-        let names = names.filter(|name| name.starts_with(PREFIX));
+        let names = names.filter(|name| of_peer.iter().any(|first| name.starts_with(first)));
         taken.extend(names.map(Cow::into_owned));
         Ok(())
     })

@@ -15,7 +15,7 @@ use crate::types::item_rows::ItemRows;
 use crate::types::labels::{SLOT_MARK, is_control};
 
 /// What comes before the name of a column of the peer in the result.
-pub(crate) const PREFIX: &str = "peer_";
+const PREFIX: &str = "peer_";
 
 /// The rows of a table that match, and what the peer has handed over with them.
 #[derive(Clone, Copy, Debug)]
@@ -111,13 +111,23 @@ pub struct HandedOver<'a> {
     rows: usize,
 }
 
-/// A column of the peer's table.
+/// A column of the peer's table, or one that a run adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerColumn {
-    /// Its name there.
+    /// Its name in the result, but for what tells it from others.
     pub name: String,
     /// What its values are.
     pub of: ColumnType,
+}
+
+impl PeerColumn {
+    /// The same with the name that a column of the peer has beside those of this side's table: `peer_` before its own.
+    pub fn beside_own(self) -> PeerColumn {
+        PeerColumn {
+            name: format!("{PREFIX}{}", self.name),
+            ..self
+        }
+    }
 }
 
 impl<'a> HandedOver<'a> {
@@ -265,11 +275,22 @@ pub(crate) fn decode<'l>(label: &'l [u8], columns: &[PeerColumn]) -> Option<Vec<
     rest.iter().all(|byte| *byte == 0).then_some(texts)
 }
 
+/// Appends a label of `bytes` bytes with these texts, which have room in it and no control characters: what [`HandedOver`] reads.
+pub fn put_label(texts: &[&str], bytes: usize, labels: &mut Vec<u8>) {
+    let end = labels.len() + bytes;
+    for text in texts {
+        labels.extend((text.len() as u16 + 1).to_le_bytes());
+        labels.extend(text.as_bytes());
+    }
+    assert!(labels.len() <= end, "texts have room in a label");
+    labels.resize(end, 0);
+}
+
 /// The names under which columns of the peer come into a result that has these `taken` names already: different ones.
 pub(crate) fn result_names(columns: &[PeerColumn], taken: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for column in columns {
-        let mut name = format!("{PREFIX}{}", column.name);
+        let mut name = column.name.clone();
         while taken(&name) || names.contains(&name) {
             name.push('_');
         }
@@ -306,6 +327,22 @@ mod tests {
         ] {
             assert_eq!(super::is_of_rows(label, rows), is_of_rows, "{label:?}");
         }
+    }
+
+    #[test]
+    fn labels_of_texts_are_read() {
+        let columns = ["a", "b"].map(|name| PeerColumn {
+            name: name.to_owned(),
+            of: ColumnType::TEXT,
+        });
+        let mut labels = Vec::new();
+        put_label(&["one", ""], 9, &mut labels);
+        put_label(&["", "four"], 9, &mut labels);
+        let read = labels
+            .chunks(9)
+            .map(|label| decode(label, &columns).unwrap());
+        let expected = [[Some("one"), Some("")], [Some(""), Some("four")]];
+        assert!(read.eq(expected.map(Vec::from)));
     }
 
     #[test]

@@ -127,7 +127,8 @@ fn append(
     let columns = [PeerColumn {
         name: "n".to_owned(),
         of: ColumnType::TEXT,
-    }];
+    }
+    .beside_own()];
     // Lengths and one more than these, and the texts.
     let labels = b"\x02\x00a\x02\x00a\x02\x00b";
     let write = || {

@@ -48,7 +48,9 @@ fn names(names: &[&str]) -> Vec<String> {
 fn columns_of(source: &Source, names: &[String]) -> Vec<PeerColumn> {
     let types = source.column_types(names).unwrap();
     let columns = names.iter().cloned().zip(types);
-    columns.map(|(name, of)| PeerColumn { name, of }).collect()
+    columns
+        .map(|(name, of)| PeerColumn { name, of }.beside_own())
+        .collect()
 }
 
 /// Columns of texts.
@@ -57,7 +59,11 @@ fn texts(names: &[&str]) -> Vec<PeerColumn> {
         name: (*name).to_owned(),
         of: ColumnType::TEXT,
     };
-    names.iter().map(column).collect()
+    names
+        .iter()
+        .map(column)
+        .map(PeerColumn::beside_own)
+        .collect()
 }
 
 /// What the rows of `ours` with a key of `theirs` get, written as their own format: labels are moved from one table to

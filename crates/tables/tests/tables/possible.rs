@@ -380,7 +380,7 @@ impl HandedExtremes {
                 }
             }
             let name = column.to_string();
-            columns.push(PeerColumn { name, of });
+            columns.push(PeerColumn { name, of }.beside_own());
         }
         let bytes = labels.iter().map(Vec::len).max().unwrap();
         labels.iter_mut().for_each(|label| label.resize(bytes, 0));
@@ -476,7 +476,7 @@ fn what_the_peer_hands_over_makes_no_row_too_long() {
     let mut output = Output::create(&directory.path().join("o.parquet"), &table).unwrap();
     output.check_rows(&table, keys.counts()).unwrap();
     let (name, of) = ("c".to_owned(), ColumnType::TEXT);
-    let columns = [PeerColumn { name, of }];
+    let columns = [PeerColumn { name, of }.beside_own()];
     let label = [&101u16.to_le_bytes()[..], &[b'y'; 100]].concat();
     let labels = label.repeat(2);
     let rows = keys.rows_of(&[true; 2]);

@@ -20,7 +20,8 @@ use crate::apart::check_apart;
 use crate::kept::Kept;
 use crate::memory::{Budget, Division};
 use crate::options::text_columns;
-use crate::stored::{CheckpointStore, Stored, columns_of_peer};
+use crate::spine::{id_columns, write_ids};
+use crate::stored::{CheckpointStore, Stored, columns_beside_own, columns_of_peer};
 use crate::table::{self, Reading, beside};
 use crate::work_dir::{self, Journal, Owner, WorkDir};
 use crate::{Error, ErrorClass, Event, Observer, OfRun};
@@ -29,6 +30,8 @@ use crate::{Error, ErrorClass, Event, Observer, OfRun};
 pub(crate) struct Ready<'a> {
     pub(crate) source: &'a Source,
     pub(crate) file: Option<Output>,
+    /// Where the list of all ids goes.
+    list: Option<Output>,
     /// The directory for what does not fit into memory.
     scratch: PathBuf,
     work: Option<(WorkDir, Option<Journal>)>,
@@ -48,6 +51,7 @@ impl<'a> Ready<'a> {
         Ready {
             source,
             file: None,
+            list: None,
             scratch: scratch.to_owned(),
             work: None,
             opening: None,
@@ -70,6 +74,9 @@ impl Party {
     ///
     /// In a union the `output` is a CSV table with the columns that the sender hands over of its keys that this side lacks. Rows are
     /// in random order, and a key that the sender has in several rows is there once, unless it hands over more.
+    ///
+    /// Where ids are revealed, both sides' results are their rows with a key, with the columns `spine_row`, the place of the key's
+    /// id in the list of all, counted from 1, and `spine_id`, the id in hexadecimal digits. [`Party::spine_file`] gets that list.
     ///
     /// Shares are written to the `output`, a CSV table with a line for each cell of a hash table, the same on both sides.
     /// The columns are `row` (the first row of the table with the key in the cell, counted from 1; empty if there is none,
@@ -284,7 +291,10 @@ impl Party {
         agreed: Agreed,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Error> {
-        let Ready { source, file, .. } = ready;
+        let Ready {
+            source, file, list, ..
+        } = ready;
+        list.into_iter().for_each(|file| keys.list_ids_in(file));
         let file = match Gets::of(job.role, &job.terms) {
             Gets::Shares => {
                 file.into_iter().for_each(|file| keys.share_to(file));
@@ -375,18 +385,23 @@ impl Party {
             (Gets::Shares | Gets::PeerRows, Some(path)) => Some(Output::create_csv(path, source)?),
             _ => table::open(source, output, &scratch, self.adds_texts())?,
         };
+        let list = self.spine_file.as_deref();
+        let list = list.map(|path| Output::create_csv(path, source));
         Ok(Ready {
             source,
             file,
+            list: list.transpose()?,
             scratch,
             work,
             opening: None,
         })
     }
 
-    /// Whether rows of the result have columns of the peer.
+    /// Whether rows of the result have columns of the peer, or ids.
     fn adds_texts(&self) -> bool {
-        matches!(self.labels, LabelExchange::Wanted { .. }) && !self.terms.get(&REVEAL).is_rows()
+        let reveal = self.terms.get(&REVEAL);
+        let takes = matches!(self.labels, LabelExchange::Wanted { .. }) && !reveal.is_rows();
+        takes || reveal.is_ids()
     }
 
     /// Refuses an output in the place of what is read, or in a directory that belongs to the run.
@@ -411,6 +426,9 @@ impl Party {
             }
             if let Some(account) = &self.account {
                 paths.writes("the ledger", PathKind::File, &account.ledger);
+            }
+            if let Some(file) = &self.spine_file {
+                paths.writes("the list of ids", PathKind::File, file);
             }
         })
     }
@@ -477,6 +495,9 @@ impl Party {
             keys.arrange(labels.as_ref())?;
             table::write(source, file, keys.matched_rows(), interrupt, observer)?
         };
+        if let Some((file, spine)) = keys.listed() {
+            write_ids(file, spine)?;
+        }
         if let Some(shared) = keys.shared() {
             self.connect.interrupt.check().map_err(SessionError::from)?;
             shared.commit()?;
@@ -510,14 +531,18 @@ fn check_columns_of_peer(
     agreed: &mut Agreed,
 ) -> Result<(), Error> {
     let contract = agreed.contract();
-    let (Role::Receiver, Some(file), Some(terms)) = (role, file, &contract.labels) else {
+    let columns = match (role, &contract.labels) {
+        _ if contract.get(&REVEAL).is_ids() => id_columns(),
+        // Rows of a union are a table of their own.
+        (Role::Receiver, Some(terms)) if !contract.get(&REVEAL).is_rows() => {
+            columns_beside_own(terms)
+        }
+        _ => return Ok(()),
+    };
+    let Some(file) = file else {
         return Ok(());
     };
-    if contract.get(&REVEAL).is_rows() {
-        // They are a table of their own.
-        return Ok(());
-    }
-    let checked = file.check_columns(source, &columns_of_peer(terms));
+    let checked = file.check_columns(source, &columns);
     checked.map_err(|error| {
         // Which columns the result's table has is not for the peer.
         give_up(agreed);

@@ -52,6 +52,6 @@ impl Function for Size {
             minimum if minimum > 0 && is_compared => signed(minimum),
             _ => -span,
         };
-        least..=(plan.parts() * plan.most_matches) as i64 + span
+        least..=(plan.parts() * plan.most_matches()) as i64 + span
     }
 }

@@ -15,7 +15,8 @@
 use rand_core::CryptoRng;
 use vesica_correlations::bulk::traffic::Entries;
 use vesica_oprf::programmable::LEFT_SHARE;
-use vesica_psi::Output;
+use vesica_primitives::security::lambda_each;
+use vesica_psi::{Output, RowSlots};
 use vesica_wire::{End, Error, Frames, Traffic};
 use zeroize::Zeroizing;
 
@@ -37,18 +38,33 @@ impl Function for Union {
     }
 
     fn cost(&self, plan: &Plan, cells: Bins) -> Cost {
-        cost::permutation(cells.here) + cost::rows(plan.slots(), plan.width())
+        plan.cost_of_rows(cells, plan.width_of_union())
     }
 
     fn receive(&self, at: &mut Receiving<'_>) -> Result<Computed, Error> {
-        let (plan, cells) = (at.plan, at.cells());
-        let order = order(&cells, at.rng);
-        at.reverse()?;
-        let engine = &mut at.engine;
-        let matches = engine.permute(at.channel, at.rng, &order, &at.matches)?;
+        let rows = at.input.labels.unwrap_or_default();
+        at.hand_over(rows, at.plan.width_of_union())?;
+        Ok(Computed::Output(Output::Nothing))
+    }
+
+    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
+        let slots = at.take_over(at.plan.width_of_union())?;
+        Ok(Computed::Output(Output::Rows(slots)))
+    }
+}
+
+impl Receiving<'_> {
+    /// Hands over the rows of this side's items that the peer lacks. Items beyond the last row have none. The other party calls
+    /// [`Sending::take_over`].
+    pub(super) fn hand_over(&mut self, rows: &[u8], width: Width) -> Result<(), Error> {
+        let (plan, cells) = (self.plan, self.cells());
+        let order = order(&cells, self.rng);
+        self.reverse()?;
+        let engine = &mut self.engine;
+        let matches = engine.permute(self.channel, self.rng, &order, &self.matches)?;
         // This side alone inverts its shares.
         let lacks = BitShares::from_fn(plan.slots(), |slot| matches.get(slot) ^ 1);
-        let (rows, bytes) = (at.input.labels.unwrap_or_default(), plan.task.label_bytes);
+        let bytes = width.row;
         let (count, none) = (rows.len() / bytes, vec![0; bytes]);
         // One that pads the set reads a row too.
         let row = |slot: usize| {
@@ -57,40 +73,52 @@ impl Function for Union {
             let row = rows.chunks_exact(bytes).nth(place);
             (row.unwrap_or(&none), item < count)
         };
-        engine.hand_over(at.channel, at.rng, &lacks, plan.width(), row)?;
-        Ok(Computed::Output(Output::Nothing))
+        engine.hand_over(self.channel, self.rng, &lacks, width, row)
     }
+}
 
-    fn send(&self, at: &mut Sending<'_>) -> Result<Computed, Error> {
-        at.reverse()?;
-        let (engine, plan) = (&mut at.engine, at.plan);
-        let matches = engine.permute(at.channel, at.rng, &at.matches)?;
-        let lacks = matches.first(plan.slots());
-        let slots = engine.take_over(at.channel, at.rng, &lacks, plan.width())?;
-        Ok(Computed::Output(Output::Rows(slots)))
+impl Sending<'_> {
+    /// The other side of [`Receiving::hand_over`].
+    pub(super) fn take_over(&mut self, width: Width) -> Result<RowSlots, Error> {
+        self.reverse()?;
+        let engine = &mut self.engine;
+        let matches = engine.permute(self.channel, self.rng, &self.matches)?;
+        let lacks = matches.first(self.plan.slots());
+        engine.take_over(self.channel, self.rng, &lacks, width)
     }
 }
 
 impl Plan {
     /// Slots for rows: one for each item of the party that hashed.
-    fn slots(&self) -> usize {
-        self.shape.params.receiver_size
+    pub(super) fn slots(&self) -> usize {
+        self.items[0]
     }
 
-    /// Tags take what the OPPRFs have left of λ.
-    fn width(&self) -> Width {
-        let bits = self.lambda() + LEFT_SHARE;
-        Width::new(self.task.label_bytes, self.slots(), bits)
+    /// Statistical security in bits of each of so many events after the membership test, which share what the OPPRFs have left
+    /// of λ.
+    pub(super) fn left(&self, events: u32) -> u32 {
+        lambda_each(self.lambda() + LEFT_SHARE, events)
     }
 
-    /// Adds what the run sends after the membership test.
-    pub(in super::super) fn union_traffic<const W: u32>(
+    /// Tags are all that can fail.
+    pub(in super::super) fn width_of_union(&self) -> Width {
+        Width::new(self.task.label_bytes, self.slots(), self.left(1))
+    }
+
+    /// The cost of handing over rows.
+    pub(super) fn cost_of_rows(&self, cells: Bins, width: Width) -> Cost {
+        cost::permutation(cells.here) + cost::rows(self.slots(), width)
+    }
+
+    /// Adds what handing over rows sends.
+    pub(in super::super) fn traffic_of_rows<const W: u32>(
         &self,
         traffic: &mut Traffic,
         main: &mut Entries<W>,
         cells: usize,
+        width: Width,
     ) {
-        let (width, slots) = (self.width(), self.slots());
+        let slots = self.slots();
         self.permutation_traffic(traffic, cells);
         for first in (0..slots).step_by(width.window()) {
             let slots = width.window().min(slots - first);
