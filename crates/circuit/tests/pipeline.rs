@@ -577,6 +577,43 @@ proptest! {
     }
 }
 
+/// What crosses the wire is as long for any groups of as many keys, whatever matches in them.
+#[test]
+fn lengths_do_not_tell_groups() {
+    let (ours, theirs) = (Side::new(0..90, VALUES[0]), Side::new(0..50, VALUES[1]));
+    let others = Side::new(200..250, VALUES[1]);
+    for (more, minimum) in [(None, 0), (Some(0), 2), (Some(9), 2)] {
+        let task = grouped(
+            least(("size,sum", [1, 0]), minimum),
+            &ours,
+            3,
+            more,
+            GroupMinimum::Each,
+        );
+        // Another side, whose groups are of the same sizes, since they go by the place of an item.
+        let mut turned = Side::new(0..90, VALUES[0]);
+        turned.items.reverse();
+        let lengths = |ours: &Side, theirs: &Side| {
+            let (near, far) = memory_pair();
+            let [mut near, mut far] = [near, far].map(Recorder::new);
+            let sides = [ours, theirs];
+            let found = run_over(RECIPES[0], &task, 40, sides, [1, 2], (&mut near, &mut far));
+            assert_eq!(found, plain(&task, ours, theirs));
+            let lengths = |received: &[(vesica_wire::Kind, Vec<u8>)]| -> Vec<usize> {
+                received.iter().map(|(_, frame)| frame.len()).collect()
+            };
+            (found, [lengths(&near.received), lengths(&far.received)])
+        };
+        let all = [(&ours, &theirs), (&turned, &theirs), (&ours, &others)];
+        let all = all.map(|(ours, theirs)| lengths(ours, theirs));
+        assert!(all[0].0 != all[1].0 && all[0].0 != all[2].0);
+        assert!(
+            all.iter().all(|(_, lengths)| *lengths == all[0].1),
+            "{more:?}"
+        );
+    }
+}
+
 /// Runs that save bytes have narrower digits.
 #[test]
 fn results_do_not_depend_on_what_is_saved() {

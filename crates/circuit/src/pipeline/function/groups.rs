@@ -178,3 +178,79 @@ pub(super) fn shuffle(wires: &mut [u32], rng: &mut dyn CryptoRng) {
         wires.swap(last, below(last as u128 + 1, rng) as usize);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use vesica_testing::rng;
+
+    /// Items 0 to 5 in cells with empty ones among them: two in either group, one in none, and one that pads the set.
+    const GROUPS: [u32; 6] = [0, 1, 0, 1, NO_GROUP, PADDING_GROUP];
+
+    fn cells() -> Vec<Option<u32>> {
+        vec![
+            Some(4),
+            Some(0),
+            None,
+            Some(5),
+            Some(3),
+            Some(2),
+            Some(1),
+            None,
+        ]
+    }
+
+    #[test]
+    fn groups_have_their_items_and_what_does_not_match() {
+        let cells = cells();
+        for (sizes, wires) in [([2, 2], 8), ([4, 3], 8), ([2, 9], 12), ([5, 2], 9)] {
+            for seed in 0..20 {
+                let order = order(&cells, &GROUPS, (&sizes, wires), &mut rng(seed));
+                let mut all = order.to_vec();
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..wires as u32));
+                let (first, rest) = order.split_at(sizes[0] as usize);
+                let (second, rest) = rest.split_at(sizes[1] as usize);
+                let group = |wire: &u32| {
+                    let item = cells.get(*wire as usize).copied().flatten();
+                    item.map_or(PADDING_GROUP, |item| GROUPS[item as usize])
+                };
+                for (number, segment) in [(0, first), (1, second)] {
+                    let of = segment.iter().map(group);
+                    assert_eq!(of.clone().filter(|of| *of == number).count(), 2);
+                    assert!(of.into_iter().all(|of| of == number || of == PADDING_GROUP));
+                }
+                assert_eq!(
+                    rest.iter().map(group).filter(|of| *of == NO_GROUP).count(),
+                    1
+                );
+            }
+        }
+    }
+
+    /// Of a group of two items with room for three, each of three wires fills it as often, at each place.
+    #[test]
+    fn segments_are_in_uniform_order() {
+        let (cells, groups) = (vec![Some(0), None, Some(1), None, None], [0, 0]);
+        let (mut found, mut rng) = (BTreeMap::new(), rng(2));
+        let runs = 18_000;
+        for _ in 0..runs {
+            let order = order(&cells, &groups, (&[3], 5), &mut rng);
+            *found.entry(order[..3].to_vec()).or_insert(0) += 1;
+        }
+        // Six orders with each; within five standard deviations.
+        assert_eq!(found.len(), 18);
+        assert!(
+            found.values().all(|count| (846..1154).contains(count)),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "no group has more items")]
+    fn a_group_with_more_items_is_a_mistake() {
+        order(&cells(), &GROUPS, (&[1, 3], 8), &mut rng(1));
+    }
+}
