@@ -44,6 +44,8 @@ PUBLIC = {
     "kernels/src/descriptor.rs Descriptor.list": "who may use a file",
     "kernels/src/descriptor.rs Descriptor.owner": "whose a file is",
     "kernels/src/residues.rs Modulus.montgomery": "a public modulus",
+    "psi/src/groups.rs Capacities.of_groups": "sizes that the peer is told",
+    "session/src/group_terms.rs GroupTerms.sizes": "sizes that the peer is told",
     "offline/src/generators.rs Share.encapsulation_key": "a key that both parties are handed",
     "ledger/src/book.rs Book.torn": "numbers of lines",
     "ledger/src/ledger.rs Head.hash": "a hash that peers are told",

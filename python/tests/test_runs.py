@@ -61,7 +61,7 @@ def test_ids_are_columns_of_both_tables(tmp_path: Path) -> None:
     received, sent = vesica.rehearse(
         OURS | {"spine_file": tmp_path / "list.csv"}, THEIRS, reveal="ids", **SEMI_HONEST
     )
-    ours, theirs = received.table, sent.table
+    ours, theirs = received.table.to_polars(), sent.table.to_polars()
     assert ours.columns == ["id", "price", "spine_row", "spine_id"]
     assert ours["spine_row"].dtype == polars.Int64
     assert (ours["id"] == LEFT["id"]).all() and (theirs["id"] == RIGHT["id"]).all()
@@ -72,6 +72,30 @@ def test_ids_are_columns_of_both_tables(tmp_path: Path) -> None:
     assert set(ours["spine_id"]) | set(theirs["spine_id"]) == set(listed["spine_id"])
     for result in (received, sent):
         assert (result.report["spine_rows"], result.report["matches"]) == (150, 20)
+
+
+def test_numbers_by_group() -> None:
+    table = LEFT.with_columns(polars.Series("half", ["even", "odd"] * 50))
+    ours = {"table": table, "on": "id", "group": "half", "value": "price", "value_scale": 2}
+    allowed = THEIRS | {"max_peer_groups": 2}
+    terms: dict[str, Any] = SEMI_HONEST | {"reveal": ["size", "sum"]}
+    expected = {
+        half: {"size": 10, "sum": sum(decimal.Decimal(f"{i}.25") for i in range(first, 100, 2))}
+        for half, first in (("even", 80), ("odd", 81))
+    }
+    for sizes in ("hidden", "told", "padded:60"):
+        received, sent = vesica.rehearse(ours | {"group_sizes": sizes}, allowed, min_size=10, **terms)
+        assert received.groups == expected and sent.groups is None
+        assert (received.values, received.value, received.below) == (None, None, None)
+    received, _ = vesica.rehearse(ours | {"groups": ["odd"]}, allowed, min_size=11, **terms)
+    assert (received.groups, received.below) == ({"odd": None}, 11)
+    with pytest.raises(vesica.ResourceError, match="2 groups; this run allows 1"):
+        vesica.rehearse(ours, THEIRS, **terms)
+    with pytest.raises(vesica.UsageError, match="go with group"):
+        vesica.rehearse(OURS | {"group_sizes": "told"}, allowed, reveal="size", **SEMI_HONEST)
+    vesica.check(table, on="id", group="half", reveal="size")
+    with pytest.raises(vesica.UsageError, match="there can be 64"):
+        vesica.check(LEFT, on="id", group="price", reveal="size")
 
 
 def test_numbers() -> None:

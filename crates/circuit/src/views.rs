@@ -369,7 +369,7 @@ fn sizes_show_nothing_else() {
                         engine.open(channel, rng, &[size], Least::of_all(minimum, BINS))
                     },
                 );
-                assert_eq!(answer, [expected.clone()]);
+                assert_eq!(answer, std::slice::from_ref(&expected));
                 seen
             });
         }

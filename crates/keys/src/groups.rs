@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Labels, Layout};
 
 /// For each group the label of its keys, without the zeros at its end, and how many they are. Empty if labels do not say groups.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct KeysOfGroups {
     found: BTreeMap<Vec<u8>, u64>,
     /// The most groups, and bytes of a label.

@@ -21,7 +21,7 @@ use crate::{Contract, Decimal};
 pub const GROUP_BYTES: usize = 64;
 
 /// How a receiver divides its keys into groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Grouping {
     /// The name of each group, at most [`GROUP_BYTES`] bytes, and how many keys it has.
     pub groups: Vec<(String, u64)>,
@@ -44,6 +44,8 @@ pub enum GroupSizes {
     /// That none has more keys than this.
     Padded(u64),
 }
+
+vesica_primitives::opaque!(Grouping, sizes, minimum);
 
 impl Grouping {
     /// The groups from the largest to the smallest: the order in which the sender learns of sizes.
