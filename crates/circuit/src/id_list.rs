@@ -107,11 +107,17 @@ impl IdList {
         let packed = receive_packed(channel, ID_LIST, self.heads())?;
         let places = (0..self.heads()).filter(|place| packed.get(*place) == 1);
         // More than there are entries would be cut off below.
-        let heads: Vec<_> = (0..).zip(places).map(|(i, place)| place - i).collect();
+        let mut heads = Vec::with_capacity(self.entries);
+        heads.extend(
+            (0..)
+                .zip(places)
+                .map(|(i, place)| place - i)
+                .take(self.entries + 1),
+        );
         if heads.len() != self.entries {
             return Err(bad("not as many as were agreed"));
         }
-        let (mut ids, mut previous) = (Vec::new(), None);
+        let (mut ids, mut previous) = (Vec::with_capacity(self.entries), None);
         let (low, high) = halves(self.rest());
         for (piece, heads) in heads.chunks(PIECE).enumerate() {
             let frame = receive_bits(channel, ID_LIST, heads.len() * self.rest() as usize)?;

@@ -87,7 +87,7 @@ pub(crate) enum Command {
     Invite(Invite),
     /// Learns which of its rows match the sender's table, and writes them
     Receive(Receive),
-    /// Helps the receiver; learns only how many distinct keys it has
+    /// Helps the receiver; learns only how many distinct keys it has, unless both sides learn the result
     Send(Send),
     /// Takes one step of a run between parties that are never online together, who exchange files
     ///

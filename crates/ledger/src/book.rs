@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde_json::json;
-use vesica_session::{Receipt, Role};
+use vesica_session::{Receipt, Reveal, Role};
 
 use crate::entry::NONE;
 use crate::{Begun, Body, Ended, Entry, Error, Problem, Refused, Result as Ending, Taken};
@@ -257,7 +257,8 @@ fn check_contract(begun: &Begun) -> Result<bool, String> {
     let [own_purpose, peer_purpose] = of("purpose").map(|name| text(&name).to_owned());
     let [own_noise, _] = of("noise").map(|name| field(&name)["epsilon"].clone());
     let told = match text("learns") {
-        "receiver" => "receiver",
+        "receiver" if text("reveal") != Reveal::Ids.name() => "receiver",
+        // Ids are for both.
         _ => "both",
     };
     let differs = [

@@ -269,8 +269,9 @@ impl Rule {
             return Err(format!("the peer has {items}, and {least} are the fewest"));
         }
         if let Some(least) = too_few(self.least_min_size, asked.min_size)
-            && asked.reveals.is_value()
+            && (asked.reveals.is_value() || asked.reveals.is_ids())
         {
+            // Ids tell how many keys match, and have no minimum.
             return Err(format!("numbers need a minimum of {least} matches or more"));
         }
         if let Some(most) = self.most_groups.filter(|most| asked.groups > *most) {

@@ -599,6 +599,9 @@ fn a_rule_names_itself_and_what_is_beyond_it() {
     assert!(is_allowed(reveal, &|_| ()));
     assert!(!is_allowed(reveal, &|asked| asked.reveals = Reveal::Matches.into()));
     assert!(!is_allowed(reveal, &|asked| asked.reveals = "size,sum".parse().unwrap()));
+    // Ids tell how many keys match, and have no minimum.
+    assert!(!is_allowed("least-min-size = 1", &|asked| asked.reveals =
+        Reveal::Ids.into()));
     // A minimum is for numbers.
     assert!(is_allowed("least-min-size = 10", &|asked| asked.reveals =
         Reveal::Matches.into()));

@@ -686,7 +686,10 @@ impl Contract {
         let most = protocol.spec().max_items;
         let split = buckets::split(sizes, lambda, memory, most, working_bytes);
         let split = split.ok_or_else(|| {
-            let enough = buckets::least_memory(sizes, lambda, most, working_bytes);
+            let enough = match self.get(&REVEAL).is_ids() {
+                true => Some(working_bytes(sizes, lambda)),
+                false => buckets::least_memory(sizes, lambda, most, working_bytes),
+            };
             WireError::limit(
                 Limit::Memory { enough },
                 format!(

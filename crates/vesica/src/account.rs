@@ -208,7 +208,8 @@ impl Opening {
         let [purpose, peer_purpose] = contract.purposes(self.role).map(str::to_owned);
         let noise = contract.noise_of(self.role);
         let epsilon = noise.map(|noise| noise.epsilon);
-        let told = match contract.get(&LEARNS).is_both() {
+        let tells_both = contract.get(&LEARNS).is_both() || contract.get(&REVEAL).is_ids();
+        let told = match tells_both {
             true => "both",
             false => "receiver",
         };
