@@ -89,7 +89,7 @@ def test_numbers_by_group() -> None:
         assert (received.values, received.value, received.below) == (None, None, None)
     received, _ = vesica.rehearse(ours | {"groups": ["odd"]}, allowed, min_size=11, **terms)
     assert (received.groups, received.below) == ({"odd": None}, 11)
-    with pytest.raises(vesica.ResourceError, match="2 groups; this run allows 1"):
+    with pytest.raises(vesica.ResourceError, match="2 groups; the sender allows 1"):
         vesica.rehearse(ours, THEIRS, **terms)
     with pytest.raises(vesica.UsageError, match="go with group"):
         vesica.rehearse(OURS | {"group_sizes": "told"}, allowed, reveal="size", **SEMI_HONEST)

@@ -9,8 +9,8 @@ use vesica::{
     ConnectOptions, Destination, Gets, Intent, KeySpec, Party, Report, Role, Rows, SourceOptions,
     no_match_hint,
 };
-use vesica_session::GroupNumbers;
 use vesica_session::terms::REVEAL;
+use vesica_session::{GroupMinimum, GroupNumbers};
 
 use crate::args::{Columns, Meeting, Opener, Receive, RunOptions, Send, Table};
 use crate::conditions::Conditions;
@@ -281,9 +281,14 @@ pub(crate) fn print_values(report: &Report) -> Result<(), Failure> {
     lines.try_for_each(|line| print_line(&line))
 }
 
-/// A CSV table of the numbers of each group. Those that are withheld are `fewer than K`.
+/// A CSV table of the numbers of each group. Those that are withheld are `fewer than K`, or `withheld` where that may be for
+/// another group.
 fn table_of_groups(groups: &[GroupNumbers], report: &Report) -> Vec<u8> {
-    let withheld = format!("fewer than {}", report.below.unwrap_or(0));
+    let minimum = report.contract.groups.as_ref().map(|groups| groups.minimum);
+    let withheld = match minimum {
+        Some(GroupMinimum::All) => "withheld".to_owned(),
+        _ => format!("fewer than {}", report.below.unwrap_or(0)),
+    };
     let numbers = report.contract.numbers();
     let names = numbers.iter().map(|(name, _)| &**name);
     let mut table = Vec::new();

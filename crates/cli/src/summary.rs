@@ -41,6 +41,14 @@ pub(crate) fn summary(report: &Report) -> String {
     for (name, value) in report.values.iter().flatten() {
         line(name, value.to_string());
     }
+    if let (Some(terms), None) = (&report.contract.groups, &report.groups) {
+        let told = match (&terms.sizes, terms.is_padded) {
+            (None, _) => "sizes hidden",
+            (Some(_), false) => "sizes told",
+            (Some(_), true) => "sizes padded",
+        };
+        line("peer's groups", format!("{}, {told}", terms.count));
+    }
     if let Some(groups) = &report.groups {
         let withheld = groups.iter().filter(|group| group.values.is_none()).count();
         let of = match withheld {

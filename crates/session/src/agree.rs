@@ -278,7 +278,7 @@ fn exchange(
         return Err(WireError::limit(
             Limit::PeerGroups,
             format!(
-                "the {their_role} wants numbers of {}; this run allows {}",
+                "the {their_role} wants numbers of {}; the sender allows {}",
                 many(groups.into(), "group"),
                 job.peer_limits.groups
             ),

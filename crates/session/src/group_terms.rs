@@ -16,10 +16,13 @@ pub(crate) fn count_problem(count: usize, is_hidden: bool, columns: usize) -> Op
         return Some(format!("{count} groups; 1 to {MAX_GROUPS} are possible"));
     }
     if is_hidden && count * columns > MAX_HIDDEN_GROUPS {
-        let each = many(columns as u64, "column");
+        let most = MAX_HIDDEN_GROUPS / columns;
+        let of = match columns {
+            1 => String::new(),
+            _ => format!(" of {}", many(columns as u64, "column")),
+        };
         return Some(format!(
-            "{count} groups of {each} whose sizes are hidden, and there can be {}; sizes can be told, or padded",
-            MAX_HIDDEN_GROUPS / columns
+            "{count} groups{of} with hidden sizes, of which there can be {most}: have sizes told or padded, or name fewer groups"
         ));
     }
     None

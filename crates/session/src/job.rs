@@ -390,7 +390,10 @@ impl Job {
         let usage = |problem: String| Err(Error::Usage(problem));
         let learns = self.get(&LEARNS);
         if learns.is_both() && !reveal.can_be_told() {
-            return usage(format!("the sender cannot learn the {reveal} too"));
+            return usage(match reveal.is_ids() {
+                true => "with ids both sides get their own in any case".to_owned(),
+                false => format!("the sender cannot learn the {reveal} too"),
+            });
         }
         if learns == Learns::Aligned && reveal != Reveal::Matches {
             return usage(format!("one order on both sides does not go with {reveal}"));

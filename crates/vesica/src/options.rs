@@ -212,7 +212,7 @@ impl GroupColumn {
         };
         Ok(GroupColumn {
             name: name.to_owned(),
-            only,
+            only: only.iter().map(|name| name.trim().to_owned()).collect(),
             sizes,
             minimum,
         })

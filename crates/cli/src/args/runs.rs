@@ -182,6 +182,28 @@ pub(crate) struct ValueOptions {
     /// Value of a key that several rows have
     #[arg(help_heading = "Values", long, value_enum, default_value_t = Repeated::Sum, requires = "value")]
     value_repeated: Repeated,
+}
+
+impl ValueOptions {
+    /// The columns to compute with.
+    fn columns(&self) -> Result<Vec<ValueColumn>, Failure> {
+        let sums_repeated = self.value_repeated == Repeated::Sum;
+        let (scales, bounds) = (&self.value_scale, &self.value_bound);
+        let names = names_of(self.value.as_deref())?;
+        Ok(value_columns(&names, scales, bounds, sums_repeated)?)
+    }
+
+    /// Whether there is more than names.
+    fn computes(&self) -> bool {
+        !self.value_scale.is_empty()
+            || !self.value_bound.is_empty()
+            || self.value_repeated == Repeated::Refuse
+    }
+}
+
+/// Groups of the receiver's keys.
+#[derive(Debug, Args)]
+pub(crate) struct GroupOptions {
     /// Numbers of each group of the receiver's keys, which this column of its table names; printed as a CSV table. Rows without a
     /// group count nowhere. On the receiver's side, for a size or the sums of its own --value
     #[arg(help_heading = "Values", long, value_name = "COL")]
@@ -209,9 +231,9 @@ pub(crate) struct ValueOptions {
     group_minimum: Option<String>,
 }
 
-impl ValueOptions {
+impl GroupOptions {
     /// The column that names groups.
-    fn group(&self) -> Result<Option<GroupColumn>, Failure> {
+    fn column(&self) -> Result<Option<GroupColumn>, Failure> {
         let Some(name) = &self.group else {
             return Ok(None);
         };
@@ -223,21 +245,6 @@ impl ValueOptions {
             .unwrap_or_default();
         let (sizes, minimum) = (self.group_sizes.as_deref(), self.group_minimum.as_deref());
         Ok(Some(GroupColumn::new(name, only, sizes, minimum)?))
-    }
-
-    /// The columns to compute with.
-    fn columns(&self) -> Result<Vec<ValueColumn>, Failure> {
-        let sums_repeated = self.value_repeated == Repeated::Sum;
-        let (scales, bounds) = (&self.value_scale, &self.value_bound);
-        let names = names_of(self.value.as_deref())?;
-        Ok(value_columns(&names, scales, bounds, sums_repeated)?)
-    }
-
-    /// Whether there is more than names.
-    fn computes(&self) -> bool {
-        !self.value_scale.is_empty()
-            || !self.value_bound.is_empty()
-            || self.value_repeated == Repeated::Refuse
     }
 }
 
@@ -349,7 +356,7 @@ impl Columns {
                 labels: LabelExchange::Nothing,
                 payload: None,
                 values,
-                group: link.values.group()?,
+                group: None,
             }),
             false => Err(Failure::usage(NUMBERS_WITH_MATCHES)),
         }
@@ -361,7 +368,7 @@ impl Columns {
         terms: &Terms,
         takes: bool,
         (payload, rows): (&PayloadOptions, &RowsPerKey),
-        values: &ValueOptions,
+        (values, groups): (&ValueOptions, &GroupOptions),
     ) -> Result<Columns, Failure> {
         let reveal = terms.get(&REVEAL);
         let room = LabelRoom {
@@ -390,7 +397,7 @@ impl Columns {
                 Some(_) => Vec::new(),
                 None => values.columns()?,
             },
-            group: values.group()?,
+            group: groups.column()?,
         })
     }
 
@@ -434,10 +441,6 @@ pub(crate) struct Meeting {
     /// single key, however small --max-peer-value-bound is
     #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), default_value_t = 8)]
     max_peer_values: u8,
-    /// Most groups of its keys (--group) of each of which the receiver may learn numbers, 1 to 1024. As many groups are as many
-    /// answers; with two, a dishonest receiver can let them differ by a single key
-    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_GROUPS as i64), default_value_t = 1)]
-    max_peer_groups: u16,
     #[command(flatten)]
     pub(crate) resources: ResourceOptions,
     #[command(flatten)]
@@ -494,7 +497,7 @@ impl Meeting {
             items: self.peer_items.max_peer_items,
             value_bound: self.max_peer_value_bound,
             values: self.max_peer_values,
-            groups: self.max_peer_groups,
+            ..PeerLimits::default()
         };
         columns.give(party);
         party.noise = self.noise.request()?;
@@ -529,6 +532,12 @@ pub(crate) struct RunOptions {
     payload: PayloadOptions,
     #[command(flatten)]
     rows_per_key: RowsPerKey,
+    #[command(flatten)]
+    groups: GroupOptions,
+    /// Most groups of its keys (--group) of each of which the receiver may learn numbers, 1 to 1024. As many groups are as many
+    /// answers; with two, a dishonest receiver can let them differ by a single key
+    #[arg(help_heading = "Limits on the peer", long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_GROUPS as i64), default_value_t = 1)]
+    max_peer_groups: u16,
     /// Print and report a noisy size within the range that sizes have: from 0 to that of the smaller set
     #[arg(help_heading = "Differential privacy", long)]
     clamp: bool,
@@ -613,7 +622,8 @@ impl RunOptions {
         takes: bool,
     ) -> Result<Columns, Failure> {
         let payload = (&self.payload, &self.rows_per_key);
-        Columns::of(role, &link.terms(), takes, payload, &link.values)
+        let numbers = (&link.values, &self.groups);
+        Columns::of(role, &link.terms(), takes, payload, numbers)
     }
 
     /// Gives the party what these options and those of the meeting say.
@@ -628,6 +638,7 @@ impl RunOptions {
         party.resources.work_dir = self.work_dir.as_deref().map(directory);
         party.resources.offline_store = self.offline_store.as_deref().map(directory);
         party.resources.attested.clone_from(&self.attested);
+        party.peer_limits.groups = self.max_peer_groups;
         party.clamp = self.clamp;
         party.spine_file = self.spine_file.as_deref().map(directory);
         party.pad_to = self.pad_to;
@@ -746,6 +757,8 @@ pub(crate) struct OwnSide {
     rows_per_key: RowsPerKey,
     #[command(flatten)]
     values: ValueOptions,
+    #[command(flatten)]
+    groups: GroupOptions,
     /// As a receiver that takes the columns that the sender hands over
     #[arg(help_heading = "Values", long)]
     take_payload: bool,
@@ -763,7 +776,7 @@ impl OwnSide {
     /// receiver the groups.
     pub(crate) fn role(&self) -> Role {
         let is_of_rows = self.agreed.terms().get(&REVEAL).is_rows();
-        let is_receiver = self.take_payload || self.values.group.is_some();
+        let is_receiver = self.take_payload || self.groups.group.is_some();
         match is_receiver || is_of_rows && self.payload.payload.is_none() {
             true => Role::Receiver,
             false => Role::Sender,
@@ -783,7 +796,7 @@ impl OwnSide {
             &party.terms,
             self.take_payload,
             (&self.payload, &self.rows_per_key),
-            &self.values,
+            (&self.values, &self.groups),
         )?;
         columns.give(&mut party);
         Ok(party)

@@ -15,8 +15,8 @@ const OURS: &str = "mail,campaign,spent\n\
     ann@x.org,\"May, early\",1.50\n\
     bob@x.org,june,-3\n\
     Ann@x.org ,\"May, early\",0.25\n\
-    cy@x.org,june,100\n\
-    dee@x.org,,7\n\
+    cy@x.org, june ,100\n\
+    dee@x.org,\"  \",7\n\
     eve@x.org,\"say \"\"yes\"\"\",7\n\
     ,june,1\n\
     fay@x.org,june,0\n";
@@ -107,7 +107,7 @@ fn a_minimum_withholds_groups_or_all_of_them() {
         );
         assert_eq!(of(both, ""), expected);
         let both = "--reveal sum --min-size 1";
-        let below = "fewer than 1";
+        let below = "withheld";
         let each = "group,sum\n\"May, early\",1.75\njune,-3.00\n\"say \"\"yes\"\"\",fewer than 1\n";
         assert_eq!(of(both, ""), each);
         let all = format!(
@@ -232,6 +232,7 @@ fn numbers_are_those_of_a_plain_computation() {
         for (group, numbers) in found {
             let _ = match numbers {
                 Some((count, sum)) => writeln!(expected, "g{group},{count},{sum}"),
+                None if is_all => writeln!(expected, "g{group},withheld,withheld"),
                 None => writeln!(
                     expected,
                     "g{group},fewer than {minimum},fewer than {minimum}"
@@ -256,8 +257,8 @@ fn numbers_are_those_of_a_plain_computation() {
 fn the_sender_allows_so_many_groups() {
     let place = place();
     for (allowed, says) in [
-        ("", "this run allows 1"),
-        ("--max-peer-groups 2", "this run allows 2"),
+        ("", "the sender allows 1"),
+        ("--max-peer-groups 2", "the sender allows 2"),
     ] {
         let pair = run(&place, "--reveal size", GROUPED, allowed);
         pair.sender

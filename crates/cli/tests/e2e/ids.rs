@@ -109,13 +109,36 @@ fn both_sides_get_ids_and_the_same_list() {
     }
 }
 
-/// In the format of the table or of the name; a number is one. Names that are taken are not given twice.
+#[test]
+fn a_table_with_ids_of_another_run_is_refused() {
+    let place = place();
+    place.write("theirs.csv", "mail,spine_id\nbob@x.org,7\n");
+    place.write("theirs.jsonl", "{\"mail\":\"bob@x.org\",\"spine_row\":7}\n");
+    for (file, name) in [("theirs.csv", "spine_id"), ("theirs.jsonl", "spine_row")] {
+        let pair = exchange(
+            &place,
+            &side("ours.csv", "--output out.csv"),
+            &side(file, "--output out.jsonl"),
+        );
+        let says = format!("a column is called {name:?} already");
+        pair.sender.expect_failure(3, &says);
+        assert!(!pair.receiver.err.contains(name), "{}", pair.receiver.err);
+        let pair = exchange(
+            &place,
+            &side("ours.csv", "--output out.csv"),
+            &side(file, "--output out.jsonl --columns mail"),
+        );
+        pair.expect_success();
+    }
+}
+
+/// In the format of the table or of the name; a number is one.
 #[test]
 fn ids_are_columns_in_every_format() {
     let place = place();
     place.write(
         "theirs.jsonl",
-        "{\"mail\":\"bob@x.org\",\"spine_row\":7}\n{\"mail\":\"cy@x.org\"}\n",
+        "{\"mail\":\"bob@x.org\",\"row\":7}\n{\"mail\":\"cy@x.org\"}\n",
     );
     let pair = exchange(
         &place,
@@ -129,8 +152,8 @@ fn ids_are_columns_in_every_format() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(lines.len(), 2);
-    assert_eq!(lines[0]["spine_row"], 7);
-    let rows = |line: &Value| line["spine_row_"].as_u64().unwrap();
+    assert_eq!(lines[0]["row"], 7);
+    let rows = |line: &Value| line["spine_row"].as_u64().unwrap();
     assert!(
         lines
             .iter()
@@ -238,7 +261,7 @@ fn a_side_alone_refuses_what_ids_are_not() {
         place.receiver(&arguments, "--connect 127.0.0.1:1").wait()
     };
     for (words, said) in [
-        ("--both", "cannot learn the ids too"),
+        ("--both", "both sides get their own"),
         ("--min-size 2", "a minimum size does not go with ids"),
         ("--work-dir work", "without a work directory"),
         ("--rows all", "the matches in any case"),

@@ -387,6 +387,7 @@ fn every_protocol_and_its_report() {
             "matches",
             "value",
             "values",
+            "spine_rows",
             "below",
             "noise",
             "bytes_sent",

@@ -57,7 +57,7 @@ impl Error {
             },
             ErrorKind::GroupsDiffer { .. } => {
                 advice![
-                    "keep one row of each key, or have numbers of up to eight groups by a column of ones and zeros for each (",
+                    "give all rows of a key one group, or have numbers of up to eight groups by a column of ones and zeros for each (",
                     Value,
                     ")"
                 ]

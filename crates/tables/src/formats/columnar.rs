@@ -235,7 +235,7 @@ fn added<'a, F: ColumnFormat>(
 ) -> Result<(Vec<usize>, Vec<Added<'a>>)> {
     let first = F::schema(first);
     let added = rows.added(|name| first.column_with_name(name).is_some());
-    Ok((chosen_fields(first.fields(), rows.columns())?, added))
+    Ok((chosen_fields(first.fields(), rows.columns())?, added?))
 }
 
 /// The columns of a result.
@@ -351,7 +351,7 @@ pub(super) fn rehearse<F: ColumnFormat>(
     let roots = Projection::of(chosen.iter().copied()).roots;
     F::rehearse(&parts[0], &first, &roots).map_err(|e| parts[0].named(e))?;
     let added = Added::all(rows, of_peer, |name| own.column_with_name(name).is_some());
-    let columns = ResultColumns::of::<F>(parts, &first, (chosen, added), container)?;
+    let columns = ResultColumns::of::<F>(parts, &first, (chosen, added?), container)?;
     let none = RecordBatch::new_empty(columns.in_memory.clone());
     let none = columns.cast(&none)?;
     let mut nowhere = io::sink();

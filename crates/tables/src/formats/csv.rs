@@ -127,7 +127,7 @@ impl LineFormat for Rows {
             let mut fields = (0..first.len()).map(|i| first.field(i));
             fields.any(|field| field == name.as_bytes())
         };
-        Ok(rows.added(taken))
+        rows.added(taken)
     }
 
     fn names(parts: &[Part]) -> Result<Vec<String>> {

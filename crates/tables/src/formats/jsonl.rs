@@ -97,7 +97,7 @@ impl LineFormat for Rows {
     }
 
     fn added<'a>(parts: &[Part], _: &Text, rows: &Selection<'a>) -> Result<Vec<Added<'a>>> {
-        let added = rows.added(|_| false);
+        let added = rows.added(|_| false)?;
         let of_peer = (added.iter()).filter(|column| matches!(column.kind, AddedKind::OfPeer(_)));
         let names: Vec<&str> = of_peer.map(|column| &*column.name).collect();
         if names.is_empty() || !rows.columns().is_empty() {
@@ -107,7 +107,7 @@ impl LineFormat for Rows {
         for part in parts {
             taken_names(part, &names, &mut taken).map_err(|e| part.named(e))?;
         }
-        Ok(rows.added(|name| taken.contains(name)))
+        rows.added(|name| taken.contains(name))
     }
 
     /// All fields that any line has, as they first come.

@@ -194,7 +194,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The columns that are added to those of the table, which are called `taken`.
-    pub(crate) fn added(&self, taken: impl Fn(&str) -> bool) -> Vec<Added<'a>> {
+    pub(crate) fn added(&self, taken: impl Fn(&str) -> bool) -> Result<Vec<Added<'a>>> {
         let handed_over = self.matched.handed_over.map(|handed| handed.columns());
         Added::all(self.result, handed_over.unwrap_or_default(), taken)
     }
@@ -517,7 +517,7 @@ impl<'a> Added<'a> {
         result: ResultRows<'a>,
         of_peer: &'a [PeerColumn],
         taken: impl Fn(&str) -> bool,
-    ) -> Vec<Added<'a>> {
+    ) -> Result<Vec<Added<'a>>> {
         let is_there = |name: &str| {
             let of_table = match result.columns {
                 [] => taken(name),
@@ -525,7 +525,7 @@ impl<'a> Added<'a> {
             };
             of_table || result.added().contains(&Some(name))
         };
-        let names = result_names(of_peer, is_there).into_iter();
+        let names = result_names(of_peer, is_there)?.into_iter();
         let of_peer = names.zip(of_peer).map(|(name, column)| Added {
             name: name.into(),
             kind: AddedKind::OfPeer(&column.of),
@@ -535,7 +535,7 @@ impl<'a> Added<'a> {
             kind: AddedKind::Name,
         });
         let own = Added::own(result.rows).into_iter().chain(matched_by);
-        own.chain(of_peer).collect()
+        Ok(own.chain(of_peer).collect())
     }
 
     /// The column that these rows have to say what they are, if there is one.

@@ -333,7 +333,7 @@ fn result_columns(
     let chosen = with_chosen(columns, rows.columns);
     Ok(with_fields(
         &*chosen.map_err(|e| e.in_path(source.name()))?,
-        &added,
+        &added?,
     ))
 }
 

@@ -54,7 +54,8 @@ impl TextColumns {
         TextColumns::new(key, &[column.to_owned()], TextsOf::Shares, bytes)
     }
 
-    /// The same of a column that says in which group a key is. Null and an empty text say that it is in none.
+    /// The same of a column that says in which group a key is, without white space around its name. Null and a blank text say that
+    /// it is in none.
     ///
     /// # Errors
     /// As [`TextColumns::labels`].
@@ -159,7 +160,13 @@ impl TextColumns {
         let mut bytes: [&[u8]; 2] = [&[], &[]];
         let mut length = [0; LENGTH_BYTES];
         if let Some(text) = text {
-            check(text)?;
+            let text = match self.of {
+                TextsOf::Groups => str::from_utf8(check(text)?)
+                    .unwrap_or_default()
+                    .trim()
+                    .as_bytes(),
+                _ => check(text)?,
+            };
             // One that is too long for its length is too long for any label.
             length = u16::try_from(text.len() + 1)
                 .unwrap_or(u16::MAX)

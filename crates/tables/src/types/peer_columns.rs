@@ -9,7 +9,7 @@ use std::path::Path;
 
 use vesica_keys::{CommonOrder, KeyStore, Parts, RowSet};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::column_type::ColumnType;
 use crate::types::item_rows::ItemRows;
 use crate::types::labels::{SLOT_MARK, is_control};
@@ -286,17 +286,24 @@ pub fn put_label(texts: &[&str], bytes: usize, labels: &mut Vec<u8>) {
     labels.resize(end, 0);
 }
 
-/// The names under which columns of the peer come into a result that has these `taken` names already: different ones.
-pub(crate) fn result_names(columns: &[PeerColumn], taken: impl Fn(&str) -> bool) -> Vec<String> {
+/// The names under which columns of the peer come into a result that has these `taken` names already: different ones. Columns that
+/// are not [beside this side's own](PeerColumn::beside_own) have no other name.
+pub(crate) fn result_names(
+    columns: &[PeerColumn],
+    taken: impl Fn(&str) -> bool,
+) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for column in columns {
         let mut name = column.name.clone();
+        if taken(&name) && !name.starts_with(PREFIX) {
+            return Err(Error::new(ErrorKind::NameTaken).in_column(&name));
+        }
         while taken(&name) || names.contains(&name) {
             name.push('_');
         }
         names.push(name);
     }
-    names
+    Ok(names)
 }
 
 #[cfg(test)]
