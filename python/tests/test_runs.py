@@ -84,7 +84,9 @@ def test_numbers_by_group() -> None:
         for half, first in (("even", 80), ("odd", 81))
     }
     for sizes in ("hidden", "told", "padded:60"):
-        received, sent = vesica.rehearse(ours | {"group_sizes": sizes}, allowed, min_size=10, **terms)
+        received, sent = vesica.rehearse(
+            ours | {"group_sizes": sizes}, allowed, min_size=10, **terms
+        )
         assert received.groups == expected and sent.groups is None
         assert (received.values, received.value, received.below) == (None, None, None)
     received, _ = vesica.rehearse(ours | {"groups": ["odd"]}, allowed, min_size=11, **terms)
