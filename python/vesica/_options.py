@@ -135,13 +135,18 @@ class ValueOptions(TypedDict, total=False):
     value_scale: int | Sequence[int]
     value_bound: Number | Sequence[Number] | None
     value_repeated: Literal["sum", "refuse"]
+
+
+class GroupOptions(TypedDict, total=False):
+    """Groups of the receiver's keys."""
+
     group: str | None
     groups: Texts | None
     group_sizes: str | None
     group_minimum: Literal["each", "all"] | None
 
 
-class ColumnOptions(PayloadOptions, ValueOptions, total=False):
+class ColumnOptions(PayloadOptions, ValueOptions, GroupOptions, total=False):
     """Columns beside the key."""
 
 
@@ -219,7 +224,6 @@ class OnlineOptions(RevealOptions, total=False):
     bandwidth: str | None
     max_peer_value_bound: int | None
     max_peer_values: int
-    max_peer_groups: int
     epsilon: Number | None
     epsilon_split: Mapping[str, int] | None
 
@@ -308,6 +312,7 @@ class SendOptions(ExchangeOptions, ColumnOptions, ConnectionOptions, OnlineOptio
     clamp: bool
     pad_to: int | None
     spine_file: OutputPath | None
+    max_peer_groups: int
 
 
 class ReceiveOptions(SendOptions, total=False):

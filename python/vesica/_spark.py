@@ -63,6 +63,7 @@ _LACKS = {
                 "clamp",
                 "pad_to",
                 "spine_file",
+                "max_peer_groups",
             ),
         ],
         "not for jobs on a cluster",

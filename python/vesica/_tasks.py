@@ -14,6 +14,7 @@ from ._errors import UsageError
 from ._options import (
     DEFAULTS,
     Duration,
+    GroupOptions,
     JobDirectory,
     On,
     Path,
@@ -235,6 +236,10 @@ _LACKS = {
     **dict.fromkeys(
         ("offline", "offline_store", "attested"),
         "a job in tasks does not go with stored correlations",
+    ),
+    **dict.fromkeys(
+        [*GroupOptions.__annotations__, "max_peer_groups"],
+        "a job in tasks does not go with numbers by group",
     ),
     "align": "a job in tasks does not go with one order on both sides",
     "clamp": "the numbers of a job come from `total`",
