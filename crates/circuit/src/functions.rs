@@ -1,7 +1,8 @@
 //! Functions over the intersection, from XOR shares b_i of which bins match. The receiver learns the result.
 //!
 //! **Functions.** CGS22, sections 5 and 6, computed as follows, with payloads as integers modulo 2^64.
-//! - *Size.* Σ b_i, or Σ b_i·e_i over the bins of a group, in the smallest ring that holds the number of bins: one product of 1 by a shared bit per bin.
+//! - *Size.* Σ b_i, or Σ b_i·e_i over the bins of a group, in the smallest ring that holds the number of bins: one product of
+//!   1 by a shared bit per bin.
 //! - *Sums of the receiver's payloads.* Σ b_i·v_i: one product per bin, of a row of all payloads.
 //! - *Sums of the sender's payloads.* The receiver has z_i = v_i + τ_i modulo 2^64 where b_i = 1, and anything
 //!   elsewhere; the sender has τ_i. Σ b_i·z_i − Σ b_i·τ_i: one product of a row per bin in each direction, both at the

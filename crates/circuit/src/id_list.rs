@@ -2,8 +2,8 @@
 //!
 //! **Code.** All entries are in ascending order, and independent and uniform. The first ⌈log₂ n⌉ bits of the n entries, their
 //! heads, are coded by their differences in unary; the other bits follow as they are (P. Elias, *Efficient storage and retrieval
-//! by content and address of static files*, JACM 1974). That takes two bits more per entry than ⌈log₂ n⌉ fewer of each, and
-//! never more or fewer. A bit per entry says whether it is an id.
+//! by content and address of static files*, JACM 1974). All heads take n + 2^⌈log₂ n⌉ − 1 bits, whatever they are: two or three
+//! for each. A bit per entry says whether it is an id.
 //!
 //! **What it tells.** The ids. Entries that pad the list are fresh and uniform: none may be anything that its recipient has seen.
 
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// An id takes two bits more than its tail, and one that says that it is an id.
+    /// An id takes two bits for its head, and one that says that it is an id.
     #[test]
     fn ids_take_few_bytes() {
         let list = IdList::new(1 << 21, 96);

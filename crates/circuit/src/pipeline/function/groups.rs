@@ -3,7 +3,8 @@
 //! **Sizes that the sender learns.** The receiver puts the shared bits into an order of its own by the network of
 //! [`crate::permute`]: those of its first group, up to as many as the sender knows of, then those of the second, and so on.
 //! What is left of a group is filled up with what does not match: empty bins and those of items that pad the set, and further
-//! bits that are shared as zeros where there are too few of those. Each number is then computed over all groups, and both parties add up the segment of each group by themselves.
+//! bits that are shared as zeros where there are too few of those. Each number is then computed over all groups, and both
+//! parties add up the segment of each group by themselves.
 //!
 //! **Sizes that it does not learn.** Every number has a column for each group, which is 0 where an item is in another one, and
 //! all columns are multiplied by the same shared bit.
